@@ -1,0 +1,1 @@
+"""One plain typed function for each command of `clew`."""

@@ -1,0 +1,1 @@
+"""Datasets on disk, endless streams of fresh mazes, and batches."""

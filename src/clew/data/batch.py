@@ -1,0 +1,52 @@
+"""The typed batches that walk from data to objective to model.
+
+Both kinds have a sequence of T positions of which some, the response (the path and its end), may be hidden and
+asked for. In a TokenBatch the sequence is the whole text, maze and path; in a GridBatch it is the path alone, and
+the maze stands beside it as cells.
+
+Shape suffixes: B mazes, T positions, H rows, W columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Self
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What objectives need to know of any batch."""
+
+    tokens_BT: Tensor  # int64; what stands at padding positions has no meaning
+    valid_BT: Tensor  # bool; False at padding, which comes after the last token
+    response_BT: Tensor  # bool; the path and its end, the only positions that may be hidden
+    index_B: Tensor  # int64; each maze's number in its dataset or stream, to name it when something goes wrong
+
+    def __len__(self) -> int:
+        return len(self.tokens_BT)
+
+    def to(self, device: torch.device | str) -> Self:
+        """The same batch on another device."""
+        moved = {f.name: getattr(self, f.name).to(device, non_blocking=True) for f in fields(self)}
+        return replace(self, **moved)
+
+    def rows(self, rows: slice | Tensor) -> Self:
+        """Some of the mazes, in the given order."""
+        return replace(self, **{f.name: getattr(self, f.name)[rows] for f in fields(self)})
+
+
+@dataclass(frozen=True)
+class TokenBatch(Batch):
+    """Mazes and paths written as text tokens: prompt, then response, then padding."""
+
+
+@dataclass(frozen=True)
+class GridBatch(Batch):
+    """Mazes as cells, all of one shape; a token is a cell's index, or `height * width` for the end of the path."""
+
+    cells_BHW: Tensor  # uint8; open sides or WALL, as in clew.mazes.maze
+    start_B: Tensor  # int64
+    goal_B: Tensor  # int64

@@ -1,0 +1,268 @@
+"""What a maze, a task and a path are.
+
+Inside the package a cell is (row, col), row 0 at the top; its index is row * width + col. Formats that write
+x y convert at their own border (x = col, y = row, so the index is x + y * width, the same number).
+
+    maze = Maze.from_edges(2, 2, [((0, 0), (0, 1)), ((0, 1), (1, 1))])
+    task = Task(maze, start=(0, 0), goal=(1, 1))
+
+Shape suffixes: N mazes, H rows, W columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from clew.errors import UserError
+
+# The open sides of a cell, one bit each, and the mark of a cell that is solid. A wall cell has no open side; a
+# free cell may have none either (closed in by its neighbours), which is why the mark is needed.
+NORTH, SOUTH, WEST, EAST, WALL = 1, 2, 4, 8, 16
+# bit -> (row step, col step, the same passage seen from the other cell)
+SIDES = {NORTH: (-1, 0, SOUTH), SOUTH: (1, 0, NORTH), WEST: (0, -1, EAST), EAST: (0, 1, WEST)}
+
+MIN_SIDE, MAX_SIDE = 2, 255  # an index must fit 16 bits on disk
+
+Cell = tuple[int, int]
+Path = list[Cell]
+Edge = tuple[Cell, Cell]
+Cells = npt.NDArray[np.uint8]
+
+
+def check_shape(height: int, width: int) -> None:
+    """Raise UserError unless a maze may have this many rows and columns."""
+    if not (MIN_SIDE <= height <= MAX_SIDE and MIN_SIDE <= width <= MAX_SIDE):
+        raise UserError(
+            f"a maze of {height} rows and {width} columns is outside what Clew handles: "
+            f"use between {MIN_SIDE} and {MAX_SIDE} for each."
+        )
+
+
+def _side_towards(a: Cell, b: Cell) -> int:
+    """The side of `a` that faces its neighbour `b`, or 0 if they are not neighbours."""
+    step = (b[0] - a[0], b[1] - a[1])
+    return next((bit for bit, (dr, dc, _) in SIDES.items() if (dr, dc) == step), 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Maze:
+    """A grid of cells; `cells[row, col]` holds the open sides of a cell, or WALL."""
+
+    cells: Cells
+
+    def __post_init__(self) -> None:
+        cells = np.array(self.cells, dtype=np.uint8, order="C")  # a copy: nobody can change a maze from outside
+        if cells.ndim != 2:
+            raise UserError(f"a maze is a grid of rows and columns, not an array of {cells.ndim} dimensions.")
+        check_shape(*cells.shape)
+        if problem := _inconsistency(cells):
+            raise UserError(problem)
+        cells.flags.writeable = False
+        object.__setattr__(self, "cells", cells)
+
+    @classmethod
+    def from_edges(cls, height: int, width: int, edges: Iterable[Edge]) -> Maze:
+        """A maze without wall cells whose passages are the given pairs of neighbouring cells."""
+        check_shape(height, width)
+        cells = np.zeros((height, width), dtype=np.uint8)
+        for a, b in edges:
+            for cell in (a, b):
+                if not (0 <= cell[0] < height and 0 <= cell[1] < width):
+                    raise UserError(f"cell {cell} lies outside the maze of {height} rows and {width} columns.")
+            side = _side_towards(a, b)
+            if not side:
+                raise UserError(f"cells {a} and {b} are not neighbours, so no passage can join them.")
+            cells[a] |= side
+            cells[b] |= SIDES[side][2]
+        return cls(cells)
+
+    @classmethod
+    def from_walls(cls, height: int, width: int, walls: Iterable[Cell]) -> Maze:
+        """A maze in which the given cells are solid and all others are open towards each other."""
+        check_shape(height, width)
+        solid = np.zeros((height, width), dtype=bool)
+        for row, col in walls:
+            if not (0 <= row < height and 0 <= col < width):
+                raise UserError(f"wall cell {(row, col)} lies outside the maze of {height} rows and {width} columns.")
+            solid[row, col] = True
+        return cls(cells_from_solid(solid))
+
+    @property
+    def height(self) -> int:
+        return int(self.cells.shape[0])
+
+    @property
+    def width(self) -> int:
+        return int(self.cells.shape[1])
+
+    @property
+    def has_wall_cells_only(self) -> bool:
+        """Whether every two neighbouring free cells are open to each other.
+
+        Such a maze is told wholly by its wall cells (the A* family); any other by its passages (the DFS family).
+        """
+        return bool(np.array_equal(self.cells, cells_from_solid((self.cells & WALL) != 0)))
+
+    def __contains__(self, cell: Cell) -> bool:
+        return 0 <= cell[0] < self.height and 0 <= cell[1] < self.width
+
+    def is_wall(self, cell: Cell) -> bool:
+        return bool(self.cells[cell] & WALL)
+
+    def is_open(self, a: Cell, b: Cell) -> bool:
+        """Whether one step leads from `a` to `b`."""
+        return a in self and bool(self.cells[a] & _side_towards(a, b))
+
+    def neighbours(self, cell: Cell) -> Iterator[Cell]:
+        """The cells that one step leads to."""
+        sides = int(self.cells[cell])
+        for bit, (dr, dc, _) in SIDES.items():
+            if sides & bit:
+                yield (cell[0] + dr, cell[1] + dc)
+
+    def edges(self) -> list[Edge]:
+        """Every passage once, in index order, first cell above or left of the second."""
+        found: list[Edge] = []
+        for row, col in np.ndindex(self.cells.shape):
+            if self.cells[row, col] & EAST:
+                found.append(((row, col), (row, col + 1)))
+            if self.cells[row, col] & SOUTH:
+                found.append(((row, col), (row + 1, col)))
+        return found
+
+    def walls(self) -> list[Cell]:
+        """Every wall cell, in index order."""
+        return [(int(row), int(col)) for row, col in np.argwhere(self.cells & WALL)]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Maze) and np.array_equal(self.cells, other.cells)
+
+    def __hash__(self) -> int:
+        return hash((self.cells.shape, self.cells.tobytes()))
+
+
+@dataclass(frozen=True)
+class Task:
+    """A maze, where to begin and where to arrive."""
+
+    maze: Maze
+    start: Cell
+    goal: Cell
+
+    def __post_init__(self) -> None:
+        for name, cell in (("start", self.start), ("goal", self.goal)):
+            if cell not in self.maze:
+                raise UserError(
+                    f"the {name} {cell} lies outside the maze of {self.maze.height} rows and {self.maze.width} columns."
+                )
+            if self.maze.is_wall(cell):
+                raise UserError(f"the {name} {cell} is a wall cell; choose a free cell.")
+
+
+def cells_from_solid(solid_HW: npt.NDArray[np.bool_]) -> Cells:
+    """The cells of the maze in which `solid` cells are walls and all other neighbours are open to each other."""
+    free = ~solid_HW
+    cells = np.zeros(solid_HW.shape, dtype=np.uint8)
+    vertical = free[:-1] & free[1:]
+    horizontal = free[:, :-1] & free[:, 1:]
+    cells[:-1] |= np.where(vertical, SOUTH, 0).astype(np.uint8)
+    cells[1:] |= np.where(vertical, NORTH, 0).astype(np.uint8)
+    cells[:, :-1] |= np.where(horizontal, EAST, 0).astype(np.uint8)
+    cells[:, 1:] |= np.where(horizontal, WEST, 0).astype(np.uint8)
+    cells[solid_HW] = WALL
+    return cells
+
+
+def _inconsistency(cells: Cells) -> str | None:
+    """What makes `cells` impossible as a maze, or None."""
+
+    def first(bad: npt.NDArray[np.bool_]) -> tuple[int, ...]:
+        return tuple(int(i) for i in np.argwhere(bad)[0])
+
+    if (bad := cells > WALL).any():
+        return f"cell {first(bad)} holds {cells[first(bad)]}: a cell has open sides (0 to 15) or is a wall (16)."
+    pairs = [
+        ((cells[:-1] & SOUTH) != 0, (cells[1:] & NORTH) != 0),
+        ((cells[:, :-1] & EAST) != 0, (cells[:, 1:] & WEST) != 0),
+    ]
+    for here, there in pairs:
+        if (bad := here != there).any():
+            return f"the passage at cell {first(bad)} is open on one side only."
+    border = [cells[0] & NORTH, cells[-1] & SOUTH, cells[:, 0] & WEST, cells[:, -1] & EAST]
+    if any(side.any() for side in border):
+        return "a cell at the border is open to the outside of the maze."
+    return None
+
+
+@dataclass(frozen=True)
+class TaskBatch:
+    """Many tasks of one shape with a path each, as arrays; cells are given by their index row * width + col."""
+
+    cells_NHW: npt.NDArray[np.uint8]
+    start_N: npt.NDArray[np.int32]
+    goal_N: npt.NDArray[np.int32]
+    # All paths one after the other; path i is path[offset_N1[i] : offset_N1[i + 1]], both ends included.
+    path: npt.NDArray[np.int32]
+    offset_N1: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.start_N)
+
+    @property
+    def height(self) -> int:
+        return int(self.cells_NHW.shape[1])
+
+    @property
+    def width(self) -> int:
+        return int(self.cells_NHW.shape[2])
+
+    @property
+    def length_N(self) -> npt.NDArray[np.int64]:
+        """The number of cells of each path."""
+        return np.diff(self.offset_N1)
+
+    def path_of(self, i: int) -> npt.NDArray[np.int32]:
+        return self.path[self.offset_N1[i] : self.offset_N1[i + 1]]
+
+    def __getitem__(self, i: int) -> tuple[Task, Path]:
+        if not -len(self) <= i < len(self):
+            raise IndexError(i)  # what ends a `for` over the batch
+        i %= len(self)
+        task = Task(Maze(self.cells_NHW[i]), self.cell(self.start_N[i]), self.cell(self.goal_N[i]))
+        return task, [self.cell(index) for index in self.path_of(i)]
+
+    def cell(self, index: int | np.integer) -> Cell:
+        return divmod(int(index), self.width)
+
+    def select(self, index_N: npt.NDArray[np.integer]) -> TaskBatch:
+        """The tasks at these places, in this order."""
+        lengths = self.length_N[index_N]
+        offset = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        # the place in `path` of every cell that is taken along
+        take = np.repeat(self.offset_N1[index_N] - offset[:-1], lengths) + np.arange(offset[-1])
+        return TaskBatch(self.cells_NHW[index_N], self.start_N[index_N], self.goal_N[index_N], self.path[take], offset)
+
+    @classmethod
+    def from_tasks(cls, tasks: Sequence[Task], paths: Sequence[Path]) -> TaskBatch:
+        """Stack tasks of one shape and their paths."""
+        if len(tasks) != len(paths) or not tasks:
+            raise UserError(f"a batch needs at least one task and a path for each: {len(tasks)} and {len(paths)}.")
+        shapes = {task.maze.cells.shape for task in tasks}
+        if len(shapes) > 1:
+            raise UserError(f"tasks of one batch must have one shape, not {sorted(shapes)}.")
+        width = tasks[0].maze.width
+
+        def index(cells: Iterable[Cell]) -> npt.NDArray[np.int32]:
+            return np.array([row * width + col for row, col in cells], dtype=np.int32)
+
+        return cls(
+            np.stack([task.maze.cells for task in tasks]),
+            index(task.start for task in tasks),
+            index(task.goal for task in tasks),
+            np.concatenate([index(path) for path in paths]),
+            np.cumsum([0] + [len(path) for path in paths]).astype(np.int64),
+        )

@@ -1,0 +1,1 @@
+"""Networks: tokens in, logits out; they know nothing of objectives or loss."""

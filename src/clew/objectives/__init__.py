@@ -1,0 +1,1 @@
+"""What is hidden and what is to be predicted."""

@@ -1,0 +1,1 @@
+"""One training loop for CPU, GPU and many GPUs; optimizers, schedules, checkpoints."""
