@@ -1,0 +1,151 @@
+"""The command line: `clew COMMAND ...`, also as `python -m clew COMMAND ...`.
+
+To add a command, write a plain typed function in clew/commands/ and name it in COMMANDS; its signature makes the
+options and its docstring the help. A function is imported only when its command is called, so `clew --help` is
+quick. A command's name may have two words (`clew data verify`).
+
+What goes wrong is told in one sentence on stderr. Exit codes: 0 done, 1 failed, 2 called wrongly, 130 Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import difflib
+import errno
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from clew import __version__
+from clew.errors import UserError
+
+
+@dataclass(frozen=True)
+class Command:
+    """Where a command's function is, as module:function, and what it does in one line."""
+
+    function: str
+    summary: str
+
+
+COMMANDS = {
+    "generate": Command("clew.commands.generate:generate", "make a dataset of mazes with their solutions"),
+    "data verify": Command("clew.commands.data:verify", "check a dataset's files against their checksums"),
+    "solve": Command("clew.commands.solve:solve", "solve mazes exactly, by BFS or A*"),
+    "draw": Command("clew.commands.draw:draw", "draw mazes and their paths to a PNG or SVG file"),
+    "bench generation": Command("clew.commands.bench:generation", "measure how fast mazes are generated"),
+}
+
+
+class UsageError(UserError):
+    """The command line itself makes no sense; exit code 2."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command that `arguments` (by default the process's own) ask for, and exit."""
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run a command; what a user may meet becomes a sentence and an exit code, a bug keeps its traceback."""
+    try:
+        dispatch(list(arguments))
+        sys.stdout.flush()  # here rather than at exit, so that a closed pipe is met inside this `try`
+    except BrokenPipeError:
+        # The reader left, as in `clew solve ... | head`. What is still in the buffer must not be tried again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _fail("the reader of the output went away before all of it was written.")
+    except UsageError as error:
+        return _fail(str(error), code=2)
+    except UserError as error:
+        return _fail(str(error))
+    except OSError as error:
+        return _fail(os_error_sentence(error))
+    except MemoryError:
+        return _fail("there is not enough memory for this; ask for fewer or smaller mazes.")
+    except KeyboardInterrupt:
+        return _fail("stopped.", code=130)
+    return 0
+
+
+def dispatch(arguments: list[str]) -> None:
+    """Find the command in the first word or two and hand it the rest."""
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(help_text())
+    elif arguments[0] in ("-V", "--version"):
+        print(f"clew {__version__}")
+    elif (name := " ".join(arguments[:2])) in COMMANDS:
+        call(name, arguments[2:])
+    elif (name := arguments[0]) in COMMANDS:
+        call(name, arguments[1:])
+    elif name in _groups() and (len(arguments) == 1 or arguments[1] in ("-h", "--help")):
+        print(help_text(name))
+    else:
+        raise UsageError(_unknown(arguments))
+
+
+def call(name: str, arguments: list[str]) -> None:
+    """Import the command's function and let its signature parse the arguments."""
+    import tyro  # a tenth of a second, so only now
+
+    module, function = COMMANDS[name].function.split(":")
+    tyro.cli(
+        getattr(importlib.import_module(module), function),
+        prog=f"clew {name}",
+        args=arguments,
+        # A flag has one spelling, the one that changes something: --json, but not --no-json too.
+        config=(tyro.conf.FlagCreatePairsOff,),
+    )
+
+
+def help_text(group: str | None = None) -> str:
+    """The list of commands, or of those that begin with one word."""
+    names = [name for name in COMMANDS if group in (None, name.split()[0])]
+    width = max(map(len, names))
+    lines = [f"  {name:<{width}}  {COMMANDS[name].summary}" for name in names]
+    return "\n".join(
+        [
+            "usage: clew COMMAND [options]",
+            "",
+            *lines,
+            "",
+            "`clew COMMAND --help` tells a command's options; `clew --version` the version.",
+        ]
+    )
+
+
+def os_error_sentence(error: OSError) -> str:
+    """What the system complains about, in one sentence."""
+    name = str(error.filename) if error.filename is not None else "a file"
+    if isinstance(error, FileNotFoundError):
+        return f"{name} does not exist."
+    if isinstance(error, PermissionError):
+        return f"there is no permission to use {name}."
+    if isinstance(error, IsADirectoryError):
+        return f"{name} is a folder; give the name of a file."
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"the disk is full, so {name} could not be written; make room and run the command again."
+    return f"{name} cannot be used: {error.strerror or error}."
+
+
+def _groups() -> set[str]:
+    return {name.split()[0] for name in COMMANDS if " " in name}
+
+
+def _unknown(arguments: list[str]) -> str:
+    """Say which word is not a command, with the nearest one that is."""
+    group = arguments[0] in _groups()
+    asked = " ".join(arguments[:2]) if group else arguments[0]
+    # People also forget the first word of two (`clew verify`), so that is compared as well.
+    spellings = {spelling: name for name in COMMANDS for spelling in (name.split()[-1], name.split()[0], name)}
+    near = difflib.get_close_matches(asked, spellings, n=1, cutoff=0.5)
+    if group:
+        near = near or [next(name for name in COMMANDS if name.split()[0] == arguments[0])]
+    hint = f"did you mean `clew {spellings[near[0]]}`?" if near else "`clew --help` lists the commands."
+    return f"there is no command `{asked}`; {hint}"
+
+
+def _fail(sentence: str, code: int = 1) -> int:
+    print(f"clew: {sentence}", file=sys.stderr)
+    return code

@@ -1,0 +1,170 @@
+"""The command line as a user meets it: what is printed where, and the exit code."""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from clew import __version__
+from clew.cli import COMMANDS, Command, os_error_sentence, run
+from clew.errors import UserError
+
+
+def fake(count: int = 1, problem: str = "") -> None:
+    """Do what a test asks for.
+
+    Args:
+        count: how many lines to print.
+        problem: how to fail.
+    """
+    if problem:
+        raise {
+            "user": UserError("the maze is upside down; turn it."),
+            "missing": FileNotFoundError(errno.ENOENT, "No such file or directory", "mazes.txt"),
+            "full": OSError(errno.ENOSPC, "No space left on device", "out.png"),
+            "permission": PermissionError(errno.EACCES, "Permission denied", "out.png"),
+            "folder": IsADirectoryError(errno.EISDIR, "Is a directory", "mazes"),
+            "memory": MemoryError(),
+            "ctrl-c": KeyboardInterrupt(),
+            "bug": RuntimeError("a bug"),
+        }[problem]
+    print("\n".join(["line"] * count))
+
+
+@pytest.fixture(autouse=True)
+def fake_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(COMMANDS, "fake", Command(f"{__name__}:fake", "a command for tests"))
+    monkeypatch.setitem(COMMANDS, "two words", Command(f"{__name__}:fake", "another"))
+
+
+@pytest.mark.parametrize(
+    ("problem", "sentence", "code"),
+    [
+        ("user", "clew: the maze is upside down; turn it.\n", 1),
+        ("missing", "clew: mazes.txt does not exist.\n", 1),
+        ("full", "clew: the disk is full, so out.png could not be written; make room and run the command again.\n", 1),
+        ("permission", "clew: there is no permission to use out.png.\n", 1),
+        ("folder", "clew: mazes is a folder; give the name of a file.\n", 1),
+        ("memory", "clew: there is not enough memory for this; ask for fewer or smaller mazes.\n", 1),
+        ("ctrl-c", "clew: stopped.\n", 130),
+    ],
+)
+def test_a_failure_is_one_sentence_and_a_code(
+    problem: str, sentence: str, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["fake", "--problem", problem]) == code
+    assert capsys.readouterr() == ("", sentence)
+
+
+def test_a_bug_keeps_its_traceback() -> None:
+    with pytest.raises(RuntimeError, match="a bug"):
+        run(["fake", "--problem", "bug"])
+
+
+@pytest.mark.parametrize("words", [["fake"], ["two", "words"]])
+def test_a_command_gets_its_options(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*words, "--count", "3"]) == 0
+    assert capsys.readouterr().out == "line\nline\nline\n"
+
+
+@pytest.mark.parametrize("arguments", [["--count", "many"], ["--cuont", "3"], ["3"]])
+def test_wrong_options_exit_with_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        run(["fake", *arguments])
+    assert caught.value.code == 2
+    assert "clew fake --help" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "near"),
+    [
+        (["sovle", "x"], "solve"),
+        (["verify"], "data verify"),
+        (["data", "verfy"], "data verify"),
+        (["data", "xyzzy"], "data verify"),
+        (["benchmark"], "bench generation"),
+        (["Draw"], "draw"),
+    ],
+)
+def test_an_unknown_command_names_the_nearest(
+    arguments: list[str], near: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("clew: there is no command")
+    assert error.endswith(f"did you mean `clew {near}`?\n")
+
+
+def test_nothing_near_points_to_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["xyzzy"]) == 2
+    assert capsys.readouterr().err == "clew: there is no command `xyzzy`; `clew --help` lists the commands.\n"
+
+
+@pytest.mark.parametrize("arguments", [[], ["-h"], ["--help"], ["help"]])
+def test_help_lists_every_command(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(arguments) == 0
+    out = capsys.readouterr().out
+    assert all(f"  {name} " in out and command.summary in out for name, command in COMMANDS.items())
+
+
+@pytest.mark.parametrize("arguments", [["data"], ["data", "--help"]])
+def test_a_first_word_alone_lists_its_commands(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(arguments) == 0
+    out = capsys.readouterr().out
+    assert "  data verify " in out
+    assert "fake" not in out
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out == f"clew {__version__}\n"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_exists_and_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    module, function = COMMANDS[name].function.split(":")
+    assert getattr(importlib.import_module(module), function).__doc__
+    with pytest.raises(SystemExit) as caught:
+        run([*name.split(), "--help"])
+    assert caught.value.code == 0
+    assert f"usage: clew {name}" in capsys.readouterr().out
+
+
+def test_an_error_without_a_file_name_is_told_too() -> None:
+    assert os_error_sentence(OSError(errno.EIO, "Input/output error")) == "a file cannot be used: Input/output error."
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = "import sys; from clew.cli import run; run(['--help']); print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "clew.cli" in done.stderr.split()
+    assert not {"torch", "numba", "numpy", "matplotlib", "tyro", "rich"} & set(done.stderr.split())
+
+
+def test_a_closed_pipe_is_no_traceback() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-m", "clew", "--help"], stdout=writer, stderr=subprocess.PIPE, text=True, check=False
+    )
+    os.close(writer)
+    assert done.returncode == 1
+    assert done.stderr == "clew: the reader of the output went away before all of it was written.\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_a_full_disk_under_the_output_is_told() -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "clew", "--help"], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == 1
+    assert (
+        done.stderr == "clew: the disk is full, so a file could not be written; make room and run the command again.\n"
+    )
