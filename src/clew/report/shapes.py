@@ -1,0 +1,179 @@
+"""What a drawn maze consists of: filled polygons and round-ended lines, in cells, for any kind of canvas.
+
+Two looks, as in the paper: a maze that is told by its passages gets walls between its cells, one that is told by its
+wall cells gets those filled. The true path is a red line, a predicted one amber arrows; an arrow is purple where the
+maze has no such step (through a wall, diagonal, or over a gap), so broken predictions show where they break.
+
+Points are (x, y) with the maze's top left corner at (0, 0) and y downwards; cell (row, col) has its centre at
+(col + 0.5, row + 0.5).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from clew.mazes.maze import EAST, SOUTH, WALL, Cell, Maze, Task
+
+PAPER, GRID, STONE = "#ffffff", "#eceef1", "#b9bec7"
+START, GOAL = "#3fae6a", "#f28c38"
+TRUE_PATH, PREDICTED, BROKEN = "#d7263d", "#f5b700", "#7b3fb5"
+MARGIN = 0.25  # of a cell, around the maze, so that the frame is wholly visible
+
+Point = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Fill:
+    colour: str
+    polygons: list[list[Point]]
+
+
+@dataclass(frozen=True)
+class Line:
+    colour: str
+    width: float
+    lines: list[list[Point]]
+
+
+Shape = Fill | Line
+
+
+def task_shapes(
+    task: Task, path: Sequence[Cell] | None = None, predicted: Sequence[Cell] | None = None
+) -> tuple[list[Shape], str]:
+    """Everything to draw, from the bottom up, and a note about what could not be drawn (or an empty string)."""
+    maze = task.maze
+    shapes: list[Shape] = [Fill(PAPER, [_box(0, 0, maze.width, maze.height)])]
+    if maze.has_wall_cells_only:
+        shapes.append(Line(GRID, 0.03, _grid_lines(maze)))
+    shapes.append(Fill(STONE, _wall_boxes(maze)))
+    shapes.append(Fill(START, [_rounded_square(centre(task.start))]))
+    shapes.append(Fill(GOAL, [_rounded_square(centre(task.goal))]))
+    shapes.append(Line(STONE, 0.18, [_frame(maze), *_walls_between(maze)]))
+    note = ""
+    if path:
+        shapes.append(Line(TRUE_PATH, 0.2, [[centre(cell) for cell in _corners(path)]]))
+    if predicted:
+        inside = [cell for cell in predicted if cell in maze]
+        shapes += _prediction(maze, inside)
+        if outside := len(predicted) - len(inside):
+            note = f"{outside} predicted cell{'s lie' if outside > 1 else ' lies'} outside the maze"
+    return [shape for shape in shapes if (shape.polygons if isinstance(shape, Fill) else shape.lines)], note
+
+
+def centre(cell: Cell) -> Point:
+    return (cell[1] + 0.5, cell[0] + 0.5)
+
+
+def _corners(path: Sequence[Cell]) -> list[Cell]:
+    """The path without the cells that it crosses straight on: the same line in fewer pieces."""
+
+    def step(a: Cell, b: Cell) -> Cell:
+        return (b[0] - a[0], b[1] - a[1])
+
+    inner = [b for a, b, c in zip(path, path[1:], path[2:], strict=False) if step(a, b) != step(b, c)]
+    return [path[0], *inner, *path[1:][-1:]]
+
+
+def _box(x: float, y: float, width: float, height: float) -> list[Point]:
+    return [(x, y), (x + width, y), (x + width, y + height), (x, y + height)]
+
+
+def _rounded_square(middle: Point, half: float = 0.36, radius: float = 0.14) -> list[Point]:
+    """A square of side 2 * half with round corners, clockwise from the right."""
+    inner = half - radius
+    corners = [(inner, inner, 0), (-inner, inner, 90), (-inner, -inner, 180), (inner, -inner, 270)]
+    return [
+        (middle[0] + dx + radius * math.cos(angle), middle[1] + dy + radius * math.sin(angle))
+        for dx, dy, first in corners
+        for angle in np.radians(np.linspace(first, first + 90, 5))
+    ]
+
+
+def _runs(marked: npt.NDArray[np.bool_]) -> list[tuple[int, int, int]]:
+    """(row, first column, column after the last) of every unbroken run of marks in a row."""
+    edges = np.diff(np.pad(marked, ((0, 0), (1, 1))).astype(np.int8), axis=1)
+    begins, ends = np.argwhere(edges == 1), np.argwhere(edges == -1)
+    return [(int(row), int(first), int(after)) for (row, first), (_, after) in zip(begins, ends, strict=True)]
+
+
+def _wall_boxes(maze: Maze) -> list[list[Point]]:
+    """The wall cells, a box for each run in a row; boxes overlap a little so that no seam shines through."""
+    overlap = 0.01
+    return [
+        _box(first - overlap, row - overlap, after - first + 2 * overlap, 1 + 2 * overlap)
+        for row, first, after in _runs((maze.cells & WALL) != 0)
+    ]
+
+
+def _walls_between(maze: Maze) -> list[list[Point]]:
+    """A line for each straight wall between free cells that are not open to each other."""
+    free = (maze.cells & WALL) == 0
+    below = free[:-1] & free[1:] & ((maze.cells[:-1] & SOUTH) == 0)
+    right = free[:, :-1] & free[:, 1:] & ((maze.cells[:, :-1] & EAST) == 0)
+    flat: list[list[Point]] = [[(first, row + 1), (after, row + 1)] for row, first, after in _runs(below)]
+    upright: list[list[Point]] = [[(col + 1, first), (col + 1, after)] for col, first, after in _runs(right.T)]
+    return flat + upright
+
+
+def _frame(maze: Maze) -> list[Point]:
+    box = _box(0, 0, maze.width, maze.height)
+    return [*box, box[0]]
+
+
+def _grid_lines(maze: Maze) -> list[list[Point]]:
+    across: list[list[Point]] = [[(0, row), (maze.width, row)] for row in range(1, maze.height)]
+    down: list[list[Point]] = [[(col, 0), (col, maze.height)] for col in range(1, maze.width)]
+    return across + down
+
+
+def _prediction(maze: Maze, cells: list[Cell]) -> list[Shape]:
+    """A dot where the prediction begins or stands still, an arrow for each other step."""
+    steps = list(pairwise(cells))
+    dots = [cells[0]] if cells else []
+    dots += [a for a, b in steps if a == b]
+    taken = set(steps)
+    sound: list[list[Point]] = []
+    broken: list[list[Point]] = []
+    for a, b in steps:
+        if a != b:
+            # Steps there and back would cover each other, so each keeps to its right.
+            arrow = _arrow(centre(a), centre(b), aside=0.17 if (b, a) in taken else 0.0)
+            (sound if maze.is_open(a, b) else broken).append(arrow)
+    return [Fill(PREDICTED, [_dot(centre(cell)) for cell in dots] + sound), Fill(BROKEN, broken)]
+
+
+def _dot(middle: Point, radius: float = 0.13) -> list[Point]:
+    angles = np.linspace(0, 2 * np.pi, 16, endpoint=False)
+    return [(middle[0] + radius * math.cos(angle), middle[1] + radius * math.sin(angle)) for angle in angles]
+
+
+def _arrow(tail: Point, tip: Point, aside: float) -> list[Point]:
+    """An arrow between two points that stops a little short of both, shifted to its right by `aside`."""
+    length = math.dist(tail, tip)
+    along = ((tip[0] - tail[0]) / length, (tip[1] - tail[1]) / length)
+    across = (-along[1], along[0])  # to the right of the arrow, since y points down
+    half_shaft, half_head, head = 0.05, 0.19, 0.36
+    begin, end = 0.1, length - 0.06
+    outline = [
+        (begin, -half_shaft),
+        (end - head, -half_shaft),
+        (end - head, -half_head),
+        (end, 0.0),
+        (end - head, half_head),
+        (end - head, half_shaft),
+        (begin, half_shaft),
+    ]
+    return [
+        (
+            tail[0] + forward * along[0] + (sideways + aside) * across[0],
+            tail[1] + forward * along[1] + (sideways + aside) * across[1],
+        )
+        for forward, sideways in outline
+    ]
