@@ -9,6 +9,9 @@ the positions of lower rank and from nothing else. One rule thus covers them all
 - next token gives the response ranks 1, 2, 3, ... from left to right; any-order next token, in a random order;
 - padding has rank -1 and is seen by nobody.
 
+    question = objective(batch, generator)        # simply
+    question = objective.question(batch, noise)   # some rows of a larger batch: see clew.objectives.noise
+
 Shape suffixes: B mazes, T positions.
 """
 
@@ -21,6 +24,7 @@ import torch
 from torch import Tensor
 
 from clew.data.batch import Batch
+from clew.objectives.noise import Noise
 
 PADDING_RANK = -1
 
@@ -36,9 +40,31 @@ class Question:
 
 
 class Objective(Protocol):
-    """Draws a question for a batch; all chance comes from the generator."""
+    """Draws a question for a batch; all chance comes from the noise, or from the generator that makes it."""
 
-    # Whether ranks above 1 occur, so that asked positions are predicted from other asked positions.
-    sequential: bool
+    @property
+    def sequential(self) -> bool:
+        """Whether ranks above 1 occur, so that asked positions are predicted from other asked positions."""
+        ...
 
-    def __call__(self, batch: Batch, generator: torch.Generator) -> Question: ...
+    def question(self, batch: Batch, noise: Noise) -> Question:
+        """The question for some rows of a global batch."""
+        ...
+
+    def __call__(self, batch: Batch, generator: torch.Generator) -> Question:
+        """The question for a batch of its own."""
+        return self.question(batch, Noise.draw(generator, batch))
+
+
+def response_place(batch: Batch) -> Tensor:
+    """1, 2, 3, ... at the positions of the response, from left to right; 0 elsewhere. Shape [B, T], int64."""
+    return batch.response_BT.cumsum(1) * batch.response_BT
+
+
+def ranked(batch: Batch, rank_BT: Tensor, weight_B: Tensor | None = None) -> Question:
+    """The question that asks for every response position whose rank is above 0; `weight_B` weighs rows, or all 1."""
+    ask_BT = rank_BT > 0
+    weight_BT = ask_BT.to(torch.float32)
+    if weight_B is not None:
+        weight_BT = weight_BT * weight_B[:, None]
+    return Question(rank_BT.masked_fill(~batch.valid_BT, PADDING_RANK), ask_BT, batch.tokens_BT, weight_BT)

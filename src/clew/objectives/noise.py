@@ -1,0 +1,107 @@
+"""Chance for objectives: the same for a row of the global batch, however the batch is split, padded or moved.
+
+Numbers from a `torch.Generator` depend on the shape that is asked for, so two processes with 64 rows each would hide
+other tokens than one process with 128. Here a number depends on nothing but
+
+    (seed, stream, row of the global batch, place in the response)
+
+by a counter-based generator: SplitMix64 in int64 arithmetic, which gives the same bits on every device. A row keeps
+its noise whatever other rows, padding, process or accumulation step it meets. The training loop makes it from numbers
+alone, so a resumed run needs no generator state; on rank r of N with b rows each, in step s:
+
+    noise = Noise.for_step(seed, s, row_B=torch.arange(r * b, (r + 1) * b), rows=N * b)
+    question = objective.question(batch, noise)
+
+and where there is one process, `objective(batch, generator)` draws the seed from the generator.
+
+Shape suffixes: B mazes, T positions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from clew.data.batch import Batch
+
+# What a number is for; two uses never share one. RATE_JITTER and RATE_ORDER are the two draws of stratified rates.
+RATE, RATE_JITTER, RATE_ORDER, HIDE, ORDER = range(5)
+
+_WORD = 1 << 64
+
+
+def _signed(x: int) -> int:
+    """The int64 that has the same bits as the lowest 64 of `x`."""
+    return (x + (_WORD >> 1)) % _WORD - (_WORD >> 1)
+
+
+# SplitMix64: its step and its two multipliers.
+_STEP, _TIMES_1, _TIMES_2 = (_signed(c) for c in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
+
+
+def _shift(x: Tensor, by: int) -> Tensor:
+    """A right shift that fills with zeros; torch's own copies the sign bit."""
+    return (x >> by) & ((1 << (64 - by)) - 1)
+
+
+def _mix(x: Tensor) -> Tensor:
+    """SplitMix64's bijection of 64 bits; int64 products wrap, as it wants."""
+    x = (x ^ _shift(x, 30)) * _TIMES_1
+    x = (x ^ _shift(x, 27)) * _TIMES_2
+    return x ^ _shift(x, 31)
+
+
+def _to_unit(bits: Tensor) -> Tensor:
+    """Uniform float32 in [0, 1) from the top 24 bits, as many as float32 holds exactly."""
+    return _shift(bits, 40).to(torch.float32) * 2.0**-24
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The noise of some rows of one global batch."""
+
+    seed: int  # int64; new for every global batch
+    row_B: Tensor  # int64; each row's number in the global batch, on the batch's device
+    rows: int  # rows of the global batch
+
+    @classmethod
+    def for_step(cls, seed: int, step: int, row_B: Tensor, rows: int) -> Self:
+        """The noise of a run's step: the same on every process that names the same seed and step."""
+        words = torch.tensor([_signed(seed), _signed(step)])
+        mixed = _mix(_mix(words[0] + _STEP) + (words[1] + 1) * _STEP)
+        return cls(int(mixed), row_B, rows)
+
+    @classmethod
+    def draw(cls, generator: torch.Generator, batch: Batch) -> Self:
+        """The noise of a batch that is not part of a larger one; takes one number from the generator."""
+        word = torch.randint(-(_WORD >> 1), (_WORD >> 1) - 1, (), generator=generator, device=generator.device)
+        return cls(int(word), torch.arange(len(batch), device=batch.tokens_BT.device), len(batch))
+
+    def bits(self, stream: int, row: Tensor) -> Tensor:
+        """64 random bits for each of the given rows of the global batch, as int64."""
+        start = _mix(torch.tensor(_signed(self.seed + (stream + 1) * _STEP)))
+        return _mix(start.to(row.device) + (row + 1) * _STEP)
+
+    def uniform_B(self, stream: int) -> Tensor:
+        """A number in [0, 1) for each row."""
+        return _to_unit(self.bits(stream, self.row_B))
+
+    def uniform_all(self, stream: int) -> Tensor:
+        """A number in [0, 1) that all rows of the global batch share, shape []."""
+        return _to_unit(self.bits(stream, torch.tensor(-1, device=self.row_B.device)))
+
+    def order_B(self, stream: int) -> Tensor:
+        """Each row's place, 0 .. rows - 1, in a random order of the global batch."""
+        bits = self.bits(stream, torch.arange(self.rows, device=self.row_B.device))
+        return bits.argsort().argsort()[self.row_B]
+
+    def bits_BT(self, stream: int, place_BT: Tensor) -> Tensor:
+        """64 random bits for each row and place."""
+        return _mix(self.bits(stream, self.row_B)[:, None] + place_BT * _STEP)
+
+    def uniform_BT(self, stream: int, place_BT: Tensor) -> Tensor:
+        """A number in [0, 1) for each row and place."""
+        return _to_unit(self.bits_BT(stream, place_BT))
