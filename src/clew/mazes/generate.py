@@ -22,22 +22,32 @@ import numpy.typing as npt
 from numba import njit
 
 from clew.errors import UserError
+from clew.mazes.astar import search_astar
 from clew.mazes.bfs import Indices, search_breadth_first, write_path
 from clew.mazes.dfs import carve_dfs
+from clew.mazes.kruskal import carve_kruskal
 from clew.mazes.layout import HELD_OUT_IN, Keys, layout_hash, layout_keys
-from clew.mazes.maze import Cells, TaskBatch, check_shape
+from clew.mazes.maze import WALL, Cells, TaskBatch, check_shape
+from clew.mazes.percolation import open_passages
 from clew.mazes.random import Stream, begin_stream, below
+from clew.mazes.walls import place_walls
+from clew.mazes.wilson import carve_wilson
 
 Side = Literal["train", "test", "any"]
 
 FAMILIES = {
     "dfs": "perfect mazes carved by a randomized depth-first search: long corridors, one path",
+    "walls": "an open field with 30 to 50 % solid cells (the A* set): many paths, the stored one found by A*",
+    "wilson": "perfect mazes, every one equally likely, by loop-erased random walks: one path",
+    "kruskal": "perfect mazes that open random passages unless they close a loop: short dead ends, one path",
+    "percolation": "each passage open by chance: loops and cells out of reach, the stored path found by A*",
 }
-_DFS = 0
+_DFS, _WALLS, _WILSON, _KRUSKAL, _PERCOLATION = range(len(FAMILIES))  # in the order above
 _TRAIN, _TEST, _ANY = 0, 1, 2
 
 # After so many layouts there is none on the wanted side, or none with a long enough path.
 MAX_ATTEMPTS = 10_000
+_MAX_PAIRS = 100  # draws of start and goal in one layout
 DEFAULT_OPEN_SHARE = 0.6
 # About how many cells a thread takes at a time: enough to hide the cost of the call, little enough to stay in cache.
 _PIECE_CELLS = 64 * 900
@@ -45,20 +55,55 @@ _PIECE_CELLS = 64 * 900
 
 @njit(cache=True)
 def _draw_layout(family: int, cells_HW: Cells, state: Stream, open_share: float) -> None:
-    carve_dfs(cells_HW, state)
+    if family == _DFS:
+        carve_dfs(cells_HW, state)
+    elif family == _WALLS:
+        place_walls(cells_HW, state)
+    elif family == _WILSON:
+        carve_wilson(cells_HW, state)
+    elif family == _KRUSKAL:
+        carve_kruskal(cells_HW, state)
+    else:
+        open_passages(cells_HW, state, open_share)
 
 
 @njit(cache=True)
 def _draw_task(family: int, cells_HW: Cells, state: Stream, path: Indices) -> int:
-    """Draw start and goal, write their path, and return its length; 0 if there is no task in this layout."""
+    """Draw start and goal, write their path, and return its length; 0 if no draw gave a task of the family."""
+    if family == _WALLS:
+        return _draw_astar_task(cells_HW, state, max(cells_HW.shape), path)
+    if family == _PERCOLATION:
+        return _draw_astar_task(cells_HW, state, 2, path)
     # A perfect maze joins every two cells.
-    cells = cells_HW.size
-    start = below(state, cells)
-    goal = below(state, cells - 1)
+    start = below(state, cells_HW.size)
+    goal = below(state, cells_HW.size - 1)
     if goal >= start:  # any cell but the start
         goal += 1
     came_from_C, _, _ = search_breadth_first(cells_HW, start, goal)
     return write_path(came_from_C, start, goal, path)
+
+
+@njit(cache=True)
+def _draw_astar_task(cells_HW: Cells, state: Stream, min_length: int, path: Indices) -> int:
+    """Draw pairs of free cells until A* finds a path of at least `min_length` cells between them."""
+    width = cells_HW.shape[1]
+    free = np.empty(cells_HW.size, dtype=np.int32)
+    free_count = 0
+    for cell in range(cells_HW.size):
+        if cells_HW[cell // width, cell % width] != WALL:
+            free[free_count] = cell
+            free_count += 1
+    best_f_C = np.empty(cells_HW.size, dtype=np.int32)
+    came_from_C = np.empty(cells_HW.size, dtype=np.int32)
+    no_trace = np.empty((0, 4), dtype=np.int32)
+    for _ in range(_MAX_PAIRS):
+        start, goal = free[below(state, free_count)], free[below(state, free_count)]
+        found, _ = search_astar(cells_HW, start, goal, best_f_C, came_from_C, no_trace, False)
+        if found:
+            length = write_path(came_from_C, start, goal, path)
+            if length >= min_length:
+                return length
+    return 0
 
 
 @njit(cache=True, nogil=True)

@@ -94,7 +94,7 @@ def layout_hash(cells_HW: Cells, keys_CKS: Keys) -> np.uint64:
                     (keys_CKS[cell, 0, s] & east) ^ (keys_CKS[cell, 1, s] & south) ^ (keys_CKS[cell, 2, s] & wall)
                 )
             cell += 1
-    smallest = sum_S[0]
+    smallest: np.uint64 = sum_S[0]
     for s in range(1, 8):
         smallest = min(smallest, sum_S[s])
     return smallest

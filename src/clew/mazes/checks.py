@@ -1,0 +1,97 @@
+"""Whether a path solves a task, whether it is a shortest one, and what is wrong with it.
+
+A valid path is a walk from the start to the goal through open sides; it may visit a cell twice. Paths come from models
+too, so any list of cells is allowed, also one that leaves the maze.
+
+    path_problem(task, path)   # "step 3 goes from (0, 1) to (0, 2) through a wall.", or None
+    valid_N, shortest_N = check_batch(batch)
+
+Shape suffixes: N tasks, H rows, W columns.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from clew.mazes.bfs import Indices, search_breadth_first, write_path
+from clew.mazes.maze import EAST, NORTH, SOUTH, WEST, Path, Task, TaskBatch
+from clew.mazes.solve import bfs_path
+
+
+def path_problem(task: Task, path: Path) -> str | None:
+    """The first thing that is wrong with `path` as an answer to `task`, in one sentence; None if it is valid."""
+    maze = task.maze
+    if not path:
+        return "the path is empty."
+    if path[0] != task.start:
+        return f"the path begins at {path[0]}, not at the start {task.start}."
+    for step, (here, there) in enumerate(zip(path, path[1:], strict=False), start=1):
+        move = f"step {step} goes from {here} to {there}"
+        if there not in maze:
+            return f"{move}, outside the maze."
+        if abs(here[0] - there[0]) + abs(here[1] - there[1]) != 1:
+            return f"{move}, which is not a neighbour."
+        if maze.is_wall(there):
+            return f"{move}, a wall cell."
+        if not maze.is_open(here, there):
+            return f"{move} through a wall."
+    if path[-1] != task.goal:
+        return f"the path ends at {path[-1]}, not at the goal {task.goal}."
+    return None
+
+
+def is_valid(task: Task, path: Path) -> bool:
+    """Whether `path` walks from the start to the goal through open sides."""
+    return path_problem(task, path) is None
+
+
+def is_shortest(task: Task, path: Path) -> bool:
+    """Whether `path` is valid and no valid path is shorter."""
+    if not is_valid(task, path):
+        return False
+    best = bfs_path(task)
+    assert best is not None, "a valid path exists"
+    return len(path) == len(best)
+
+
+def check_batch(batch: TaskBatch) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """(valid_N, shortest_N) of a batch's own paths, compiled; they may be empty or leave the maze."""
+    valid_N, shortest_N = np.zeros(len(batch), np.bool_), np.zeros(len(batch), np.bool_)
+    _check(batch.cells_NHW, batch.start_N, batch.goal_N, batch.path, batch.offset_N1, valid_N, shortest_N)
+    return valid_N, shortest_N
+
+
+@njit(cache=True, nogil=True)
+def _check(
+    cells_NHW: npt.NDArray[np.uint8],
+    start_N: Indices,
+    goal_N: Indices,
+    path: Indices,
+    offset_N1: npt.NDArray[np.int64],
+    valid_N: npt.NDArray[np.bool_],
+    shortest_N: npt.NDArray[np.bool_],
+) -> None:
+    _, height, width = cells_NHW.shape
+    best = np.empty(height * width, dtype=np.int32)
+    for i in range(len(cells_NHW)):
+        steps = path[offset_N1[i] : offset_N1[i + 1]]
+        if len(steps) == 0 or steps[0] != start_N[i] or steps[-1] != goal_N[i]:
+            continue
+        flat = cells_NHW[i].ravel()
+        valid_N[i] = True
+        for here, there in zip(steps[:-1], steps[1:]):  # noqa: B905 (compiled code has no strict)
+            # Every `here` lies in the maze: the start does, and so does what an open side leads to.
+            sides = flat[here]
+            if not (
+                (there == here + width and sides & SOUTH)
+                or (there == here - width and sides & NORTH)
+                or (there == here - 1 and sides & WEST)
+                or (there == here + 1 and sides & EAST)
+            ):
+                valid_N[i] = False
+                break
+        if valid_N[i]:
+            came_from_C, _, _ = search_breadth_first(cells_NHW[i], start_N[i], goal_N[i])
+            shortest_N[i] = len(steps) == write_path(came_from_C, start_N[i], goal_N[i], best)
