@@ -1,0 +1,71 @@
+"""`clew generate FAMILY --out DIR`: make a dataset of mazes with their solutions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from clew.errors import UserError
+
+Family = Literal["dfs", "walls", "wilson", "kruskal", "percolation"]
+FormatName = Literal["edge-list", "wall-list", "wall-list-trace", "grid"]
+
+
+def generate(
+    family: Annotated[Family, tyro.conf.Positional],
+    out: Path,
+    size: int | None = None,
+    height: int | None = None,
+    width: int | None = None,
+    count: int = 100_000,
+    test: int = 2_000,
+    seed: int = 0,
+    format: FormatName | None = None,
+    open_share: float | None = None,
+    workers: int | None = None,
+) -> None:
+    """Make a dataset of mazes with their solutions: memory-mapped arrays and a dataset.json.
+
+    For example: clew generate dfs --size 10 --count 100000 --test 2000 --seed 0 --out data/dfs-10
+
+    No layout is both in train and in test. After an interruption the same command goes on where it stopped.
+
+    Args:
+        family: dfs (the paper's perfect mazes), walls (the paper's A* mazes), wilson and kruskal (perfect mazes of
+            other algorithms) or percolation (cycles and unreachable cells).
+        out: the folder to make.
+        size: rows and columns of a square maze (10 if nothing is said).
+        height: rows, instead of --size.
+        width: columns, instead of --size.
+        count: how many mazes to train on.
+        test: how many held-out mazes.
+        seed: the same seed gives the same dataset, byte for byte.
+        format: the text that the dataset names as its own (any format can be made from it later); by default
+            wall-list for walls and edge-list for all others.
+        open_share: for percolation, the chance of each passage to be open.
+        workers: threads; all cores if nothing is said.
+    """
+    if size is not None and (height is not None or width is not None):
+        raise UserError("give either --size or --height and --width, not both.")
+    if (height is None) != (width is None):
+        raise UserError("--height and --width go together; give both, or --size for a square.")
+    side = 10 if size is None else size
+    rows, columns = (side, side) if height is None or width is None else (height, width)
+
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from clew.data.settings import DatasetSettings
+    from clew.data.writer import write_dataset
+
+    counts = {"train": count, "test": test}
+    settings = DatasetSettings(family, rows, columns, seed, counts, format or "", open_share)
+    columns_shown = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    console = Console(stderr=True)
+    with Progress(*columns_shown, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("mazes", total=settings.total)
+        made = write_dataset(settings, out, workers=workers, progress=lambda mazes: bar.update(task, completed=mazes))
+    what = f"{count:,} mazes to train on and {test:,} to test on, {family}, {rows} rows by {columns} columns"
+    print(f"{out}: {what}" if made else f"{out} is already there, whole, with these settings: {what}")

@@ -1,0 +1,83 @@
+"""From tasks and paths as arrays to the typed batches that objectives and models take.
+
+    batch = token_batch("edge-list", tasks, text_seeds(seed, "train", index_N), index_N)
+    batch = grid_batch(tasks, index_N)
+
+Shape suffixes: N, B mazes, T positions.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from clew.data.batch import GridBatch, TokenBatch
+from clew.mazes.maze import TaskBatch
+from clew.text.batch_encode import encode_batch
+
+# Streams have texts of their own, unlike those of any split.
+_TEXT_STREAMS = {"train": 1, "test": 2, "stream": 3}
+
+
+def text_seeds(seed: int, source: str, index_N: npt.NDArray[np.integer]) -> npt.NDArray[np.uint64]:
+    """The seed of each maze's text (the order of its edges): a pure function of dataset seed, split and maze number.
+
+    `source` is "train", "test" or "stream".
+    """
+    state = _mix(np.array([seed], dtype=np.uint64))
+    state = _mix(state ^ np.uint64(_TEXT_STREAMS[source]))
+    return _mix(state ^ np.asarray(index_N).astype(np.uint64))
+
+
+def _mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """One step of splitmix64, which spreads neighbouring numbers over all 64 bits; arrays wrap around silently."""
+    x = x + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def token_batch(
+    form: str, tasks: TaskBatch, text_seed_N: npt.NDArray[np.uint64], index_N: npt.NDArray[np.integer]
+) -> TokenBatch:
+    """The tasks as text; the response is the path with the end token, all that comes after <PATH_START>."""
+    text = encode_batch(form, tasks, text_seed_N)
+    place_T = np.arange(text.tokens_NT.shape[1])
+    valid_NT = place_T < text.total_length_N[:, None]
+    response_NT = valid_NT & (place_T >= text.prompt_length_N[:, None])
+    return TokenBatch(
+        tokens_BT=_int64(text.tokens_NT),
+        valid_BT=torch.from_numpy(valid_NT),
+        response_BT=torch.from_numpy(response_NT),
+        index_B=_int64(index_N),
+    )
+
+
+def grid_batch(tasks: TaskBatch, index_N: npt.NDArray[np.integer], tail: int = 1) -> GridBatch:
+    """The tasks as cells and the paths as cell numbers, followed by `tail` end tokens.
+
+    More than one end token also teaches what comes after the end, which a decoder that does not know the path's
+    length asks for.
+    """
+    assert tail >= 1, "a path has an end"
+    end = tasks.height * tasks.width
+    length_N = tasks.length_N
+    steps = int(length_N.max(initial=0)) + tail
+    tokens_NT = np.full((len(tasks), steps), end, dtype=np.int64)
+    row = np.repeat(np.arange(len(tasks)), length_N)
+    tokens_NT[row, np.arange(len(tasks.path)) - np.repeat(tasks.offset_N1[:-1], length_N)] = tasks.path
+    valid_BT = torch.from_numpy(np.arange(steps) < length_N[:, None] + tail)
+    return GridBatch(
+        tokens_BT=torch.from_numpy(tokens_NT),
+        valid_BT=valid_BT,
+        response_BT=valid_BT.clone(),
+        index_B=_int64(index_N),
+        cells_BHW=torch.from_numpy(np.array(tasks.cells_NHW, dtype=np.uint8)),
+        start_B=_int64(tasks.start_N),
+        goal_B=_int64(tasks.goal_N),
+    )
+
+
+def _int64(values: npt.NDArray[np.integer]) -> torch.Tensor:
+    return torch.from_numpy(np.asarray(values).astype(np.int64))

@@ -1,0 +1,195 @@
+"""A dataset on disk, opened without reading it into memory.
+
+    dataset = open_dataset("data/dfs-10")
+    tasks = dataset.split("train").select(np.arange(128))  # a TaskBatch; only these mazes are read
+
+A dataset is a folder with dataset.json and, for each split, five .npy files: cells uint8 [N, H, W], start and goal
+uint16 [N], path uint16 (all paths one after the other) and offset int64 [N + 1] (where each path begins and ends).
+dataset.json comes last, so a folder without it is not a dataset. It stores mazes and paths, not texts: the text of a
+maze is a pure function of (dataset seed, split, maze index), see clew.data.batches.text_seeds.
+
+Shape suffixes: N mazes, H rows, W columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from clew.data.checksums import FileRecord
+from clew.data.settings import SPLITS, DatasetSettings
+from clew.errors import UserError
+from clew.files import read_json
+from clew.mazes.maze import TaskBatch
+
+DATASET_FILE = "dataset.json"
+# Present while a dataset is being made: see clew.data.writer.
+JOURNAL_FILE = ".unfinished.jsonl"
+
+ARRAY_DTYPES: dict[str, str] = {"cells": "|u1", "start": "<u2", "goal": "<u2", "path": "<u2", "offset": "<i8"}
+
+
+def file_name(split: str, array: str) -> str:
+    return f"{split}.{array}.npy"
+
+
+FILE_NAMES = tuple(file_name(split, array) for split in SPLITS for array in ARRAY_DTYPES)
+
+
+@dataclass(frozen=True)
+class Split:
+    """The mazes of one split as memory-mapped arrays; `select` and `slice` make a TaskBatch of some of them."""
+
+    name: str
+    cells_NHW: npt.NDArray[np.uint8]
+    start_N: npt.NDArray[np.uint16]
+    goal_N: npt.NDArray[np.uint16]
+    path: npt.NDArray[np.uint16]
+    offset_N1: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.start_N)
+
+    @property
+    def height(self) -> int:
+        return int(self.cells_NHW.shape[1])
+
+    @property
+    def width(self) -> int:
+        return int(self.cells_NHW.shape[2])
+
+    @property
+    def length_N(self) -> npt.NDArray[np.int64]:
+        """The number of cells of each path."""
+        return np.diff(self.offset_N1)
+
+    def slice(self, first: int, last: int) -> TaskBatch:
+        """The mazes from `first` up to, not including, `last`."""
+        first, last, _ = slice(first, last).indices(len(self))
+        last = max(first, last)
+        offset_N1 = np.array(self.offset_N1[first : last + 1])
+        return TaskBatch(
+            np.array(self.cells_NHW[first:last]),
+            self.start_N[first:last].astype(np.int32),
+            self.goal_N[first:last].astype(np.int32),
+            self.path[offset_N1[0] : offset_N1[-1]].astype(np.int32),
+            offset_N1 - offset_N1[0],
+        )
+
+    def select(self, index_N: npt.NDArray[np.integer]) -> TaskBatch:
+        """The mazes with these numbers, in this order."""
+        begin_N, length_N = self.offset_N1[index_N], self.offset_N1[index_N + 1] - self.offset_N1[index_N]
+        offset_N1 = np.concatenate([[0], np.cumsum(length_N)]).astype(np.int64)
+        # the place in `path` of every cell that is taken along
+        take = np.repeat(begin_N - offset_N1[:-1], length_N) + np.arange(offset_N1[-1])
+        return TaskBatch(
+            np.asarray(self.cells_NHW[index_N]),
+            self.start_N[index_N].astype(np.int32),
+            self.goal_N[index_N].astype(np.int32),
+            self.path[take].astype(np.int32),
+            offset_N1,
+        )
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """An opened dataset."""
+
+    directory: Path
+    settings: DatasetSettings
+    vocabulary: tuple[str, ...]  # of the settings' format; empty for the grid form, whose tokens are cells
+    files: dict[str, FileRecord]
+
+    def split(self, name: str) -> Split:
+        """A split's arrays, mapped into memory: nothing is read before it is used."""
+        if name not in SPLITS:
+            raise UserError(f"a dataset has no split {name!r}; choose one of {', '.join(SPLITS)}.")
+        arrays = {array: self._map(name, array) for array in ARRAY_DTYPES}
+        split = Split(name, arrays["cells"], arrays["start"], arrays["goal"], arrays["path"], arrays["offset"])
+        if split.offset_N1[0] != 0 or split.offset_N1[-1] != len(split.path):
+            raise damaged(self.directory / file_name(name, "offset"), "does not match the paths")
+        return split
+
+    def _map(self, split: str, array: str) -> npt.NDArray[Any]:
+        path = self.directory / file_name(split, array)
+        count = self.settings.counts[split]
+        shapes = {
+            "cells": (count, self.settings.height, self.settings.width),
+            "start": (count,),
+            "goal": (count,),
+            "offset": (count + 1,),
+        }
+        try:
+            mapped = np.load(path, mmap_mode="r", allow_pickle=False)
+        except FileNotFoundError:
+            raise damaged(path, "is missing") from None
+        except (ValueError, EOFError, SyntaxError):  # what numpy says of a header that it cannot read
+            raise damaged(path, "is not a whole .npy file") from None
+        if mapped.dtype.str != ARRAY_DTYPES[array] or mapped.ndim != len(shapes.get(array, (0,))):
+            raise damaged(path, f"holds {mapped.ndim}-dimensional {mapped.dtype} numbers, not what its name says")
+        if array in shapes and mapped.shape != shapes[array]:
+            raise damaged(path, f"has the shape {mapped.shape} instead of {shapes[array]}")
+        # A plain array over the same mapping: np.memmap's own indexing is several times slower for small batches.
+        return np.asarray(mapped)
+
+
+def damaged(path: Path, problem: str) -> UserError:
+    """The sentence for a file that is not what it was, or should be."""
+    return UserError(
+        f"{path} {problem}: the dataset is damaged; remove the folder and make it again with `clew generate`."
+    )
+
+
+def open_dataset(directory: str | Path) -> Dataset:
+    """Open the dataset in `directory` and check its description, and that its files have their sizes.
+
+    This does not read the mazes; clew.data.verify.verify_dataset does.
+    """
+    directory = Path(directory)
+    description = directory / DATASET_FILE
+    if not description.is_file():
+        raise _absent(directory)
+    value = read_json(description)
+    settings = DatasetSettings.from_json(value, str(description))
+    vocabulary, files = value.get("vocabulary"), value.get("files")
+    if not isinstance(vocabulary, list) or not all(isinstance(token, str) for token in vocabulary):
+        raise damaged(description, "has no vocabulary")
+    records = {name: _record(files, name, description) for name in FILE_NAMES}
+    for name, record in records.items():
+        path = directory / name
+        if not path.is_file():
+            raise damaged(path, "is missing")
+        if (size := path.stat().st_size) != record.bytes:
+            raise damaged(path, f"has {size} bytes instead of {record.bytes}")
+    dataset = Dataset(directory, settings, tuple(vocabulary), records)
+    for split in SPLITS:
+        dataset.split(split)  # reads the headers
+    return dataset
+
+
+def _record(files: Any, name: str, description: Path) -> FileRecord:
+    entry = files.get(name) if isinstance(files, dict) else None
+    if (
+        not isinstance(entry, dict)
+        or not isinstance(entry.get("bytes"), int)
+        or not isinstance(entry.get("sha256"), str)
+    ):
+        raise damaged(description, f"says nothing of {name}")
+    return FileRecord(entry["bytes"], entry["sha256"])
+
+
+def _absent(directory: Path) -> UserError:
+    """Why there is no dataset in `directory`, and what to do."""
+    if not directory.exists():
+        return UserError(f"{directory} does not exist; make a dataset with `clew generate ... --out {directory}`.")
+    if not directory.is_dir():
+        return UserError(f"{directory} is a file; give the folder of a dataset.")
+    if (directory / JOURNAL_FILE).exists():
+        return UserError(
+            f"the dataset in {directory} is only half made; run the same `clew generate` command again to finish it."
+        )
+    return UserError(f"{directory} holds no dataset ({DATASET_FILE} is missing); make one with `clew generate`.")

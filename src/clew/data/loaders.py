@@ -1,0 +1,160 @@
+"""Where training takes its batches from: a dataset, epoch after epoch, or a stream of fresh mazes.
+
+    loader = DatasetLoader(open_dataset("data/dfs-10"), "train", "edge-list", batch_size=128, seed=0)
+    batch = loader.batch(step, rank, world_size)
+
+A batch is a pure function of (loader, step, rank, world_size), so the step is all there is to save and to resume, and
+the global batch of a step is the same mazes however many processes share it.
+
+Shape suffixes: N mazes, S steps of an epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from clew.data.batch import Batch
+from clew.data.batches import grid_batch, text_seeds, token_batch
+from clew.data.dataset import Dataset, Split
+from clew.data.stream import StreamConfig, fresh_tasks, rank_part
+from clew.errors import UserError
+from clew.mazes.maze import WALL, TaskBatch
+from clew.text.format import format_named
+
+GRID = "grid"
+Ints = npt.NDArray[np.int64]
+
+
+class Loader(Protocol):
+    """Gives the batch of any step."""
+
+    def batch(self, step: int, rank: int = 0, world_size: int = 1) -> Batch:
+        """This process's part of the global batch of a step."""
+        ...
+
+
+def batches(loader: Loader, first_step: int, rank: int = 0, world_size: int = 1) -> Iterator[Batch]:
+    """The batches from a step on, without end."""
+    step = first_step
+    while True:
+        yield loader.batch(step, rank, world_size)
+        step += 1
+
+
+class DatasetLoader:
+    """The mazes of a split, each exactly once an epoch, in batches of similar length.
+
+    The mazes are permuted anew each epoch. Among those of `buckets` batches in a row, the ones of similar length then
+    come together, and the batches of the whole epoch are shuffled; 1 leaves the permutation as it is. Where the mazes
+    do not fill the last batch, all batches are a little smaller instead, equal to within one maze.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        split: str,
+        form: str,
+        batch_size: int,
+        seed: int,
+        limit: int | None = None,
+        buckets: int = 32,
+        tail: int = 1,
+    ) -> None:
+        """`limit` takes the first mazes of the split only; `tail` is the number of end tokens of the grid form."""
+        self._split: Split = dataset.split(split)
+        count = len(self._split) if limit is None else limit
+        if batch_size < 1 or buckets < 1:
+            raise UserError(f"a batch size of {batch_size} in {buckets} buckets is impossible; use 1 or more of each.")
+        if not 1 <= count <= len(self._split):
+            raise UserError(
+                f"{count} mazes cannot be taken from the {len(self._split)} in {split} of {dataset.directory}; "
+                f"use 1 to {len(self._split)}."
+            )
+        self._batcher = _Batcher(form, dataset.settings.seed, split, tail)
+        self._count, self._seed, self._buckets = count, seed, buckets
+        self._length_N = sequence_lengths(self._split, form, count)
+        self.steps_per_epoch = -(-count // batch_size)
+        self._bound_S1: Ints = count * np.arange(self.steps_per_epoch + 1, dtype=np.int64) // self.steps_per_epoch
+        self._scheduled: tuple[int, Ints, Ints] | None = None
+
+    def batch(self, step: int, rank: int = 0, world_size: int = 1) -> Batch:
+        index_N = self.indices(step)
+        index_N = index_N[rank_part(len(index_N), rank, world_size)]
+        return self._batcher(self._split.select(index_N), index_N)
+
+    def indices(self, step: int) -> Ints:
+        """The numbers of the mazes in the global batch of a step."""
+        assert step >= 0
+        epoch, place = divmod(step, self.steps_per_epoch)
+        maze_N, batch_S = self._schedule(epoch)
+        k = batch_S[place]
+        return maze_N[self._bound_S1[k] : self._bound_S1[k + 1]]
+
+    def _schedule(self, epoch: int) -> tuple[Ints, Ints]:
+        """The mazes of an epoch, batch after batch, and the order in which the batches come."""
+        if self._scheduled is None or self._scheduled[0] != epoch:
+            rng = np.random.default_rng([self._seed, epoch])
+            maze_N: Ints = rng.permutation(self._count)
+            batch_N = np.repeat(np.arange(self.steps_per_epoch), np.diff(self._bound_S1))
+            if self._buckets > 1:
+                maze_N = maze_N[np.lexsort((self._length_N[maze_N], batch_N // self._buckets))]
+                # Within a batch no order by length, so that no process always gets the long ones.
+                maze_N = maze_N[np.lexsort((rng.random(self._count), batch_N))]
+            self._scheduled = epoch, maze_N, rng.permutation(self.steps_per_epoch)
+        return self._scheduled[1:]
+
+
+class StreamLoader:
+    """Fresh mazes, never the same twice: an epoch that does not end."""
+
+    def __init__(self, config: StreamConfig, form: str, tail: int = 1, workers: int | None = None) -> None:
+        if config.batch_size < 1:
+            raise UserError(f"a batch size of {config.batch_size} is impossible; use 1 or more.")
+        self._config, self._workers = config, workers
+        self._batcher = _Batcher(form, config.seed, "stream", tail)
+
+    def batch(self, step: int, rank: int = 0, world_size: int = 1) -> Batch:
+        assert step >= 0
+        part = rank_part(self._config.batch_size, rank, world_size)
+        tasks = fresh_tasks(self._config, step, rank, world_size, self._workers)
+        index_N = np.arange(part.start, part.stop, dtype=np.int64) + step * self._config.batch_size
+        return self._batcher(tasks, index_N)
+
+
+class _Batcher:
+    """Writes tasks in a format, each text from its own seed."""
+
+    def __init__(self, form: str, seed: int, source: str, tail: int) -> None:
+        if tail < 1:
+            raise UserError(f"a path cannot have {tail} end tokens; use 1 or more.")
+        self._form = format_named(form).name
+        self._seed, self._source, self._tail = seed, source, tail
+
+    def __call__(self, tasks: TaskBatch, index_N: Ints) -> Batch:
+        if self._form == GRID:
+            return grid_batch(tasks, index_N, self._tail)
+        return token_batch(self._form, tasks, text_seeds(self._seed, self._source, index_N), index_N)
+
+
+def sequence_lengths(split: Split, form: str, count: int) -> Ints:
+    """A number for each of the first `count` mazes that grows with the length of its sequence.
+
+    Every passage, or every wall cell, and every step of a wall-list path take three tokens. The length of a search
+    trace is not known before it is run; it grows with the path too.
+    """
+    length_N: Ints = np.diff(split.offset_N1[: count + 1])
+    if form == GRID:
+        return length_N
+    listed_N = np.empty(count, dtype=np.int64)
+    block = max(1, 16_000_000 // (split.height * split.width))
+    for first in range(0, count, block):
+        cells_NHW = split.cells_NHW[first : min(first + block, count)]
+        marks_NHW = (cells_NHW & WALL) // WALL if form.startswith("wall-list") else np.bitwise_count(cells_NHW & 15)
+        listed_N[first : first + block] = marks_NHW.sum(axis=(1, 2), dtype=np.int64)
+    if form.startswith("wall-list"):
+        return 3 * listed_N + 3 * length_N
+    return 3 * listed_N // 2 + length_N  # both ends of a passage count it

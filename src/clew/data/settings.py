@@ -1,0 +1,118 @@
+"""What a dataset is made from: the choices that, together, fix every byte of it.
+
+    settings = DatasetSettings(family="dfs", height=10, width=10, seed=0, counts={"train": 100_000, "test": 2_000})
+
+A DatasetSettings is checked when it is made, so whoever holds one holds a possible dataset.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from clew.errors import UserError
+from clew.mazes.generate import DEFAULT_OPEN_SHARE, FAMILIES
+from clew.mazes.maze import check_shape
+from clew.text.format import format_named
+
+# Raise it whenever the files, or the mazes that a seed gives, change: an older dataset is then refused, not misread.
+DATASET_VERSION = 1
+
+SPLITS = ("train", "test")
+
+MAX_SEED = 2**63 - 1
+
+
+def default_format(family: str) -> str:
+    """The text that the paper writes a family in; any other can be asked for, from the same dataset."""
+    return "wall-list" if family == "walls" else "edge-list"
+
+
+@dataclass(frozen=True)
+class DatasetSettings:
+    """Family, shape, seed, text format and number of mazes of a dataset."""
+
+    family: str
+    height: int
+    width: int
+    seed: int
+    counts: dict[str, int]  # mazes of each split
+    format: str = ""  # "" takes the family's own
+    open_share: float | None = None  # percolation only: how many of the passages are open; None takes the default
+
+    def __post_init__(self) -> None:
+        if self.family not in FAMILIES:
+            raise UserError(f"there is no family of mazes named {self.family!r}; choose one of {', '.join(FAMILIES)}.")
+        check_shape(self.height, self.width)
+        if not 0 <= self.seed <= MAX_SEED:
+            raise UserError(f"the seed {self.seed} is out of range; use a whole number from 0 to 2**63 - 1.")
+        if self.counts.get("train", 0) < 1 or self.counts.get("test", -1) < 0 or set(self.counts) != set(SPLITS):
+            raise UserError(
+                f"a dataset needs at least 1 maze to train on and 0 to test on, not {self.counts.get('train')} "
+                f"and {self.counts.get('test')}."
+            )
+        self._set("format", self.format or default_format(self.family))
+        format_named(self.format)  # says so if there is none of that name
+        if self.format.startswith("wall-list") and self.family != "walls":
+            raise UserError(
+                f"{self.format} tells a maze by its wall cells, and {self.family} mazes have none; "
+                "use edge-list or grid."
+            )
+        if self.family != "percolation":
+            if self.open_share is not None:
+                raise UserError(f"an open share belongs to percolation mazes, not to {self.family}; leave it out.")
+        else:
+            self._set("open_share", DEFAULT_OPEN_SHARE if self.open_share is None else float(self.open_share))
+            if not 0.0 < (self.open_share or 0.0) <= 1.0:
+                raise UserError(f"the open share {self.open_share} is out of range; use a number above 0, at most 1.")
+
+    def _set(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)
+
+    @property
+    def total(self) -> int:
+        return sum(self.counts.values())
+
+    def to_json(self) -> dict[str, Any]:
+        return {"version": DATASET_VERSION, **asdict(self)}
+
+    @classmethod
+    def from_json(cls, value: Any, where: str) -> DatasetSettings:
+        """Read what `to_json` wrote; `where` names the file in the sentence that says what is wrong with it."""
+        if not isinstance(value, dict):
+            raise UserError(f"{where} does not describe a dataset; make the dataset again with `clew generate`.")
+        version = value.get("version")
+        if version != DATASET_VERSION:
+            raise UserError(
+                f"{where} is of version {version!r} and this Clew reads version {DATASET_VERSION}; "
+                "make the dataset again with `clew generate`."
+            )
+        kinds: dict[str, tuple[type, ...]] = {
+            "family": (str,),
+            "height": (int,),
+            "width": (int,),
+            "seed": (int,),
+            "counts": (dict,),
+            "format": (str,),
+            "open_share": (float, int, type(None)),
+        }
+        for name, kind in kinds.items():
+            if name not in value or not isinstance(value[name], kind) or isinstance(value[name], bool):
+                raise UserError(
+                    f"the field {name!r} of {where} is {value.get(name)!r}, which Clew does not understand; "
+                    "make the dataset again with `clew generate`."
+                )
+        if not all(isinstance(count, int) and not isinstance(count, bool) for count in value["counts"].values()):
+            raise UserError(f"the counts of {where} are not whole numbers; make the dataset again.")
+        try:
+            return cls(**{name: value[name] for name in kinds})
+        except UserError as error:
+            raise UserError(f"{where} cannot be used: {error}") from None
+
+    def differences(self, other: DatasetSettings) -> str:
+        """How `other` differs, as words; empty if it does not."""
+        return ", ".join(
+            f"{f.name.replace('_', ' ')} {getattr(self, f.name)} and not {getattr(other, f.name)}"
+            for f in fields(self)
+            if getattr(self, f.name) != getattr(other, f.name)
+        )

@@ -1,0 +1,253 @@
+"""Makes a dataset, chunk by chunk, so that a kill at any moment costs one chunk at most.
+
+    write_dataset(settings, Path("data/dfs-10"))  # after a kill: the same call again goes on
+
+The .npy files grow in the folder under their own names. After each chunk they are flushed to the disk, and then one
+line in the journal says how many mazes, and how many cells of paths, are safe. Going on means cutting every file back
+to what the last whole line says. Each maze is a pure function of (seed, split, index), so the result is the same,
+byte for byte, as without a kill. dataset.json is written last, in one step; without it a folder is not a dataset.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from clew.data.checksums import hash_description, hash_file
+from clew.data.dataset import (
+    ARRAY_DTYPES,
+    DATASET_FILE,
+    FILE_NAMES,
+    JOURNAL_FILE,
+    file_name,
+    open_dataset,
+)
+from clew.data.disjoint import overlap
+from clew.data.settings import SPLITS, DatasetSettings
+from clew.errors import UserError
+from clew.files import write_json
+from clew.mazes.generate import generate
+from clew.mazes.maze import TaskBatch
+from clew.text.format import format_named
+
+if sys.platform != "win32":
+    import fcntl
+
+CHUNK_CELLS = 4_000_000  # cells of mazes made at once: a few tens of MB, whatever their shape
+
+Progress = Callable[[int], None]  # is told the number of mazes that are safe on disk
+
+
+@dataclass(frozen=True)
+class Safe:
+    """How much of a split is on disk for good."""
+
+    mazes: int = 0
+    path_cells: int = 0
+
+
+def write_dataset(
+    settings: DatasetSettings,
+    directory: Path,
+    *,
+    workers: int | None = None,
+    chunk: int | None = None,
+    progress: Progress = lambda mazes: None,
+) -> bool:
+    """Make the dataset in `directory`, or finish it; False if it was there already, whole and with these settings.
+
+    `chunk` is the number of mazes between two lines of the journal; it does not change the result.
+    """
+    if (directory / DATASET_FILE).exists():
+        if found := open_dataset(directory).settings.differences(settings):
+            raise UserError(
+                f"{directory} already holds a dataset with other settings ({found}); "
+                "choose another folder, or remove this one first."
+            )
+        _remove_leftovers(directory)
+        return False
+    _make_folder(directory)
+    chunk = chunk or max(1, min(8192, CHUNK_CELLS // (settings.height * settings.width)))
+    safe = {split: Safe() for split in SPLITS}
+    try:
+        with _journal(directory, settings, safe) as journal:
+            for split in SPLITS:
+                _write_split(settings, directory, split, safe, journal, chunk, workers, progress)
+            _finish(settings, directory)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise
+        done = sum(part.mazes for part in safe.values())
+        raise UserError(
+            f"the disk is full after {done} of {settings.total} mazes in {directory}; make room and run the same "
+            "command again to go on from there."
+        ) from None
+    _remove_leftovers(directory)
+    return True
+
+
+def _make_folder(directory: Path) -> None:
+    if directory.exists() and not directory.is_dir():
+        raise UserError(f"{directory} is a file; give the name of a folder.")
+    directory.mkdir(parents=True, exist_ok=True)
+    if not (directory / JOURNAL_FILE).exists() and any(directory.iterdir()):
+        raise UserError(f"{directory} holds other files; choose an empty or a new folder for the dataset.")
+
+
+@contextmanager
+def _journal(directory: Path, settings: DatasetSettings, safe: dict[str, Safe]) -> Iterator[IO[bytes]]:
+    """The journal, open at its end; fills `safe` with what it says."""
+    with open(directory / JOURNAL_FILE, "a+b") as journal:
+        if sys.platform != "win32":
+            try:
+                fcntl.flock(journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise UserError(f"another process is making the dataset in {directory}; wait for it.") from None
+        journal.seek(0)
+        text = journal.read()
+        whole = text[: text.rfind(b"\n") + 1]  # a kill can cut the last line short
+        journal.truncate(len(whole))
+        lines = [json.loads(line) for line in whole.splitlines()]
+        if not lines:
+            _append_line(journal, settings.to_json())
+        else:
+            where = f"the half-made dataset in {directory}"
+            if found := DatasetSettings.from_json(lines[0], where).differences(settings):
+                raise UserError(
+                    f"{where} was begun with other settings ({found}); finish it with the same command, "
+                    "or remove the folder first."
+                )
+            for line in lines[1:]:
+                safe[line["split"]] = Safe(line["mazes"], line["path_cells"])
+        yield journal
+
+
+def _append_line(journal: IO[bytes], value: dict[str, Any]) -> None:
+    journal.write(json.dumps(value).encode() + b"\n")
+    _sync(journal)
+
+
+def _sync(file: IO[bytes]) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _write_split(
+    settings: DatasetSettings,
+    directory: Path,
+    split: str,
+    safe: dict[str, Safe],
+    journal: IO[bytes],
+    chunk: int,
+    workers: int | None,
+    progress: Progress,
+) -> None:
+    """Make what is missing of one split; `safe[split]` follows."""
+    count = settings.counts[split]
+    with ExitStack() as stack:
+        files = {
+            array: stack.enter_context(_open_at(directory, settings, split, array, safe[split]))
+            for array in ARRAY_DTYPES
+        }
+        while (first := safe[split].mazes) < count:
+            progress(sum(part.mazes for part in safe.values()))
+            tasks = generate(
+                settings.family,
+                settings.height,
+                settings.width,
+                seed=settings.seed,
+                first=first,
+                count=min(chunk, count - first),
+                side="train" if split == "train" else "test",
+                workers=workers,
+                **({} if settings.open_share is None else {"open_share": settings.open_share}),
+            )
+            _append(files, tasks, safe[split])
+            new = Safe(first + len(tasks), safe[split].path_cells + len(tasks.path))
+            _append_line(journal, {"split": split, **asdict(new)})
+            safe[split] = new
+        # Only now is it known how many cells the paths have; the header keeps its length.
+        files["path"].seek(0)
+        files["path"].write(npy_header("path", (safe[split].path_cells,)))
+        for file in files.values():
+            _sync(file)
+    progress(sum(part.mazes for part in safe.values()))
+
+
+def npy_header(array: str, shape: tuple[int, ...]) -> bytes:
+    """The head of an .npy file; numpy pads it so that its length does not depend on the first number of `shape`."""
+    head = io.BytesIO()
+    value = {"descr": ARRAY_DTYPES[array], "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(head, value)
+    return head.getvalue()
+
+
+def _open_at(directory: Path, settings: DatasetSettings, split: str, array: str, safe: Safe) -> IO[bytes]:
+    """The file of one array, cut back to what is safe and open at its end."""
+    path = directory / file_name(split, array)
+    count, item = settings.counts[split], np.dtype(ARRAY_DTYPES[array]).itemsize
+    cells_shape = (settings.height, settings.width)
+    shape, rows = {
+        "cells": ((count, *cells_shape), safe.mazes * settings.height * settings.width),
+        "path": ((0,), safe.path_cells),
+        "offset": ((count + 1,), safe.mazes + 1),
+    }.get(array, ((count,), safe.mazes))
+    head = npy_header(array, shape)
+    if safe.mazes == 0:
+        file = open(path, "w+b")  # noqa: SIM115 (the caller closes it)
+        file.write(head + (bytes(item) if array == "offset" else b""))  # the first path begins at 0
+        return file
+    if not path.is_file() or path.stat().st_size < len(head) + rows * item:
+        raise UserError(f"{path} lacks mazes that were already made; remove the folder {directory} and begin again.")
+    file = open(path, "r+b")  # noqa: SIM115
+    file.truncate(len(head) + rows * item)
+    file.seek(0, os.SEEK_END)
+    return file
+
+
+def _append(files: dict[str, IO[bytes]], tasks: TaskBatch, safe: Safe) -> None:
+    """Add a chunk to every file and make it safe."""
+    values = {
+        "cells": tasks.cells_NHW,
+        "start": tasks.start_N,
+        "goal": tasks.goal_N,
+        "path": tasks.path,
+        "offset": tasks.offset_N1[1:] + safe.path_cells,
+    }
+    for array, value in values.items():
+        files[array].write(np.ascontiguousarray(value, dtype=ARRAY_DTYPES[array]).data)
+        _sync(files[array])
+
+
+def _finish(settings: DatasetSettings, directory: Path) -> None:
+    """Prove that the splits share no layout, and write dataset.json."""
+    records = {name: hash_file(directory / name) for name in FILE_NAMES}
+    vocabulary = format_named(settings.format).vocabulary(settings.height, settings.width)
+    description = {
+        **settings.to_json(),
+        "vocabulary": vocabulary.to_json(),
+        "files": {name: asdict(record) for name, record in records.items()},
+    }
+    description["sha256"] = hash_description(description)
+    cells = [np.load(directory / file_name(split, "cells"), mmap_mode="r") for split in SPLITS]
+    problem = overlap(*cells)
+    assert problem is None, problem  # the generator keeps the two sides apart
+    write_json(directory / DATASET_FILE, description)
+
+
+def _remove_leftovers(directory: Path) -> None:
+    """What a kill in the very last step leaves behind: the journal, and a dataset.json without its name."""
+    for path in [directory / JOURNAL_FILE, *directory.glob(f".{DATASET_FILE}.*.tmp")]:
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
