@@ -4,21 +4,19 @@ To add a command, write a plain typed function in clew/commands/ and name it in 
 options and its docstring the help. A function is imported only when its command is called, so `clew --help` is
 quick. A command's name may have two words (`clew data verify`).
 
-What goes wrong is told in one sentence on stderr. Exit codes: 0 done, 1 failed, 2 called wrongly, 130 Ctrl-C.
+What goes wrong is told in one sentence on stderr, with an exit code (see guard.py).
 """
 
 from __future__ import annotations
 
 import difflib
-import errno
 import importlib
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from clew import __version__
-from clew.errors import UserError
+from clew.guard import UsageError, guarded
 
 
 @dataclass(frozen=True)
@@ -38,35 +36,14 @@ COMMANDS = {
 }
 
 
-class UsageError(UserError):
-    """The command line itself makes no sense; exit code 2."""
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command that `arguments` (by default the process's own) ask for, and exit."""
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run a command; what a user may meet becomes a sentence and an exit code, a bug keeps its traceback."""
-    try:
-        dispatch(list(arguments))
-        sys.stdout.flush()  # here rather than at exit, so that a closed pipe is met inside this `try`
-    except BrokenPipeError:
-        # The reader left, as in `clew solve ... | head`. What is still in the buffer must not be tried again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _fail("the reader of the output went away before all of it was written.")
-    except UsageError as error:
-        return _fail(str(error), code=2)
-    except UserError as error:
-        return _fail(str(error))
-    except OSError as error:
-        return _fail(os_error_sentence(error))
-    except MemoryError:
-        return _fail("there is not enough memory for this; ask for fewer or smaller mazes.")
-    except KeyboardInterrupt:
-        return _fail("stopped.", code=130)
-    return 0
+    """Run a command and give its exit code."""
+    return guarded(lambda: dispatch(list(arguments)))
 
 
 def dispatch(arguments: list[str]) -> None:
@@ -115,20 +92,6 @@ def help_text(group: str | None = None) -> str:
     )
 
 
-def os_error_sentence(error: OSError) -> str:
-    """What the system complains about, in one sentence."""
-    name = str(error.filename) if error.filename is not None else "a file"
-    if isinstance(error, FileNotFoundError):
-        return f"{name} does not exist."
-    if isinstance(error, PermissionError):
-        return f"there is no permission to use {name}."
-    if isinstance(error, IsADirectoryError):
-        return f"{name} is a folder; give the name of a file."
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"the disk is full, so {name} could not be written; make room and run the command again."
-    return f"{name} cannot be used: {error.strerror or error}."
-
-
 def _groups() -> set[str]:
     return {name.split()[0] for name in COMMANDS if " " in name}
 
@@ -144,8 +107,3 @@ def _unknown(arguments: list[str]) -> str:
         near = near or [next(name for name in COMMANDS if name.split()[0] == arguments[0])]
     hint = f"did you mean `clew {spellings[near[0]]}`?" if near else "`clew --help` lists the commands."
     return f"there is no command `{asked}`; {hint}"
-
-
-def _fail(sentence: str, code: int = 1) -> int:
-    print(f"clew: {sentence}", file=sys.stderr)
-    return code

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from clew import __version__
-from clew.cli import COMMANDS, Command, os_error_sentence, run
+from clew.cli import COMMANDS, Command, run
 from clew.errors import UserError
+from clew.guard import os_error_sentence
 
 
 def fake(count: int = 1, problem: str = "") -> None:
@@ -137,7 +138,9 @@ def test_every_command_exists_and_has_help(name: str, capsys: pytest.CaptureFixt
 
 
 def test_an_error_without_a_file_name_is_told_too() -> None:
-    assert os_error_sentence(OSError(errno.EIO, "Input/output error")) == "a file cannot be used: Input/output error."
+    assert (
+        os_error_sentence(OSError(errno.EIO, "Input/output error")) == "the output cannot be used: Input/output error."
+    )
 
 
 def test_help_imports_nothing_heavy() -> None:
@@ -166,5 +169,6 @@ def test_a_full_disk_under_the_output_is_told() -> None:
         )
     assert done.returncode == 1
     assert (
-        done.stderr == "clew: the disk is full, so a file could not be written; make room and run the command again.\n"
+        done.stderr
+        == "clew: the disk is full, so the output could not be written; make room and run the command again.\n"
     )

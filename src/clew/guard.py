@@ -1,0 +1,68 @@
+"""What a user may meet becomes one sentence on stderr and an exit code; a bug of ours keeps its traceback.
+
+    sys.exit(guarded(lambda: tyro.cli(main)))
+
+Exit codes: 0 done, 1 failed, 2 called wrongly, 130 Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Callable
+
+from clew.errors import UserError
+
+
+class UsageError(UserError):
+    """The command line itself makes no sense."""
+
+
+def guarded(work: Callable[[], object]) -> int:
+    """Do the work and give the exit code."""
+    try:
+        work()
+        sys.stdout.flush()  # here rather than at exit, so that a closed pipe is met inside this `try`
+    except BrokenPipeError:
+        # The reader left, as in `clew solve ... | head`. What is still in the buffer must not be tried again at exit.
+        _discard_output()
+        return _fail("the reader of the output went away before all of it was written.")
+    except UsageError as error:
+        return _fail(str(error), code=2)
+    except UserError as error:
+        return _fail(str(error))
+    except OSError as error:
+        if error.filename is None:
+            _discard_output()  # it may be the output itself that cannot be written, which exit would try again
+        return _fail(os_error_sentence(error))
+    except MemoryError:
+        return _fail("there is not enough memory for this; ask for fewer or smaller mazes.")
+    except KeyboardInterrupt:
+        return _fail("stopped.", code=130)
+    return 0
+
+
+def os_error_sentence(error: OSError) -> str:
+    """What the system complains about, in one sentence."""
+    name = str(error.filename) if error.filename is not None else "the output"
+    if isinstance(error, FileNotFoundError):
+        return f"{name} does not exist."
+    if isinstance(error, PermissionError):
+        return f"there is no permission to use {name}."
+    if isinstance(error, IsADirectoryError):
+        return f"{name} is a folder; give the name of a file."
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"the disk is full, so {name} could not be written; make room and run the command again."
+    return f"{name} cannot be used: {error.strerror or error}."
+
+
+def _discard_output() -> None:
+    """Send what is still to be printed nowhere."""
+    if sys.stdout is sys.__stdout__ and sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _fail(sentence: str, code: int = 1) -> int:
+    print(f"clew: {sentence}", file=sys.stderr)
+    return code
