@@ -11,6 +11,8 @@ Shape suffixes: N tasks, H rows, W columns.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import numpy.typing as npt
 from numba import njit
@@ -27,7 +29,7 @@ def path_problem(task: Task, path: Path) -> str | None:
         return "the path is empty."
     if path[0] != task.start:
         return f"the path begins at {path[0]}, not at the start {task.start}."
-    for step, (here, there) in enumerate(zip(path, path[1:], strict=False), start=1):
+    for step, (here, there) in enumerate(pairwise(path), start=1):
         move = f"step {step} goes from {here} to {there}"
         if there not in maze:
             return f"{move}, outside the maze."
@@ -81,7 +83,8 @@ def _check(
             continue
         flat = cells_NHW[i].ravel()
         valid_N[i] = True
-        for here, there in zip(steps[:-1], steps[1:]):  # noqa: B905 (compiled code has no strict)
+        for step in range(len(steps) - 1):
+            here, there = steps[step], steps[step + 1]
             # Every `here` lies in the maze: the start does, and so does what an open side leads to.
             sides = flat[here]
             if not (
