@@ -1,0 +1,159 @@
+"""Reads tasks from a file or from standard input, whatever they are written in.
+
+    for read in iter_tasks("mazes.txt"):      # or "-" for standard input
+        read.task, read.path, read.line
+
+The kind is seen from the first line: a drawing (several are set apart by empty lines), or one task a line as
+edge-list, wall-list or grid text, or as JSON `{"width","height","start":[x,y],"goal":[x,y],"walls":[[x,y],...]}`, to
+which a `"path":[[x,y],...]` or a `"plan"` text may be added. All tasks of a file are of one kind. Nothing is read
+further than needed, so tasks before a bad line still come out.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path as FilePath
+from typing import BinaryIO
+
+from clew.errors import UserError
+from clew.mazes.maze import MAX_SIDE, Path, Task
+from clew.text.ascii import parse_ascii
+from clew.text.edge_list import ADJLIST_START
+from clew.text.format import format_named
+from clew.text.grid import GRID_START
+from clew.text.json_task import parse_json_task
+from clew.text.token_reader import shown
+from clew.text.written import Parsed
+
+# The longest text that a maze of 255 x 255 cells can have is shorter.
+MAX_LINE_BYTES = 8_000_000
+MAX_DRAWING_LINES = 2 * MAX_SIDE + 1
+
+_KIND_NAMES = {
+    "ascii": "part of a drawing",
+    "edge-list": "edge-list text",
+    "wall-list": "wall-list text",
+    "grid": "grid text",
+    "json": "JSON",
+}
+
+
+@dataclass(frozen=True)
+class ReadTask:
+    """A task that was read, and where it stood."""
+
+    task: Task
+    path: Path | None  # the path the text gives, as written; it may not be valid
+    kind: str  # ascii, edge-list, wall-list, grid or json
+    line: int  # its first line, counted from 1
+
+
+def read_tasks(source: str | FilePath) -> list[ReadTask]:
+    """All tasks of a file, or of standard input if the source is "-"."""
+    return list(iter_tasks(source))
+
+
+def iter_tasks(source: str | FilePath) -> Iterator[ReadTask]:
+    """The tasks one by one; a UserError names the line that cannot be read, after the tasks before it."""
+    name = "standard input" if str(source) == "-" else str(source)
+    found = False
+    with _opened(source) as stream:
+        for read in _tasks_of(_lines_of(stream)):
+            found = True
+            yield read
+    if not found:
+        raise UserError(f"{name} holds no maze: it is empty.")
+
+
+@contextmanager
+def _opened(source: str | FilePath) -> Iterator[BinaryIO]:
+    if str(source) == "-":
+        yield sys.stdin.buffer
+        return
+    try:
+        stream = open(source, "rb")  # noqa: SIM115 (closed below; opening alone may fail for the user's reasons)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise UserError(f"cannot read {shown(str(source))}: {reason}; give the name of a file, or -.") from None
+    with stream:
+        yield stream
+
+
+def _lines_of(stream: BinaryIO) -> Iterator[tuple[int, str]]:
+    """The lines with their numbers, without their ends."""
+    number = 0
+    while raw := stream.readline(MAX_LINE_BYTES + 1):
+        number += 1
+        if len(raw) > MAX_LINE_BYTES:
+            raise UserError(f"line {number} is longer than {MAX_LINE_BYTES:,} bytes, more than any maze needs.")
+        try:
+            text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError:
+            text = "\0"
+        if "\0" in text:
+            raise UserError(f"line {number} is not text in UTF-8: give mazes as text, not a binary file.")
+        yield number, text.rstrip("\r\n")
+
+
+def _tasks_of(lines: Iterator[tuple[int, str]]) -> Iterator[ReadTask]:
+    kind, first = "", 0  # the kind of the whole file, and the line that told it
+    drawing: list[str] = []
+    for number, line in lines:
+        if not line.strip():
+            if drawing:
+                yield _drawn(drawing, number)
+                drawing = []
+            continue
+        line_kind = _kind_of(line, number)
+        if kind and line_kind != kind:
+            raise UserError(
+                f"line {number} is {_KIND_NAMES[line_kind]}, but line {first} is {_KIND_NAMES[kind]}: "
+                "put each kind into a file of its own."
+            )
+        kind, first = line_kind, first or number
+        if kind != "ascii":
+            yield _one_line(line, kind, number)
+            continue
+        drawing.append(line)
+        if len(drawing) > MAX_DRAWING_LINES:
+            raise UserError(f"line {number}: the drawing has more lines than a maze of {MAX_SIDE} rows.")
+    if drawing:
+        yield _drawn(drawing, number + 1)
+
+
+def _kind_of(line: str, number: int) -> str:
+    text = line.lstrip()
+    word = text.split(maxsplit=1)[0]
+    if word == ADJLIST_START:
+        return "edge-list"
+    if word in ("bos", "start"):
+        return "wall-list"
+    if word == GRID_START:
+        return "grid"
+    if text.startswith("{"):
+        return "json"
+    if set(line.strip()) <= set("+-|#.SGB^v<> "):
+        return "ascii"
+    raise UserError(
+        f"line {number} begins with {shown(text)}, which is none of what Clew reads: a drawing, edge-list, wall-list "
+        "or grid text, or JSON."
+    )
+
+
+def _drawn(lines: list[str], line_after: int) -> ReadTask:
+    first = line_after - len(lines)
+    parsed = parse_ascii(lines, first)
+    return ReadTask(parsed.task, parsed.path, "ascii", first)
+
+
+def _one_line(line: str, kind: str, number: int) -> ReadTask:
+    parse: Callable[[str], Parsed]
+    parse = parse_json_task if kind == "json" else lambda text: format_named(kind).parse(text.split())
+    try:
+        parsed = parse(line)
+    except UserError as error:
+        raise UserError(f"line {number}: {error}") from None
+    return ReadTask(parsed.task, parsed.path, kind, number)
