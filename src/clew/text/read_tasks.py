@@ -19,7 +19,7 @@ from pathlib import Path as FilePath
 from typing import BinaryIO
 
 from clew.errors import UserError
-from clew.mazes.maze import MAX_SIDE, Path, Task
+from clew.mazes.maze import MAX_SIDE, Edge, Path, Task
 from clew.text.ascii import parse_ascii
 from clew.text.edge_list import ADJLIST_START
 from clew.text.format import format_named
@@ -49,6 +49,7 @@ class ReadTask:
     path: Path | None  # the path the text gives, as written; it may not be valid
     kind: str  # ascii, edge-list, wall-list, grid or json
     line: int  # its first line, counted from 1
+    edges: tuple[Edge, ...] | None = None  # of edge-list text, its passages as they stand there
 
 
 def read_tasks(source: str | FilePath) -> list[ReadTask]:
@@ -156,4 +157,4 @@ def _one_line(line: str, kind: str, number: int) -> ReadTask:
         parsed = parse(line)
     except UserError as error:
         raise UserError(f"line {number}: {error}") from None
-    return ReadTask(parsed.task, parsed.path, kind, number)
+    return ReadTask(parsed.task, parsed.path, kind, number, parsed.edges)
