@@ -1,0 +1,126 @@
+"""GPT-2 blocks: LayerNorm before each part, exact GELU, biases everywhere, no dropout.
+
+    x_BKD = SelfBlock(width, heads)(x_BKD, rotate, Seen(causal=True))
+    x_BQD = CrossBlock(width, heads)(x_BQD, memory_BKD, rotate_Q, rotate_K, Seen(mask))
+
+A CrossBlock has no self-attention: queries look at the memory and never at each other.
+
+Shape suffixes: B mazes, K tokens that are looked at, Q tokens that look, D width, H heads, E head width.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from clew.models.positions import Rotate
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Who looks at whom: a mask that is True where it does, or a triangle, or (neither) everyone at everyone."""
+
+    mask_B1QK: Tensor | None = None
+    causal: bool = False
+
+
+@dataclass
+class KeysAndValues:
+    """What one block has computed for earlier tokens, already turned; grows with every `append`."""
+
+    key_BHKE: Tensor | None = None
+    value_BHKE: Tensor | None = None
+
+    def append(self, key_BHKE: Tensor, value_BHKE: Tensor) -> tuple[Tensor, Tensor]:
+        if self.key_BHKE is not None and self.value_BHKE is not None:
+            key_BHKE = torch.cat([self.key_BHKE, key_BHKE], dim=2)
+            value_BHKE = torch.cat([self.value_BHKE, value_BHKE], dim=2)
+        self.key_BHKE, self.value_BHKE = key_BHKE, value_BHKE
+        return key_BHKE, value_BHKE
+
+
+class FeedForward(nn.Module):
+    """Width to four times the width and back."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.up = nn.Linear(width, 4 * width)
+        self.down = nn.Linear(4 * width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.down(F.gelu(self.up(x)))
+        return y
+
+
+class SelfBlock(nn.Module):
+    """Self-attention, then a feed-forward part."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.attention_norm = nn.LayerNorm(width)
+        self.query_key_value = nn.Linear(width, 3 * width)
+        self.attention_out = nn.Linear(width, width)
+        self.feed_forward_norm = nn.LayerNorm(width)
+        self.feed_forward = FeedForward(width)
+
+    def forward(self, x_BKD: Tensor, rotate: Rotate, seen: Seen, cache: KeysAndValues | None = None) -> Tensor:
+        query, key, value = self.query_key_value(self.attention_norm(x_BKD)).chunk(3, dim=-1)
+        query_BHKE, key_BHKE = rotate(_split(query, self.heads)), rotate(_split(key, self.heads))
+        value_BHKE = _split(value, self.heads)
+        if cache is not None:
+            key_BHKE, value_BHKE = cache.append(key_BHKE, value_BHKE)
+        x_BKD = x_BKD + self.attention_out(_attend(query_BHKE, key_BHKE, value_BHKE, seen))
+        out_BKD: Tensor = x_BKD + self.feed_forward(self.feed_forward_norm(x_BKD))
+        return out_BKD
+
+
+class CrossBlock(nn.Module):
+    """Attention to a memory, then a feed-forward part. The memory is taken as it is, without a norm of the block's."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.attention_norm = nn.LayerNorm(width)
+        self.query = nn.Linear(width, width)
+        self.memory_key_value = nn.Linear(width, 2 * width)
+        self.attention_out = nn.Linear(width, width)
+        self.feed_forward_norm = nn.LayerNorm(width)
+        self.feed_forward = FeedForward(width)
+
+    def forward(self, x_BQD: Tensor, memory_BKD: Tensor, rotate_Q: Rotate, rotate_K: Rotate, seen: Seen) -> Tensor:
+        key, value = self.memory_key_value(memory_BKD).chunk(2, dim=-1)
+        query_BHQE = rotate_Q(_split(self.query(self.attention_norm(x_BQD)), self.heads))
+        key_BHKE, value_BHKE = rotate_K(_split(key, self.heads)), _split(value, self.heads)
+        x_BQD = x_BQD + self.attention_out(_attend(query_BHQE, key_BHKE, value_BHKE, seen))
+        out_BQD: Tensor = x_BQD + self.feed_forward(self.feed_forward_norm(x_BQD))
+        return out_BQD
+
+
+def initialise(module: nn.Module, depth: int) -> None:
+    """GPT-2's start: normal with deviation 0.02, zero biases; a block's two ways into the residual stream are scaled
+    down by the square root of how many there are in a stack of `depth` blocks, so that the stream does not grow."""
+    for name, parameter in module.named_parameters():
+        if "norm" in name:
+            nn.init.constant_(parameter, 1.0 if name.endswith("weight") else 0.0)
+        elif name.endswith("bias"):
+            nn.init.zeros_(parameter)
+        else:
+            into_residual = name.endswith(("attention_out.weight", "feed_forward.down.weight"))
+            nn.init.normal_(parameter, std=0.02 / math.sqrt(2 * depth) if into_residual else 0.02)
+
+
+def _split(x_BKD: Tensor, heads: int) -> Tensor:
+    batch, length, _ = x_BKD.shape
+    return x_BKD.view(batch, length, heads, -1).transpose(1, 2)
+
+
+def _attend(query_BHQE: Tensor, key_BHKE: Tensor, value_BHKE: Tensor, seen: Seen) -> Tensor:
+    mixed_BHQE = F.scaled_dot_product_attention(
+        query_BHQE, key_BHKE, value_BHKE, attn_mask=seen.mask_B1QK, is_causal=seen.causal
+    )
+    return mixed_BHQE.transpose(1, 2).flatten(2)

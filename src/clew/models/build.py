@@ -1,0 +1,140 @@
+"""Make, count, save and load models by the name of their kind.
+
+    config = sized_config("encoder-decoder", "8m", vocabulary=128)
+    model = build_model(config, seed=0)
+    write_json("model.json", to_json(config));  config = from_json(read_json("model.json"))
+
+To add a kind of model, write its config and its network, and name both in KINDS. A config is a frozen dataclass of
+plain values with a method `forward_flops(batch, rank_BT, ask_BT)`; a network is a clew.models.interface.Model made
+from its config, which draws its first weights from torch's global generator (`build_model` seeds it).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from types import UnionType
+from typing import Any, Literal, Protocol, TypeAlias, Union, get_args, get_origin, get_type_hints
+
+import torch
+from torch import Tensor, nn
+
+from clew.data.batch import Batch
+from clew.errors import UserError
+from clew.models.config import SIZES, DecoderOnlyConfig, EncoderDecoderConfig
+from clew.models.decoder_only import DecoderOnly
+from clew.models.encoder_decoder import EncoderDecoder
+
+
+class ModelConfig(Protocol):
+    """Any kind's config."""
+
+    def forward_flops(self, batch: Batch, rank_BT: Tensor, ask_BT: Tensor) -> float: ...
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of model: its config, and the network that is made from one."""
+
+    config: type[Any]
+    model: type[nn.Module]
+
+
+KINDS = {
+    "encoder-decoder": Kind(EncoderDecoderConfig, EncoderDecoder),
+    "decoder-only": Kind(DecoderOnlyConfig, DecoderOnly),
+}
+
+Json: TypeAlias = dict[str, Any]
+
+
+def kind_of(config: ModelConfig) -> str:
+    """The name of a config's kind."""
+    return next(name for name, kind in KINDS.items() if kind.config is type(config))
+
+
+def build_model(config: ModelConfig, seed: int) -> nn.Module:
+    """A fresh model on the CPU. The same config and seed give the same weights; no other random state is touched."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        return KINDS[kind_of(config)].model(config)
+
+
+def sized_config(kind: str, size: str, vocabulary: int, **changes: Any) -> EncoderDecoderConfig | DecoderOnlyConfig:
+    """A text model of one of the paper's sizes (`3m`, `8m`, `25m`) or `tiny`, with some fields changed."""
+    if size not in SIZES:
+        raise UserError(f"there is no size '{size}'; choose one of {', '.join(SIZES)}.")
+    width, heads, depth = dataclasses.astuple(SIZES[size])
+    shape: Json
+    if kind == "encoder-decoder":
+        shape = {"encoder_depth": depth // 2, "decoder_depth": depth // 2}
+    elif kind == "decoder-only":
+        shape = {"depth": depth}
+    else:
+        raise UserError(f"the size '{size}' is for encoder-decoder and decoder-only models, not for '{kind}'.")
+    fields = {"vocabulary": vocabulary, "width": width, "heads": heads} | shape | changes
+    config = from_json({"kind": kind} | fields)
+    assert isinstance(config, EncoderDecoderConfig | DecoderOnlyConfig)
+    return config
+
+
+def count_parameters(model: nn.Module) -> int:
+    """How many numbers are trained; a tied weight counts once."""
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def training_flops(config: ModelConfig, batch: Batch, rank_BT: Tensor, ask_BT: Tensor) -> float:
+    """Floating-point operations of the matrix products of one forward and backward pass over this batch.
+
+    Counts what the question needs, whichever form computes it, so that a form that wastes work shows a lower share of
+    the machine's peak. The backward pass costs twice the forward pass.
+    """
+    return 3 * config.forward_flops(batch, rank_BT, ask_BT)
+
+
+def to_json(config: ModelConfig) -> Json:
+    """A config as plain JSON values, its kind first."""
+    assert dataclasses.is_dataclass(config)
+    assert not isinstance(config, type)
+    return {"kind": kind_of(config)} | dataclasses.asdict(config)
+
+
+def from_json(value: Any) -> ModelConfig:
+    """The config that `to_json` wrote; UserError if a field is missing, unknown or of the wrong type."""
+    if not isinstance(value, dict) or value.get("kind") not in KINDS:
+        named = f"'{value.get('kind')}'" if isinstance(value, dict) and "kind" in value else "no kind"
+        raise UserError(f"the model's config names {named}; it must have a kind, one of {', '.join(KINDS)}.")
+    kind: str = value["kind"]
+    given = {name: field for name, field in value.items() if name != "kind"}
+    config_class = KINDS[kind].config
+    hints = get_type_hints(config_class)
+    fields = {field.name: field for field in dataclasses.fields(config_class)}
+    for name, content in given.items():
+        if name not in fields:
+            raise UserError(f"a model of kind {kind} has no field '{name}'; its fields are {', '.join(fields)}.")
+        if not _fits(content, hints[name]):
+            raise UserError(f"the {kind} model's {name} cannot be {content!r}; it must be {_spoken(hints[name])}.")
+    for name, field in fields.items():
+        required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        if required and name not in given:
+            raise UserError(f"the {kind} model's config has no '{name}'; add it.")
+    config: ModelConfig = config_class(**given)
+    return config
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a JSON value can stand in a field of this type; True is no number, and 1 is a float."""
+    if get_origin(hint) is Literal:
+        return value in get_args(hint)
+    if get_origin(hint) in (Union, UnionType):
+        return any(_fits(value, part) for part in get_args(hint))
+    if hint in (int, float):
+        return isinstance(value, int if hint is int else int | float) and not isinstance(value, bool)
+    return isinstance(value, hint)
+
+
+def _spoken(hint: Any) -> str:
+    if get_origin(hint) is Literal:
+        return "one of " + ", ".join(map(str, get_args(hint)))
+    words = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
+    return words.get(hint, str(hint))

@@ -1,0 +1,126 @@
+"""What a model is made of: one small dataclass a kind, and the paper's sizes.
+
+    config = EncoderDecoderConfig(vocabulary=128, width=128, encoder_depth=20, decoder_depth=20, heads=4)
+
+A kind of model is named in `clew.models.build`, which also makes, counts, saves and loads them.
+
+Shape suffixes: B mazes, T positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import get_args
+
+import torch
+from torch import Tensor
+
+from clew.data.batch import Batch
+from clew.errors import UserError
+from clew.models.positions import PositionChoice
+
+
+@dataclass(frozen=True)
+class Size:
+    """Width, heads and depth; an encoder-decoder gives half of the depth to each of its two stacks."""
+
+    width: int
+    heads: int
+    depth: int
+
+
+# The paper's, named after its rounded parameter counts, and one for laptops.
+SIZES = {
+    "tiny": Size(width=64, heads=4, depth=8),
+    "3m": Size(width=128, heads=4, depth=14),
+    "8m": Size(width=128, heads=4, depth=40),
+    "25m": Size(width=256, heads=4, depth=32),
+}
+
+
+@dataclass(frozen=True)
+class TransformerConfig:
+    """What the text models share."""
+
+    vocabulary: int
+    width: int = 128
+    heads: int = 4
+    positions: PositionChoice = "rope-fp32"
+    max_length: int = 4096  # the longest sequence; read by learned positions alone
+
+    def __post_init__(self) -> None:
+        check_positive(self, ("vocabulary", "width", "heads", "max_length"))
+        if self.width % self.heads:
+            raise UserError(f"a width of {self.width} cannot be shared among {self.heads} heads; choose a multiple.")
+        if self.positions not in get_args(PositionChoice):
+            choices = ", ".join(get_args(PositionChoice))
+            raise UserError(f"positions '{self.positions}' are unknown; choose one of {choices}.")
+        head_width = self.width // self.heads
+        if self.positions.startswith("rope") and head_width % 2:
+            raise UserError(
+                f"RoPE turns pairs, but a head's width, {head_width}, is odd; change the width or the heads."
+            )
+
+
+@dataclass(frozen=True)
+class EncoderDecoderConfig(TransformerConfig):
+    """The paper's MLM-U model; see clew.models.encoder_decoder."""
+
+    encoder_depth: int = 20
+    decoder_depth: int = 20
+    # The encoder looks only back: the paper's next-token baseline on this architecture. MLM-U needs it off.
+    causal: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive(self, ("encoder_depth", "decoder_depth"))
+
+    def forward_flops(self, batch: Batch, rank_BT: Tensor, ask_BT: Tensor) -> float:
+        """Floating-point operations of the matrix products of one forward pass over what is needed."""
+        seen_B, asked_B = (count.double() for count in seen_and_asked(rank_BT, ask_BT))
+        pairs_B = seen_B * (seen_B + 1) / 2 if self.causal else seen_B**2
+        weights = self.width**2
+        encoder = self.encoder_depth * (2 * 12 * weights * seen_B + 4 * self.width * pairs_B)
+        decoder = self.decoder_depth * (
+            2 * 2 * weights * seen_B + 2 * 10 * weights * asked_B + 4 * self.width * seen_B * asked_B
+        )
+        head = 2 * self.width * self.vocabulary * asked_B
+        return float((encoder + decoder + head).sum())
+
+
+@dataclass(frozen=True)
+class DecoderOnlyConfig(TransformerConfig):
+    """The paper's next-token model; see clew.models.decoder_only."""
+
+    depth: int = 40
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive(self, ("depth",))
+
+    def forward_flops(self, batch: Batch, rank_BT: Tensor, ask_BT: Tensor) -> float:
+        """Floating-point operations of the matrix products of one forward pass over what is needed."""
+        seen_B, asked_B = (count.double() for count in seen_and_asked(rank_BT, ask_BT))
+        pairs_B = seen_B * (seen_B + 1) / 2
+        trunk = self.depth * (2 * 12 * self.width**2 * seen_B + 4 * self.width * pairs_B)
+        head = 2 * self.width * self.vocabulary * asked_B
+        return float((trunk + head).sum())
+
+
+def seen_and_asked(rank_BT: Tensor, ask_BT: Tensor) -> tuple[Tensor, Tensor]:
+    """How many tokens of each maze are looked at by some asked position, and how many are asked."""
+    return needed(rank_BT, ask_BT).sum(1), ask_BT.sum(1)
+
+
+def needed(rank_BT: Tensor, ask_BT: Tensor) -> Tensor:
+    """The tokens that some asked position of their maze may look at; at least those of rank 0."""
+    limit_B1 = torch.where(ask_BT, rank_BT, 1).amax(dim=1, keepdim=True).clamp(min=1)
+    return (rank_BT >= 0) & (rank_BT < limit_B1)
+
+
+def check_positive(config: object, names: Sequence[str]) -> None:
+    """UserError if one of these fields is below 1."""
+    for name in names:
+        if getattr(config, name) < 1:
+            raise UserError(f"a model's {name} must be at least 1, but it is {getattr(config, name)}.")
