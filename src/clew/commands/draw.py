@@ -1,0 +1,51 @@
+"""`clew draw FILE --out PICTURE`: draw mazes and their paths."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from clew.errors import UserError
+
+
+def draw(
+    file: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")],
+    out: Path,
+    no_path: bool = False,
+    columns: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None,
+    limit: int = 16,
+) -> None:
+    """Draw the mazes of a file to a PNG or SVG picture, with their paths as red lines.
+
+    For example: clew draw mazes.txt --out mazes.png
+
+    Args:
+        file: mazes as drawings, edge-list, wall-list or grid text, or JSON lines; - for standard input.
+        out: the picture to write; its ending, .png or .svg, says which kind.
+        no_path: draw the mazes alone; otherwise with the path that the file gives, or else a shortest one.
+        columns: how many mazes stand side by side; by default as many as there are rows.
+        limit: how many mazes to draw at most.
+    """
+    if columns is not None and columns < 1:
+        raise UserError(f"{columns} columns hold no maze; use 1 or more.")
+    if limit < 1:
+        raise UserError(f"a limit of {limit} leaves no maze to draw; use 1 or more.")
+
+    from clew.mazes.solve import astar
+    from clew.report.picture import check_ending, save_picture
+    from clew.report.svg import Picture
+    from clew.text.read_tasks import iter_tasks
+
+    check_ending(out)  # before anything is read
+    read = list(islice(iter_tasks(file), limit + 1))  # one more, to know whether there are more
+    pictures: list[Picture] = []
+    for item in read[:limit]:
+        path = None if no_path else item.path or astar(item.task).path
+        pictures.append((item.task, path, None, "" if no_path or path else "no way through"))
+    save_picture(out, pictures, columns)
+    print(f"{out}: {len(pictures)} maze{'s' if len(pictures) > 1 else ''}")
+    if len(read) > limit:
+        print(f"only the first {limit} are drawn, there are more; --limit says how many")

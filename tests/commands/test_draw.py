@@ -1,0 +1,85 @@
+"""`clew draw`: a picture, or one sentence and no picture."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from clew.cli import run
+from clew.report.shapes import TRUE_PATH
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+NO_WAY = "S#.\n.#G\n"
+
+
+def red_pixels(picture: Path) -> int:
+    red = [int(TRUE_PATH[i : i + 2], 16) for i in (1, 3, 5)]
+    return int((np.asarray(Image.open(picture).convert("RGB")) == red).all(axis=-1).sum())
+
+
+@pytest.mark.parametrize("name", ["dfs-5.txt", "dfs-10.txt", "astar.jsonl"])
+@pytest.mark.parametrize("ending", ["png", "svg"])
+def test_every_kind_of_file_is_drawn(name: str, ending: str, tmp_path: Path) -> None:
+    out = tmp_path / f"a.{ending}"
+    assert run(["draw", str(GOLDEN / name), "--out", str(out), "--limit", "2"]) == 0
+    if ending == "png":
+        assert red_pixels(out) > 100
+    else:
+        assert out.read_text().count(TRUE_PATH) == 2
+
+
+def test_no_path_draws_the_maze_alone(tmp_path: Path) -> None:
+    out = tmp_path / "a.png"
+    assert run(["draw", str(GOLDEN / "dfs-5.txt"), "--out", str(out), "--limit", "1", "--no-path"]) == 0
+    assert red_pixels(out) == 0
+
+
+def test_the_limit_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "a.svg"
+    assert run(["draw", str(GOLDEN / "dfs-5.txt"), "--out", str(out)]) == 0
+    told = capsys.readouterr().out
+    assert told == f"{out}: 16 mazes\nonly the first 16 are drawn, there are more; --limit says how many\n"
+
+
+def test_standard_input_and_a_maze_without_a_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(NO_WAY.encode())))
+    assert run(["draw", "-", "--out", str(tmp_path / "a.svg")]) == 0
+    assert capsys.readouterr().out == f"{tmp_path / 'a.svg'}: 1 maze\n"
+    assert "no way through" in (tmp_path / "a.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["dfs-5.txt", "--out", "a.jpg"], "must end in .png or .svg"),
+        (["dfs-5.txt", "--out", "no/a.png"], "the folder no does not exist"),
+        (["missing.txt", "--out", "a.png"], "cannot read 'missing.txt'"),
+        (["mlmu-tiny.safetensors", "--out", "a.png"], "not text"),
+        (["dfs-5.txt", "--out", "a.png", "--columns", "0"], "0 columns hold no maze"),
+        (["dfs-5.txt", "--out", "a.png", "--limit", "0"], "a limit of 0 leaves no maze"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_no_picture(
+    arguments: list[str],
+    sentence: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name in ("dfs-5.txt", "mlmu-tiny.safetensors"):
+        (tmp_path / name).symlink_to(GOLDEN / name)
+    before = sorted(os.listdir(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    assert run(["draw", *arguments]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("clew: ")
+    assert sentence in error
+    assert error.count("\n") == 1
+    assert sorted(os.listdir(tmp_path)) == before
