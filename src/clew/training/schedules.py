@@ -1,0 +1,76 @@
+"""Learning-rate schedules as pure functions of how much of the budget is used, be it steps, epochs or minutes.
+
+    factor = lr_factor(ScheduleConfig(), progress=step / steps, stride=1 / steps)
+    optimizer.scale_lr(factor)
+
+`progress` is the share of the budget used when the step begins and `stride` the share that one step uses. The stride
+makes the first step start exactly at the bottom of the warm-up and the last one end exactly at the final rate; with a
+budget in minutes, where no step knows how many follow, it is 0.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from clew.errors import UserError
+
+ScheduleKind = Literal["one-cycle", "cosine", "constant-then-decay"]
+
+
+@dataclass(frozen=True)
+class ScheduleConfig:
+    """How the learning rate rises and falls; the defaults are the paper's.
+
+    - one-cycle: along a cosine from `start` up to 1 during `warmup`, then along a cosine down to `end`; step for step
+      torch's OneCycleLR;
+    - cosine: along a line up to 1 during `warmup`, then along a cosine down to `end`;
+    - constant-then-decay: along a line up to 1 during `warmup`, constant, and along a line down to `end` during the
+      last `decay`.
+    """
+
+    kind: ScheduleKind = "one-cycle"
+    # Shares of the budget.
+    warmup: float = 0.05
+    decay: float = 0.2
+    # Shares of the highest learning rate.
+    start: float = 1 / 25
+    end: float = 1 / 625
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(ScheduleKind):
+            raise UserError(f"schedule {self.kind!r} is unknown: use one of {', '.join(get_args(ScheduleKind))}.")
+        for name in ("warmup", "decay", "start", "end"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+                raise UserError(f"the schedule's {name} is {value!r}: use a number from 0 to 1.")
+        if self.kind == "constant-then-decay" and self.warmup + self.decay > 1:
+            raise UserError(
+                f"the schedule's warmup {self.warmup} and decay {self.decay} exceed the whole: lower one of them."
+            )
+
+
+def _along_cosine(start: float, end: float, share: float) -> float:
+    return end + (start - end) * (1 + math.cos(math.pi * share)) / 2
+
+
+def _along_line(start: float, end: float, share: float) -> float:
+    return start + (end - start) * share
+
+
+def lr_factor(config: ScheduleConfig, progress: float, stride: float = 0.0) -> float:
+    """The learning rate, as a share of its highest, for a step that begins at `progress` and uses `stride`."""
+    # Where the step ends, so that the last step has the final rate. Minutes may run over the budget.
+    reached = min(progress + stride, 1.0)
+    rising = _along_cosine if config.kind == "one-cycle" else _along_line
+    if reached < config.warmup:
+        return rising(config.start, 1.0, (reached - stride) / (config.warmup - stride))
+    if config.kind == "constant-then-decay":
+        if config.decay == 0:
+            return 1.0
+        share = 1 - (1 - reached) / config.decay
+        return _along_line(1.0, config.end, max(0.0, share))
+    if config.warmup == 1:
+        return 1.0
+    return _along_cosine(1.0, config.end, (reached - config.warmup) / (1 - config.warmup))
