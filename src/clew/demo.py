@@ -1,0 +1,147 @@
+"""`make demo`, or `python -m clew.demo`: what Clew does, in a few seconds, on this machine.
+
+It makes mazes of the paper's two families, solves them exactly, shows two in the terminal and draws some to
+demo/mazes.png.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.columns import Columns
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from clew.guard import guarded
+from clew.mazes.generate import generate
+from clew.mazes.maze import Path as MazePath
+from clew.mazes.maze import Task, TaskBatch
+from clew.mazes.solve import astar, bfs_path, num_shortest
+from clew.report.picture import save_picture
+from clew.text.ascii import draw_ascii
+
+FAMILIES = {"dfs": "DFS", "walls": "A*"}
+ROLES = {"S": "bold white on green", "G": "bold black on yellow", "#": "grey50 on grey50"}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How much the demo does."""
+
+    folder: Path = Path("demo")
+    size: int = 20
+    count: int = 2_000
+    drawn: int = 4
+    shown_size: int = 8
+
+
+@contextmanager
+def step(console: Console, what: str) -> Iterator[None]:
+    """Say what is being done before it is done, and afterwards how long it took."""
+    began = time.perf_counter()
+    console.print(f"{what} ... ", end="", soft_wrap=True)
+    console.file.flush()  # there is no end of line yet that would do it
+    yield
+    console.print(f"[green]{time.perf_counter() - began:.1f} s[/]")
+
+
+def warm_up() -> None:
+    """Compile everything once, so that the times told afterwards are those of the work."""
+    for family in FAMILIES:
+        task, _ = generate(family, 5, 5, seed=1, first=0, count=1, side="test")[0]
+        astar(task)
+        bfs_path(task)
+
+
+def make_mazes(settings: Settings) -> dict[str, TaskBatch]:
+    """Held-out mazes of both families."""
+    size, count = settings.size, settings.count
+    return {family: generate(family, size, size, seed=0, first=0, count=count, side="test") for family in FAMILIES}
+
+
+def solve_mazes(batches: dict[str, TaskBatch]) -> dict[str, float]:
+    """Check every stored path's length against BFS and A*; the share of mazes with one shortest path only."""
+    unique = {}
+    for family, batch in batches.items():
+        alone = 0
+        for i in range(len(batch)):
+            task, stored = batch[i]
+            by_bfs, by_astar = bfs_path(task), astar(task).path
+            assert by_bfs is not None
+            assert by_astar is not None
+            assert len(by_bfs) == len(by_astar) == len(stored)
+            alone += num_shortest(task) == 1
+        unique[family] = alone / len(batch)
+    return unique
+
+
+def draw_mazes(file: Path, batches: dict[str, TaskBatch], drawn: int) -> None:
+    """The first mazes of each family, a row for each."""
+    pictures = []
+    for family, batch in batches.items():
+        for i in range(drawn):
+            task, path = batch[i]
+            title = f"{FAMILIES[family]} {batch.height}x{batch.width}, {len(path)} cells"
+            pictures.append((task, path, None, title))
+    file.parent.mkdir(parents=True, exist_ok=True)
+    save_picture(file, pictures, columns=drawn)
+
+
+def coloured(task: Task, path: MazePath) -> Text:
+    """A maze for the terminal, the path in red."""
+    drawing = draw_ascii(task, path)
+    if task.maze.has_wall_cells_only:  # one character a cell: twice as wide, it looks square
+        drawing = "".join({"#": "##", "\n": "\n"}.get(character, f"{character} ") for character in drawing)
+    text = Text(drawing, style="grey50")
+    for character, style in ROLES.items():
+        text.highlight_words([character], style)
+    text.highlight_regex(r"[\^v<>]", "bold red")
+    return text
+
+
+def show_mazes(console: Console, size: int) -> None:
+    """One small maze of each family in the terminal."""
+    tasks = [generate(family, size, size, seed=2, first=0, count=1, side="test")[0] for family in FAMILIES]
+    console.print(Padding(Columns([coloured(*task) for task in tasks], padding=(0, 6)), (1, 2)))
+
+
+def tell(console: Console, batches: dict[str, TaskBatch], unique: dict[str, float]) -> None:
+    """What was found out about the mazes."""
+    for family, batch in batches.items():
+        length_N = batch.length_N
+        console.print(
+            f"  {FAMILIES[family]:4}paths of {length_N.mean():.0f} cells on average, {length_N.max()} at most; "
+            f"{unique[family]:.0%} of the mazes have one shortest path only",
+            soft_wrap=True,
+        )
+
+
+def main(settings: Settings | None = None, console: Console | None = None) -> None:
+    """Run the whole demo."""
+    settings = settings or Settings()
+    console = console or Console(highlight=False)
+    size, total = settings.size, 2 * settings.count
+    picture = settings.folder / "mazes.png"
+    began = time.perf_counter()
+    console.print("[bold]Clew[/]: mazes of two families, made, solved and drawn.\n")
+    with step(console, "Compiling the generators and solvers (half a minute the first time)"):
+        warm_up()
+    with step(console, f"Making {total:,} mazes of {size}x{size} cells, half of them DFS, half A*"):
+        batches = make_mazes(settings)
+    with step(console, "Solving them exactly, by BFS and by A*, to check the stored paths"):
+        unique = solve_mazes(batches)
+    tell(console, batches, unique)
+    with step(console, f"Drawing {2 * settings.drawn} of them to {picture}"):
+        draw_mazes(picture, batches, settings.drawn)
+    show_mazes(console, settings.shown_size)
+    console.print(f"All in {time.perf_counter() - began:.1f} s. [bold]clew --help[/] lists what else there is.")
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(main))
