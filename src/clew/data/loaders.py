@@ -83,7 +83,7 @@ class DatasetLoader:
 
     def batch(self, step: int, rank: int = 0, world_size: int = 1) -> Batch:
         index_N = self.indices(step)
-        index_N = index_N[rank_part(len(index_N), rank, world_size)]
+        index_N = index_N[_own_part(len(index_N), rank, world_size)]
         return self._batcher(self._split.select(index_N), index_N)
 
     def indices(self, step: int) -> Ints:
@@ -119,10 +119,17 @@ class StreamLoader:
 
     def batch(self, step: int, rank: int = 0, world_size: int = 1) -> Batch:
         assert step >= 0
-        part = rank_part(self._config.batch_size, rank, world_size)
+        part = _own_part(self._config.batch_size, rank, world_size)
         tasks = fresh_tasks(self._config, step, rank, world_size, self._workers)
         index_N = np.arange(part.start, part.stop, dtype=np.int64) + step * self._config.batch_size
         return self._batcher(tasks, index_N)
+
+
+def _own_part(count: int, rank: int, world_size: int) -> slice:
+    """`rank_part`, where every process must get a maze: models know no empty batch."""
+    if count < world_size:
+        raise UserError(f"a batch of {count} mazes cannot be shared by {world_size} processes; use a larger batch.")
+    return rank_part(count, rank, world_size)
 
 
 class _Batcher:

@@ -37,7 +37,7 @@ from clew.data.disjoint import overlap
 from clew.data.settings import SPLITS, DatasetSettings
 from clew.errors import UserError
 from clew.files import write_json
-from clew.mazes.generate import generate
+from clew.mazes.generate import DEFAULT_OPEN_SHARE, generate
 from clew.mazes.maze import TaskBatch
 from clew.text.format import format_named
 
@@ -69,6 +69,9 @@ def write_dataset(
 
     `chunk` is the number of mazes between two lines of the journal; it does not change the result.
     """
+    for split, count in settings.counts.items():
+        if count:
+            _generate(settings, split, 0, 1, workers)  # says at once if a shape is too small to have such mazes
     if (directory / DATASET_FILE).exists():
         if found := open_dataset(directory).settings.differences(settings):
             raise UserError(
@@ -82,6 +85,8 @@ def write_dataset(
     safe = {split: Safe() for split in SPLITS}
     try:
         with _journal(directory, settings, safe) as journal:
+            if (directory / DATASET_FILE).exists():  # another process has finished it a moment ago
+                return write_dataset(settings, directory)
             for split in SPLITS:
                 _write_split(settings, directory, split, safe, journal, chunk, workers, progress)
             _finish(settings, directory)
@@ -118,19 +123,33 @@ def _journal(directory: Path, settings: DatasetSettings, safe: dict[str, Safe]) 
         text = journal.read()
         whole = text[: text.rfind(b"\n") + 1]  # a kill can cut the last line short
         journal.truncate(len(whole))
-        lines = [json.loads(line) for line in whole.splitlines()]
-        if not lines:
-            _append_line(journal, settings.to_json())
+        if whole:
+            _read_journal(whole, settings, safe, f"the half-made dataset in {directory}")
         else:
-            where = f"the half-made dataset in {directory}"
-            if found := DatasetSettings.from_json(lines[0], where).differences(settings):
-                raise UserError(
-                    f"{where} was begun with other settings ({found}); finish it with the same command, "
-                    "or remove the folder first."
-                )
-            for line in lines[1:]:
-                safe[line["split"]] = Safe(line["mazes"], line["path_cells"])
+            _append_line(journal, settings.to_json())
         yield journal
+
+
+def _read_journal(text: bytes, settings: DatasetSettings, safe: dict[str, Safe], where: str) -> None:
+    """Fill `safe` with what the journal says, if it is about a dataset with these settings."""
+    damaged = UserError(f"{where} is damaged; remove the folder and begin again.")
+    try:
+        lines = [json.loads(line) for line in text.splitlines()]
+    except ValueError:  # not JSON, or not text at all
+        raise damaged from None
+    if found := DatasetSettings.from_json(lines[0], where).differences(settings):
+        raise UserError(
+            f"{where} was begun with other settings ({found}); finish it with the same command, or remove the folder "
+            "first."
+        )
+    for line in lines[1:]:
+        match line:
+            case {"split": "train" | "test" as split, "mazes": int(mazes), "path_cells": int(path_cells)} if (
+                safe[split].mazes < mazes <= settings.counts[split] and path_cells > safe[split].path_cells
+            ):
+                safe[split] = Safe(mazes, path_cells)
+            case _:
+                raise damaged
 
 
 def _append_line(journal: IO[bytes], value: dict[str, Any]) -> None:
@@ -162,17 +181,7 @@ def _write_split(
         }
         while (first := safe[split].mazes) < count:
             progress(sum(part.mazes for part in safe.values()))
-            tasks = generate(
-                settings.family,
-                settings.height,
-                settings.width,
-                seed=settings.seed,
-                first=first,
-                count=min(chunk, count - first),
-                side="train" if split == "train" else "test",
-                workers=workers,
-                **({} if settings.open_share is None else {"open_share": settings.open_share}),
-            )
+            tasks = _generate(settings, split, first, min(chunk, count - first), workers)
             _append(files, tasks, safe[split])
             new = Safe(first + len(tasks), safe[split].path_cells + len(tasks.path))
             _append_line(journal, {"split": split, **asdict(new)})
@@ -183,6 +192,20 @@ def _write_split(
         for file in files.values():
             _sync(file)
     progress(sum(part.mazes for part in safe.values()))
+
+
+def _generate(settings: DatasetSettings, split: str, first: int, count: int, workers: int | None) -> TaskBatch:
+    return generate(
+        settings.family,
+        settings.height,
+        settings.width,
+        seed=settings.seed,
+        first=first,
+        count=count,
+        side="train" if split == "train" else "test",
+        workers=workers,
+        open_share=DEFAULT_OPEN_SHARE if settings.open_share is None else settings.open_share,
+    )
 
 
 def npy_header(array: str, shape: tuple[int, ...]) -> bytes:

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clew.data.batches import grid_batch, text_seeds, token_batch
+from clew.mazes.generate import generate
+from clew.text.format import FORMATS, format_named
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    form=st.sampled_from(list(FORMATS)),
+    height=st.integers(4, 7),
+    width=st.integers(4, 7),
+    seed=st.integers(0, 2**63 - 1),
+    count=st.integers(1, 9),
+)
+def test_token_batch_is_the_text_of_every_maze(form: str, height: int, width: int, seed: int, count: int) -> None:
+    family = "walls" if form.startswith("wall-list") else "dfs"
+    tasks = generate(family, height, width, seed=seed, first=0, count=count, side="train")
+    index_N = np.arange(count) + 100
+    seed_N = text_seeds(seed, "train", index_N)
+    batch = token_batch(form, tasks, seed_N, index_N)
+    vocabulary = format_named(form).vocabulary(height, width)
+    assert batch.index_B.tolist() == index_N.tolist()
+    for row, (task, path) in enumerate(tasks):
+        written = format_named(form).encode(task, path, seed=int(seed_N[row]))
+        tokens = batch.tokens_BT[row]
+        assert vocabulary.decode(tokens[batch.valid_BT[row]].tolist()) == written.tokens
+        assert vocabulary.decode(tokens[batch.response_BT[row]].tolist()) == written.response
+        assert written.response[-1] == format_named(form).end_token
+    assert batch.tokens_BT.dtype == batch.index_B.dtype == torch.int64
+    assert batch.valid_BT.dtype == batch.response_BT.dtype == torch.bool
+    assert batch.valid_BT.any(0).all()  # no column of padding only
+
+
+@settings(max_examples=20, deadline=None)
+@given(tail=st.integers(1, 4), seed=st.integers(0, 2**63 - 1), count=st.integers(0, 9))
+def test_grid_batch_is_the_path_of_every_maze(tail: int, seed: int, count: int) -> None:
+    tasks = generate("percolation", 5, 7, seed=seed, first=0, count=count, side="train")
+    batch = grid_batch(tasks, np.arange(count), tail)
+    for row in range(count):
+        path = tasks.path_of(row).tolist()
+        assert batch.tokens_BT[row, batch.valid_BT[row]].tolist() == path + [35] * tail
+        assert batch.tokens_BT[row, 0] == batch.start_B[row]
+        assert path[-1] == batch.goal_B[row]
+    assert torch.equal(batch.valid_BT, batch.response_BT)
+    assert batch.tokens_BT.shape == (count, max(tasks.length_N, default=0) + tail)
+    assert np.array_equal(batch.cells_BHW.numpy(), tasks.cells_NHW)
+    assert batch.cells_BHW.dtype == torch.uint8
+    assert batch.start_B.dtype == batch.goal_B.dtype == batch.tokens_BT.dtype == torch.int64
+
+
+def test_text_seeds_are_a_pure_function_and_all_differ() -> None:
+    index_N = np.arange(1000)
+    seeds = [text_seeds(seed, source, index_N) for seed in (0, 1) for source in ("train", "test", "stream")]
+    assert len(np.unique(np.concatenate(seeds))) == 6000
+    assert np.array_equal(text_seeds(0, "train", index_N[::-1]), seeds[0][::-1])
+    # Stored nowhere, so they must never change: every text of every dataset would.
+    assert text_seeds(0, "train", np.array([0, 1])).tolist() == [4964578127960768432, 5067554077270220563]
+
+
+def test_an_unknown_source_is_a_mistake() -> None:
+    with pytest.raises(KeyError):
+        text_seeds(0, "validation", np.array([0]))

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from clew.data.settings import DatasetSettings
+from clew.errors import UserError
+
+GOOD: dict[str, Any] = {"family": "dfs", "height": 4, "width": 5, "seed": 1, "counts": {"train": 3, "test": 0}}
+
+
+def test_format_and_open_share_follow_the_family() -> None:
+    assert DatasetSettings(**GOOD).format == "edge-list"
+    assert DatasetSettings(**GOOD | {"family": "walls"}).format == "wall-list"
+    assert DatasetSettings(**GOOD).open_share is None
+    assert DatasetSettings(**GOOD | {"family": "percolation"}).open_share == 0.6
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"family": "spiral"}, "no family .* 'spiral'; choose one of dfs"),
+        ({"height": 1}, "1 rows and 5 columns"),
+        ({"width": 256}, "256 columns"),
+        ({"seed": -1}, "seed -1 is out of range"),
+        ({"seed": 2**63}, "out of range"),
+        ({"counts": {"train": 0, "test": 5}}, "at least 1 maze"),
+        ({"counts": {"train": 1, "test": -5}}, "at least 1 maze"),
+        ({"format": "prose"}, "no text format 'prose'"),
+        ({"format": "wall-list"}, "dfs mazes have none"),
+        ({"open_share": 0.5}, "belongs to percolation"),
+        ({"family": "percolation", "open_share": 0.0}, "open share 0.0 is out of range"),
+        ({"family": "percolation", "open_share": float("nan")}, "open share nan is out of range"),
+    ],
+)
+def test_impossible_settings_are_refused(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        DatasetSettings(**GOOD | change)
+
+
+@pytest.mark.parametrize("change", [{}, {"family": "percolation", "open_share": 0.7}, {"format": "grid"}])
+def test_json_round_trip(change: dict[str, Any]) -> None:
+    settings = DatasetSettings(**GOOD | change)
+    assert DatasetSettings.from_json(json.loads(json.dumps(settings.to_json())), "here") == settings
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"version": 99}, "here is of version 99 and this Clew reads version 1"),
+        ({"seed": "0"}, "field 'seed' of here is '0'"),
+        ({"seed": True}, "field 'seed'"),
+        ({"counts": {"train": 1.5, "test": 0}}, "counts of here"),
+        ({"format": "prose"}, "here cannot be used: there is no text format"),
+    ],
+)
+def test_bad_json_is_named(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        DatasetSettings.from_json(DatasetSettings(**GOOD).to_json() | change, "here")
+
+
+def test_differences_are_told() -> None:
+    settings = DatasetSettings(**GOOD)
+    assert settings.differences(settings) == ""
+    other = DatasetSettings(**GOOD | {"seed": 2, "format": "grid"})
+    assert settings.differences(other) == "seed 1 and not 2, format edge-list and not grid"

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clew.data.stream import StreamConfig, fresh_tasks, rank_part
+from clew.mazes.generate import FAMILIES, generate
+from clew.mazes.layout import is_held_out, layout_hashes
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    step=st.integers(0, 2**40),
+    world_size=st.integers(1, 5),
+    batch_size=st.integers(1, 17),
+    family=st.sampled_from(list(FAMILIES)),
+    seed=st.integers(0, 2**63 - 1),
+)
+def test_the_global_batch_does_not_depend_on_the_processes(
+    step: int, world_size: int, batch_size: int, family: str, seed: int
+) -> None:
+    config = StreamConfig(family, 5, 4, seed, batch_size)
+    whole = fresh_tasks(config, step)
+    parts = [fresh_tasks(config, step, rank, world_size) for rank in range(world_size)]
+    assert len(whole) == batch_size
+    for name in ("cells_NHW", "start_N", "goal_N", "path"):
+        assert np.array_equal(np.concatenate([getattr(part, name) for part in parts]), getattr(whole, name))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_stream_never_shows_a_test_layout(family: str) -> None:
+    config = StreamConfig(family, 4, 4, seed=3, batch_size=300)
+    hash_N = np.concatenate([layout_hashes(fresh_tasks(config, step).cells_NHW) for step in range(4)])
+    assert not is_held_out(hash_N).any()
+    test_N = layout_hashes(generate(family, 4, 4, seed=3, first=0, count=300, side="test").cells_NHW)
+    assert not np.intersect1d(hash_N, test_N).size
+
+
+def test_steps_are_fresh() -> None:
+    config = StreamConfig("dfs", 8, 8, seed=0, batch_size=64)
+    mazes = {cells.tobytes() for step in range(5) for cells in fresh_tasks(config, step).cells_NHW}
+    assert len(mazes) == 5 * 64
+
+
+@given(count=st.integers(0, 1000), world_size=st.integers(1, 64))
+def test_parts_cover_everything_once_and_are_equal_to_within_one(count: int, world_size: int) -> None:
+    parts = [range(count)[rank_part(count, rank, world_size)] for rank in range(world_size)]
+    assert [i for part in parts for i in part] == list(range(count))
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clew.data.checksums import hash_description, hash_file
+from clew.data.dataset import DATASET_FILE, FILE_NAMES, Dataset
+from clew.data.disjoint import overlap
+from clew.data.verify import verify_dataset
+from clew.errors import UserError
+from clew.files import write_json
+from clew.mazes.generate import generate
+
+
+def test_sound_datasets_pass(small: Dataset, small_walls: Dataset) -> None:
+    sizes: list[int] = []
+    assert verify_dataset(small.directory, sizes.append) == small
+    assert sum(sizes) == sum(record.bytes for record in small.files.values())
+    verify_dataset(small_walls.directory)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_any_flipped_bit_is_found(
+    small: Dataset, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    name = data.draw(st.sampled_from([DATASET_FILE, *FILE_NAMES]))
+    original = (small.directory / name).read_bytes()
+    place = data.draw(st.integers(0, len(original) - 1))
+    flipped = bytearray(original)
+    flipped[place] ^= 1 << data.draw(st.integers(0, 7))
+    copy = shutil.copytree(small.directory, tmp_path_factory.mktemp("flip") / "d")
+    (copy / name).write_bytes(flipped)
+    with pytest.raises(UserError) as caught:
+        verify_dataset(copy)
+    if name != DATASET_FILE:  # a wrong number there may look like another file's fault
+        assert name in str(caught.value)
+    shutil.rmtree(copy)
+
+
+def forge(directory: Path, name: str, value: np.ndarray) -> None:
+    """Replace an array and make every checksum fit."""
+    np.save(directory / name, value)
+    description = json.loads((directory / DATASET_FILE).read_text())
+    description["files"][name] = asdict(hash_file(directory / name))
+    description["sha256"] = hash_description(description)
+    write_json(directory / DATASET_FILE, description)
+
+
+def test_wrong_mazes_are_found_even_when_the_checksums_fit(small: Dataset, tmp_path: Path) -> None:
+    train = small.split("train")
+    maze = 5
+    first, last = train.offset_N1[maze], train.offset_N1[maze + 1]
+
+    def check(name: str, value: np.ndarray, words: str) -> None:
+        copy = shutil.copytree(small.directory, tmp_path / name, dirs_exist_ok=True)
+        forge(copy, name, value)
+        with pytest.raises(UserError, match=words):
+            verify_dataset(copy)
+        shutil.rmtree(copy)
+
+    cells = train.cells_NHW.copy()
+    cells[maze, 0, 0] ^= 1  # opens to the north, outside
+    check("train.cells.npy", cells, r"train.cells.npy is wrong: maze 5 has cells that do not fit together")
+    cells = train.cells_NHW.copy()
+    cells[maze, 2, 2] ^= 8
+    check("train.cells.npy", cells, r"maze 5 has cells that do not fit together")
+    start = train.start_N.copy()
+    start[maze] = 30
+    check("train.start.npy", start, r"train.start.npy is wrong: maze 5 has a start that is not a free cell")
+    goal = train.goal_N.copy()
+    goal[maze] = (goal[maze] + 1) % 30
+    check("train.goal.npy", goal, r"train.path.npy is wrong: maze 5 has a path that does not lead")
+    path = train.path.copy()
+    path[first:last] = path[first:last][::-1]
+    check("train.path.npy", path, r"train.path.npy is wrong: maze 5 has a path that does not lead")
+    check("test.cells.npy", train.cells_NHW[:40], r"test.(path|cells).npy")
+
+
+def test_a_detour_is_found(small_walls: Dataset, tmp_path: Path) -> None:
+    """One step back and forth keeps a path valid, but not shortest."""
+    copy = shutil.copytree(small_walls.directory, tmp_path / "d")
+    train = small_walls.split("train")
+    forge(copy, "train.path.npy", np.concatenate([train.path[:2], train.path[:]]))
+    offset = train.offset_N1.copy()
+    offset[1:] += 2
+    forge(copy, "train.offset.npy", offset)
+    with pytest.raises(UserError, match=r"train.path.npy is wrong: maze 0 has a path that is not a shortest one"):
+        verify_dataset(copy)
+
+
+def test_overlap_is_found_by_hash_and_by_side() -> None:
+    train = generate("dfs", 6, 6, seed=0, first=0, count=50, side="train").cells_NHW
+    test = generate("dfs", 6, 6, seed=0, first=0, count=50, side="test").cells_NHW
+    assert overlap(train, test) is None
+    assert overlap(train, test[:0]) is None
+    mirrored = np.rot90(test[:1], 2, axes=(1, 2))
+    turned = sum(((mirrored & a) != 0) * b for a, b in ((1, 2), (2, 1), (4, 8), (8, 4))).astype(np.uint8)
+    both = overlap(np.concatenate([train, turned]), test)
+    assert both == "1 layouts are both in train and in test"
+    fresh = generate("dfs", 6, 6, seed=1, first=0, count=3, side="train").cells_NHW
+    assert overlap(train, fresh) == "0 mazes in train and 3 in test have a layout of the other side"

@@ -1,0 +1,239 @@
+from __future__ import annotations
+
+import errno
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import clew.data.writer as writer
+from clew.data.dataset import DATASET_FILE, JOURNAL_FILE, open_dataset
+from clew.data.settings import DatasetSettings
+from clew.data.verify import verify_dataset
+from clew.data.writer import npy_header, write_dataset
+from clew.errors import UserError
+
+SETTINGS = DatasetSettings("dfs", 4, 4, 0, {"train": 30, "test": 10})
+
+
+def content(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in directory.iterdir()}
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    directory = tmp_path_factory.mktemp("whole") / "d"
+    assert write_dataset(SETTINGS, directory)
+    return content(directory)
+
+
+@pytest.mark.parametrize(("chunk", "workers"), [(5, 1), (7, 2), (1000, None)])
+def test_neither_chunks_nor_workers_change_a_byte(
+    tmp_path: Path, uninterrupted: dict[str, bytes], chunk: int, workers: int | None
+) -> None:
+    write_dataset(SETTINGS, tmp_path / "d", chunk=chunk, workers=workers)
+    assert content(tmp_path / "d") == uninterrupted
+
+
+def run_in_child(work: Callable[[], object]) -> int:
+    """Do the work in a copy of this process and give its wait status."""
+    child = os.fork()
+    if child == 0:
+        try:
+            work()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    return os.waitpid(child, 0)[1]
+
+
+def test_a_kill_at_every_step_and_the_same_bytes(tmp_path: Path, uninterrupted: dict[str, bytes]) -> None:
+    """Die just before or just after the k-th time that something is made safe or gets its name, for every k."""
+
+    def write_and_die(directory: Path, k: int) -> None:
+        calls, late = 0, k % 2 == 1
+
+        def dying(function: Callable[..., Any]) -> Callable[..., Any]:
+            def call(*arguments: Any) -> Any:
+                nonlocal calls
+                calls += 1
+                result = function(*arguments) if late else None
+                if calls == k:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return result if late else function(*arguments)
+
+            return call
+
+        os.fsync, os.replace, os.unlink = dying(os.fsync), dying(os.replace), dying(os.unlink)
+        write_dataset(SETTINGS, directory, chunk=20, workers=1)
+
+    killed = 0
+    for k in range(1, 200):
+        directory = tmp_path / str(k)
+        status = run_in_child(lambda directory=directory, k=k: write_and_die(directory, k))  # type: ignore[misc]
+        if not os.WIFSIGNALED(status):
+            assert status == 0
+            break
+        killed += 1
+        whole = (directory / DATASET_FILE).exists()
+        if not whole:
+            with pytest.raises(UserError, match="half made"):
+                open_dataset(directory)
+        assert write_dataset(SETTINGS, directory, workers=1) is not whole
+        assert content(directory) == uninterrupted, k
+    assert killed > 25
+
+
+def test_kills_at_random_moments(tmp_path: Path) -> None:
+    """The same with a real process that knows nothing of it, killed again and again."""
+    settings = DatasetSettings("walls", 8, 8, 5, {"train": 4000, "test": 300})
+    write_dataset(settings, tmp_path / "whole")
+    directory = tmp_path / "killed"
+    program = (
+        "import sys; from pathlib import Path; from clew.data.writer import write_dataset;"
+        "from clew.data.settings import DatasetSettings as S;"
+        "s = S('walls', 8, 8, 5, {'train': 4000, 'test': 300});"
+        "write_dataset(s, Path(sys.argv[1]), chunk=10, workers=1,"
+        " progress=lambda mazes: print(mazes, flush=True))"
+    )
+    chance = random.Random(1)
+    reached = []
+    for _ in range(3):
+        with subprocess.Popen(
+            [sys.executable, "-c", program, str(directory)], stdout=subprocess.PIPE, text=True
+        ) as run:
+            assert run.stdout is not None
+            first = run.stdout.readline()
+            time.sleep(chance.uniform(0, 0.15))
+            run.kill()
+            reached.append(int(first))
+    assert reached == sorted(reached)  # each went on where the last one was
+    assert not (directory / DATASET_FILE).exists()
+    write_dataset(settings, directory)
+    assert content(directory) == content(tmp_path / "whole")
+
+
+def half_made(directory: Path, mazes: int = 20) -> None:
+    """Stop after the first chunk, as a kill would."""
+
+    class Stop(Exception):
+        pass
+
+    def stop(done: int) -> None:
+        if done >= mazes:
+            raise Stop
+
+    with pytest.raises(Stop):
+        write_dataset(SETTINGS, directory, chunk=mazes, progress=stop)
+
+
+def test_what_was_not_made_safe_is_cut_off(tmp_path: Path, uninterrupted: dict[str, bytes]) -> None:
+    directory = tmp_path / "d"
+    half_made(directory)
+    for path in directory.glob("*.npy"):
+        with open(path, "ab") as file:
+            file.write(b"half a maze")
+    with open(directory / JOURNAL_FILE, "ab") as journal:
+        journal.write(b'{"split": "train", "maz')
+    write_dataset(SETTINGS, directory)
+    assert content(directory) == uninterrupted
+
+
+def test_going_on_with_other_settings_is_refused(tmp_path: Path) -> None:
+    half_made(tmp_path / "d")
+    with pytest.raises(UserError, match=r"begun with other settings \(seed 0 and not 1\)"):
+        write_dataset(DatasetSettings("dfs", 4, 4, 1, SETTINGS.counts), tmp_path / "d")
+
+
+def test_a_half_made_dataset_that_lost_mazes_is_refused(tmp_path: Path) -> None:
+    half_made(tmp_path / "d")
+    os.truncate(tmp_path / "d" / "train.path.npy", 130)
+    with pytest.raises(UserError, match=r"train.path.npy lacks mazes"):
+        write_dataset(SETTINGS, tmp_path / "d")
+
+
+@pytest.mark.parametrize("line", [b"[]", b"nonsense", b'{"split": "train", "mazes": -3, "path_cells": 0}', b"\xff"])
+def test_a_damaged_journal_is_refused(tmp_path: Path, line: bytes) -> None:
+    half_made(tmp_path / "d")
+    with open(tmp_path / "d" / JOURNAL_FILE, "ab") as journal:
+        journal.write(line + b"\n")
+    with pytest.raises(UserError, match="damaged; remove the folder"):
+        write_dataset(SETTINGS, tmp_path / "d")
+
+
+def test_a_finished_dataset_is_left_alone(tmp_path: Path, uninterrupted: dict[str, bytes]) -> None:
+    directory = tmp_path / "d"
+    assert write_dataset(SETTINGS, directory) is True
+    assert write_dataset(SETTINGS, directory) is False
+    with pytest.raises(UserError, match=r"already holds a dataset with other settings \(counts"):
+        write_dataset(DatasetSettings("dfs", 4, 4, 0, {"train": 31, "test": 10}), directory)
+    assert content(directory) == uninterrupted
+
+
+def test_foreign_folders_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(UserError, match="holds other files"):
+        write_dataset(SETTINGS, tmp_path)
+    with pytest.raises(UserError, match="is a file"):
+        write_dataset(SETTINGS, tmp_path / "notes.txt")
+    assert content(tmp_path) == {"notes.txt": b"mine"}
+
+
+def test_two_at_once_are_refused(tmp_path: Path) -> None:
+    def second(done: int) -> None:
+        with pytest.raises(UserError, match="another process is making"):
+            write_dataset(SETTINGS, tmp_path / "d")
+
+    assert write_dataset(SETTINGS, tmp_path / "d", progress=second)
+
+
+def test_full_disk_keeps_what_was_made(
+    tmp_path: Path, uninterrupted: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = tmp_path / "d"
+    append = writer._append
+
+    def full(files: Any, tasks: Any, safe: writer.Safe) -> None:
+        if safe.mazes >= 20:
+            files["cells"].write(b"a part of it")
+            raise OSError(errno.ENOSPC, "No space left on device")
+        append(files, tasks, safe)
+
+    monkeypatch.setattr(writer, "_append", full)
+    with pytest.raises(UserError, match=r"disk is full after 20 of 40 mazes .* run the same command again"):
+        write_dataset(SETTINGS, directory, chunk=20)
+    monkeypatch.undo()
+    first_seen: list[int] = []
+    write_dataset(SETTINGS, directory, progress=first_seen.append)
+    assert first_seen[0] == 20
+    assert content(directory) == uninterrupted
+
+
+@pytest.mark.parametrize(
+    ("family", "height", "width"), [("dfs", 2, 2), ("dfs", 2, 3), ("walls", 4, 4), ("kruskal", 3, 2)]
+)
+def test_tiny_mazes_repeat_but_never_across_the_splits(tmp_path: Path, family: str, height: int, width: int) -> None:
+    settings = DatasetSettings(family, height, width, 0, {"train": 200, "test": 50})
+    write_dataset(settings, tmp_path / "d")
+    dataset = verify_dataset(tmp_path / "d")
+    layouts = [{cells.tobytes() for cells in dataset.split(split).cells_NHW} for split in ("train", "test")]
+    assert len(layouts[1]) < 50  # they do repeat
+    assert not layouts[0] & layouts[1]
+
+
+def test_a_shape_without_test_mazes_leaves_no_folder(tmp_path: Path) -> None:
+    """The only 3x3 mazes of this family have no wall at all: one layout, which cannot be on both sides."""
+    with pytest.raises(UserError, match="on the test side"):
+        write_dataset(DatasetSettings("walls", 3, 3, 0, {"train": 5, "test": 5}), tmp_path / "d")
+    assert not (tmp_path / "d").exists()
+
+
+def test_header_length_does_not_depend_on_the_count() -> None:
+    assert len(npy_header("path", (0,))) == len(npy_header("path", (10**15,)))
