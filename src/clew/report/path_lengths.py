@@ -16,6 +16,7 @@ import numpy as np
 from clew.errors import UserError
 from clew.files import atomic_write, write_json
 from clew.mazes.generate import generate
+from clew.mazes.solve import num_shortest
 from clew.report.picture import draw_task
 from clew.report.provenance import provenance
 
@@ -35,13 +36,15 @@ class PathLengths:
     shortest: int
     median: float
     longest: int
+    one_shortest: float  # the share of mazes with one shortest path only
 
 
 def measure(family: str, size: int, count: int = COUNT, seed: int = 0) -> PathLengths:
     """The path lengths of `count` held-out mazes."""
     if count < 2:
         raise UserError(f"{count} mazes have no standard deviation; use at least 2.")
-    length_N = generate(family, size, size, seed=seed, first=0, count=count, side="test").length_N
+    batch = generate(family, size, size, seed=seed, first=0, count=count, side="test")
+    length_N = batch.length_N
     return PathLengths(
         family=family,
         size=size,
@@ -51,6 +54,7 @@ def measure(family: str, size: int, count: int = COUNT, seed: int = 0) -> PathLe
         shortest=int(length_N.min()),
         median=float(np.median(length_N)),
         longest=int(length_N.max()),
+        one_shortest=sum(num_shortest(batch[i][0]) == 1 for i in range(count)) / count,
     )
 
 
@@ -100,14 +104,15 @@ def main(out: Path, results: Path, count: int = COUNT, seed: int = 0) -> None:
     for lengths in measured:
         print(
             f"{FAMILIES[lengths.family][0]:4}{lengths.size}x{lengths.size}: "
-            f"{lengths.mean:.1f} +- {lengths.standard_deviation:.1f} cells"
+            f"{lengths.mean:.1f} +- {lengths.standard_deviation:.1f} cells, "
+            f"{lengths.one_shortest:.1%} with one shortest path only"
         )
     # --count is told even when it is the default: the command must give these numbers again in later versions too.
     command = f"python -m clew.report.path_lengths --out {out} --results {results} --count {count} --seed {seed}"
     write_json(
         results,
         {
-            "what": "path lengths in cells, both ends counted, of held-out mazes",
+            "what": "path lengths in cells, both ends counted, of held-out mazes, and how many have one shortest path",
             "provenance": provenance(command, [seed]),
             "path_lengths": [asdict(lengths) for lengths in measured],
         },
