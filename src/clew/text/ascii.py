@@ -4,9 +4,9 @@ Walls between cells (`look="passages"`): each cell is two characters, a role and
 cell.
 
     +--+--+--+
-    |S> v|G  |
+    |S>  v|G |
     +--+  +  +
-    |## >  ^ |
+    |##| >  ^|
     +--+--+--+
 
 Wall cells (`look="walls"`): each cell is one character.
@@ -148,12 +148,12 @@ class _DrawingReader:
         if inside < 1 or top != "+" + ("-" * inside + "+") * top[1:].count("+"):
             raise UserError(f"line {self.first_line} must be the upper wall of a maze, such as +--+--+.")
         height, width = (len(self.lines) - 1) // 2, top[1:].count("+")
-        self.check_shape(height, width)
         if len(self.lines) % 2 == 0:
             raise UserError(
                 f"the drawing that begins at line {self.first_line} has {len(self.lines)} lines, "
-                "but a maze with walls between cells has an odd number: is its lower wall missing?"
+                "but a maze with walls between cells has an odd number; perhaps its lower wall is missing."
             )
+        self.check_shape(height, width)
         for row, text in enumerate(self.lines):
             if len(text) > len(top):
                 raise UserError(f"line {self.first_line + row} is longer than the upper wall of its maze.")

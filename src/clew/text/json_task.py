@@ -26,7 +26,7 @@ def parse_json_task(line: str) -> Parsed:
         raise UserError("the JSON is nested too deeply to be a maze.") from None
     except json.JSONDecodeError as error:
         raise UserError(
-            f"the JSON is broken at character {error.pos + 1} ({error.msg}): is the line cut off?"
+            f"the JSON is broken at character {error.pos + 1} ({error.msg}); each line must hold one whole object."
         ) from None
     except ValueError:
         raise UserError("the JSON holds a number that is too large.") from None

@@ -139,5 +139,5 @@ def _parse_response(reader: TokenReader, height: int | None, width: int | None) 
         reader.fail(f"{CREATE}, {CLOSE} or {PLAN}")
     if bracketed and not reader.skip(END):
         reader.fail(f"{PLAN} or {END}")
-    reader.expect_end(f"{PLAN} or the end of the text")
+    reader.expect_end("the end of the text" if bracketed else f"{PLAN} or the end of the text")
     return trace, path
