@@ -101,7 +101,7 @@ def to_json(config: ModelConfig) -> Json:
 
 def from_json(value: Any) -> ModelConfig:
     """The config that `to_json` wrote; UserError if a field is missing, unknown or of the wrong type."""
-    if not isinstance(value, dict) or value.get("kind") not in KINDS:
+    if not isinstance(value, dict) or value.get("kind") not in list(KINDS):
         named = f"'{value.get('kind')}'" if isinstance(value, dict) and "kind" in value else "no kind"
         raise UserError(f"the model's config names {named}; it must have a kind, one of {', '.join(KINDS)}.")
     kind: str = value["kind"]

@@ -1,0 +1,104 @@
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from model_cases import VOCABULARY, any_order, decoder_only, hide, left_to_right, make_batch
+
+from clew.errors import UserError
+from clew.models.decoder_only import check_left_to_right
+
+batches = st.builds(make_batch, st.integers(1, 4), st.integers(1, 7), st.integers(1, 6), st.integers(0, 9999))
+
+
+def logits(model, asked, naive=False):
+    model.naive = naive
+    with torch.no_grad():
+        return model(asked.batch, asked.rank_BT, asked.ask_BT)
+
+
+@given(batches, st.sampled_from(["rope-fp32", "learned", "none"]))
+@settings(max_examples=20, deadline=None)
+def test_fast_and_naive_forms_give_the_same_numbers(batch, positions):
+    model, asked = decoder_only(positions=positions), left_to_right(batch)
+    fast = logits(model, asked)
+    assert fast.shape == (int(asked.ask_BT.sum()), VOCABULARY)
+    torch.testing.assert_close(fast, logits(model, asked, naive=True), atol=1e-5, rtol=1e-5)
+
+
+@given(batches, st.booleans(), st.integers(0, 9999))
+@settings(max_examples=20, deadline=None)
+def test_a_token_is_predicted_from_the_tokens_before_it_and_from_all_of_them(batch, naive, seed):
+    model, asked = decoder_only(), left_to_right(batch)
+    generator = torch.Generator().manual_seed(seed)
+    answer = logits(model, asked, naive)
+    number = int(torch.randint(len(answer), (1,), generator=generator))
+    row, place = asked.ask_BT.nonzero()[number].tolist()
+    other_BT = torch.randint(VOCABULARY, asked.rank_BT.shape, generator=generator)
+    other_BT[row, :place] = batch.tokens_BT[row, :place]
+    unseen_changed = logits(model, asked.with_tokens(other_BT), naive)[number]
+    torch.testing.assert_close(unseen_changed, answer[number], atol=1e-6, rtol=0)
+    for seen in range(place):
+        other_BT[row, :place] = batch.tokens_BT[row, :place]
+        other_BT[row, seen] = (other_BT[row, seen] + 1) % VOCABULARY
+        assert (logits(model, asked.with_tokens(other_BT), naive)[number] - answer[number]).abs().max() > 1e-4
+
+
+def test_other_orders_are_refused():
+    batch = make_batch(4, 5, 6, seed=0)
+    model = decoder_only()
+    for asked in (hide(batch, 0.5, seed=0), any_order(batch, seed=1)):
+        with pytest.raises(UserError, match="left to right"):
+            logits(model, asked)
+    with pytest.raises(UserError, match="left to right"):  # nothing stands before the first token
+        check_left_to_right(torch.tensor([[1, 2]]), torch.tensor([[True, True]]))
+
+
+def test_one_step_of_decoding_is_left_to_right():
+    # The prefix is visible, all behind it hidden, and only the next token asked for.
+    check_left_to_right(torch.tensor([[0, 0, 1, 1, -1]]), torch.tensor([[False, False, True, False, False]]))
+
+
+def test_the_cache_gives_the_same_numbers_as_one_pass():
+    model = decoder_only()
+    batch = make_batch(4, 7, 6, seed=5)
+    prompt_BT = batch.valid_BT & ~batch.response_BT
+    assert len(set(prompt_BT.sum(1).tolist())) > 1
+    expected = logits(model, left_to_right(batch))
+    lengths, first_B = int(prompt_BT.sum(1).max()), prompt_BT.sum(1)
+    got_BSV = []
+    with torch.no_grad():
+        cache = model.new_cache()
+        place_BT = torch.arange(batch.tokens_BT.shape[1]).expand_as(batch.tokens_BT)
+        # The prompts at once, padded; then the response, one token a maze and step.
+        real_BS = prompt_BT[:, :lengths]
+        x_BSD = model.extend(cache, batch.tokens_BT[:, :lengths], place_BT[:, :lengths], real_BS)
+        x_BD = x_BSD[torch.arange(len(batch)), first_B - 1]
+        for step in range(int(batch.response_BT.sum(1).max())):
+            got_BSV.append(model.head(x_BD))
+            place_B1 = (first_B + step)[:, None].clamp(max=batch.tokens_BT.shape[1] - 1)
+            token_B1 = batch.tokens_BT.gather(1, place_B1)
+            x_BD = model.extend(cache, token_B1, place_B1, batch.response_BT.gather(1, place_B1))[:, 0]
+    answer = torch.stack(got_BSV, dim=1)
+    rows = [answer[row, : int(batch.response_BT[row].sum())] for row in range(len(batch))]
+    torch.testing.assert_close(torch.cat(rows), expected, atol=1e-5, rtol=1e-5)
+
+
+def test_a_batch_without_questions_gives_every_weight_a_zero_gradient():
+    model = decoder_only()
+    batch = make_batch(3, 5, 5, seed=0)
+    answer = model(batch, batch.valid_BT.long() - 1, torch.zeros_like(batch.valid_BT))
+    assert answer.shape == (0, VOCABULARY)
+    answer.sum().backward()
+    assert all(torch.equal(parameter.grad, torch.zeros_like(parameter)) for parameter in model.parameters())
+
+
+def test_padding_may_hold_any_number():
+    model, asked = decoder_only(), left_to_right(make_batch(4, 5, 5, seed=0))
+    strange = asked.batch.tokens_BT.masked_fill(~asked.batch.valid_BT, -100)
+    for naive in (False, True):
+        assert torch.equal(logits(model, asked.with_tokens(strange), naive), logits(model, asked, naive))
+
+
+def test_training_and_evaluation_mode_give_the_same_numbers():
+    model, asked = decoder_only(), left_to_right(make_batch(4, 5, 5, seed=0))
+    assert torch.equal(logits(model.train(), asked), logits(model.eval(), asked))

@@ -1,0 +1,139 @@
+import pytest
+import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from model_cases import VOCABULARY, any_order, encoder_decoder, hide, left_to_right, make_batch
+
+rows, prompts, paths, seeds = st.integers(1, 4), st.integers(1, 7), st.integers(1, 6), st.integers(0, 9999)
+questions = st.builds(
+    lambda batch, kind, rate, seed: {
+        "hide": lambda: hide(batch, rate, seed),
+        "left to right": lambda: left_to_right(batch),
+        "any order": lambda: any_order(batch, seed),
+    }[kind](),
+    st.builds(make_batch, rows, prompts, paths, seeds),
+    st.sampled_from(["hide", "left to right", "any order"]),
+    st.floats(0, 1),
+    seeds,
+)
+
+
+def logits(model, asked, naive=False):
+    model.naive = naive
+    with torch.no_grad():
+        return model(asked.batch, asked.rank_BT, asked.ask_BT)
+
+
+@given(questions, st.booleans(), st.sampled_from(["rope-fp32", "rope-fp16", "learned", "none"]))
+@settings(max_examples=40, deadline=None)
+def test_fast_and_naive_forms_give_the_same_numbers(asked, causal, positions):
+    model = encoder_decoder(causal=causal, positions=positions)
+    fast, naive = logits(model, asked), logits(model, asked, naive=True)
+    assert fast.shape == (int(asked.ask_BT.sum()), VOCABULARY)
+    # Half rounding may tip a value to its neighbour when sums are taken in another order.
+    tolerance = 2e-2 if positions == "rope-fp16" else 1e-5
+    torch.testing.assert_close(fast, naive, atol=tolerance, rtol=tolerance)
+
+
+@given(questions, st.booleans(), st.booleans(), seeds)
+@settings(max_examples=40, deadline=None)
+def test_nothing_leaks_from_what_a_query_may_not_see(asked, causal, naive, seed):
+    assume(asked.ask_BT.any())
+    model = encoder_decoder(causal=causal)
+    generator = torch.Generator().manual_seed(seed)
+    number = int(torch.randint(int(asked.ask_BT.sum()), (1,), generator=generator))
+    row, place = asked.ask_BT.nonzero()[number].tolist()
+    rank_T = asked.rank_BT[row]
+    may_see_T = (rank_T >= 0) & (rank_T < rank_T[place])
+    other_BT = torch.randint(VOCABULARY, asked.rank_BT.shape, generator=generator)
+    other_BT[row] = torch.where(may_see_T, asked.batch.tokens_BT[row], other_BT[row])
+    other = logits(model, asked.with_tokens(other_BT), naive)[number]
+    torch.testing.assert_close(other, logits(model, asked, naive)[number], atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("naive", [False, True])
+def test_every_visible_token_and_its_place_matters(naive):
+    model = encoder_decoder()
+    asked = hide(make_batch(1, 6, 6, seed=1), 0.5, seed=0)
+    assert asked.ask_BT.sum() >= 2
+    answer = logits(model, asked, naive)
+    for place in (asked.rank_BT[0] == 0).nonzero().flatten().tolist():
+        tokens = asked.batch.tokens_BT.clone()
+        tokens[0, place] = (tokens[0, place] + 1) % VOCABULARY
+        assert (logits(model, asked.with_tokens(tokens), naive) - answer).abs().amax(1).min() > 1e-4
+    # Two questions about the same visible tokens differ by their place alone.
+    assert (answer[0] - answer[1]).abs().max() > 1e-3
+
+
+def test_padding_may_hold_any_number():
+    model = encoder_decoder()
+    asked = hide(make_batch(4, 5, 5, seed=0), 0.7, seed=0)
+    assert not asked.batch.valid_BT.all()
+    strange = asked.batch.tokens_BT.masked_fill(~asked.batch.valid_BT, -100)
+    for naive in (False, True):
+        assert torch.equal(logits(model, asked.with_tokens(strange), naive), logits(model, asked, naive))
+
+
+def test_a_causal_model_answers_step_by_step_as_it_does_all_at_once():
+    model = encoder_decoder(causal=True)
+    batch = make_batch(1, 5, 6, seed=2)
+    at_once = logits(model, left_to_right(batch))
+    for number, place in enumerate(batch.response_BT[0].nonzero().flatten().tolist()):
+        rank_BT = (torch.arange(batch.tokens_BT.shape[1]) >= place).long()[None]
+        ask_BT = torch.zeros_like(batch.valid_BT)
+        ask_BT[0, place] = True
+        with torch.no_grad():
+            step = model(batch, rank_BT, ask_BT)
+        torch.testing.assert_close(step[0], at_once[number], atol=1e-5, rtol=1e-5)
+
+
+def test_the_causal_mask_is_the_whole_difference_between_the_two_baselines():
+    asked = hide(make_batch(2, 6, 4, seed=1), 0.5, seed=0)
+    assert not torch.allclose(logits(encoder_decoder(causal=True), asked), logits(encoder_decoder(), asked), atol=1e-3)
+    assert encoder_decoder(causal=True).state_dict().keys() == encoder_decoder().state_dict().keys()
+
+
+@pytest.mark.parametrize("naive", [False, True])
+def test_a_batch_without_questions_gives_every_weight_a_zero_gradient(naive):
+    model = encoder_decoder()
+    model.naive = naive
+    asked = hide(make_batch(3, 5, 5, seed=0), 0.0, seed=0)
+    answer = model(asked.batch, asked.rank_BT, asked.ask_BT)
+    assert answer.shape == (0, VOCABULARY)
+    answer.sum().backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        assert torch.equal(parameter.grad, torch.zeros_like(parameter)), name
+
+
+def test_both_forms_give_the_same_gradient():
+    gradients = []
+    for naive in (False, True):
+        model = encoder_decoder()
+        model.naive = naive
+        asked = hide(make_batch(4, 6, 6, seed=0), 0.5, seed=0)
+        model(asked.batch, asked.rank_BT, asked.ask_BT).square().mean().backward()
+        gradients.append({name: parameter.grad for name, parameter in model.named_parameters()})
+    assert all(gradient.abs().max() > 0 for gradient in gradients[0].values())
+    torch.testing.assert_close(gradients[0], gradients[1], atol=1e-5, rtol=1e-4)
+
+
+def test_half_precision_positions_change_the_answer():
+    asked = hide(make_batch(2, 6, 6, seed=0), 0.5, seed=0)
+    full, half = (logits(encoder_decoder(positions=choice), asked) for choice in ("rope-fp32", "rope-fp16"))
+    assert 1e-6 < (full - half).abs().max() < 0.5
+
+
+def test_training_and_evaluation_mode_give_the_same_numbers():
+    model = encoder_decoder()
+    asked = hide(make_batch(2, 6, 6, seed=0), 0.5, seed=0)
+    assert torch.equal(logits(model.train(), asked), logits(model.eval(), asked))
+
+
+def test_runs_under_autocast():
+    model = encoder_decoder()
+    asked = hide(make_batch(2, 6, 6, seed=0), 0.5, seed=0)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        rough = logits(model, asked)
+    assert rough.dtype == torch.bfloat16
+    torch.testing.assert_close(rough.float(), logits(model, asked), atol=0.3, rtol=0.1)
