@@ -1,0 +1,91 @@
+"""The documents tell the truth: links resolve, the file tree is the real one, the shown commands give the shown output,
+and the quoted numbers are the measured ones."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from clew.cli import run
+from clew.files import read_json
+from clew.mazes.generate import generate
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+BY_NAME = {str(page.relative_to(ROOT)): page for page in PAGES}
+
+
+def code_blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(), flags=re.M | re.S)
+
+
+def commands_shown(page: Path) -> list[tuple[str, str]]:
+    """Each `$ command` with the output that is shown below it."""
+    shown = []
+    for block in code_blocks(page, "console"):
+        for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
+            command, _, output = part.partition("\n")
+            shown.append((command, output))
+    return shown
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_links_resolve(name: str) -> None:
+    page = BY_NAME[name]
+    links = re.findall(r"\]\(([^)#\s]+)", page.read_text())
+    missing = [link for link in links if "://" not in link and not (page.parent / link).exists()]
+    assert missing == []
+
+
+def test_every_page_is_in_the_index() -> None:
+    index = (ROOT / "docs" / "index.md").read_text()
+    assert [page.name for page in PAGES[2:] if page.name != "index.md" and f"({page.name})" not in index] == []
+
+
+def test_the_file_tree_is_the_real_one() -> None:
+    tree = next(block for block in code_blocks(ROOT / "README.md", "") if block.startswith("src/clew/"))
+    told = {line.split()[0].rstrip("/") for line in tree.splitlines() if line.startswith("  ")}
+    package = ROOT / "src" / "clew"
+    real = {path.name for path in package.iterdir() if path.suffix == ".py" or any(path.glob("*.py"))}
+    assert told == real - {"__init__.py"}
+    folders = [line.split()[0] for line in tree.splitlines() if not line.startswith(" ")]
+    assert folders == [folder for folder in folders if (ROOT / folder).is_dir()]
+
+
+@pytest.mark.parametrize("name", [name for name, page in BY_NAME.items() if commands_shown(page)])
+def test_shown_commands_give_the_shown_output(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for command, output in commands_shown(BY_NAME[name]):
+        words = shlex.split(command)
+        if words[0] == "cat":
+            Path(words[1]).write_text(output)
+            continue
+        assert words[0] == "clew"
+        code = run(words[1:])
+        told = capsys.readouterr()
+        assert (code, told.out) == (0, output), command
+
+
+@pytest.mark.parametrize("name", [name for name, page in BY_NAME.items() if code_blocks(page, "python")])
+def test_shown_python_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    # A page may speak of "task" and "path" without making them, and one block go on from the one before.
+    task, path = generate("dfs", 5, 5, seed=0, first=0, count=1, side="any")[0]
+    names = {"task": task, "path": path}
+    for block in code_blocks(BY_NAME[name], "python"):
+        exec(compile(block, name, "exec"), names)
+
+
+def test_the_path_lengths_in_the_readme_are_the_measured_ones() -> None:
+    names = {"walls": "A*", "dfs": "DFS"}
+    rows = [
+        f"| {names[row['family']]} | {row['size']}x{row['size']} | {row['mean']:.1f} | {row['standard_deviation']:.1f} "
+        f"| {row['longest']} | {row['one_shortest']:.1%} |"
+        for row in read_json(ROOT / "results" / "path-lengths.json")["path_lengths"]
+    ]
+    assert "\n".join(rows) in (ROOT / "README.md").read_text()
