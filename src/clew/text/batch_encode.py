@@ -12,6 +12,7 @@ Shape suffixes: N mazes, H rows, W columns, C = H * W cells, T tokens, E events 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -44,12 +45,18 @@ def encode_batch(format_name: str, batch: TaskBatch, seed_N: npt.NDArray[np.uint
     """The texts of all tasks and their paths; a path without cells gives a prompt without response."""
     if len(seed_N) != len(batch):
         raise UserError(f"every maze needs a seed for its text: {len(batch)} mazes, {len(seed_N)} seeds.")
-    vocabulary = format_named(format_name).vocabulary(batch.height, batch.width)
+    vocabulary = _vocabulary(format_name, batch.height, batch.width)
     if format_name == "edge-list":
         return _edge_list(batch, vocabulary, np.ascontiguousarray(seed_N, dtype=np.uint64))
     if format_name == "grid":
         return _grid(batch, vocabulary)
     return _wall_list(batch, vocabulary, with_trace=format_name == "wall-list-trace")
+
+
+@lru_cache(maxsize=16)
+def _vocabulary(format_name: str, height: int, width: int) -> Vocabulary:
+    """Kept, since making it takes longer than encoding a small batch."""
+    return format_named(format_name).vocabulary(height, width)
 
 
 def _edge_list(batch: TaskBatch, vocabulary: Vocabulary, seed_N: npt.NDArray[np.uint64]) -> EncodedBatch:
