@@ -1,4 +1,4 @@
-"""Breadth-first search: distances from a cell, and a shortest path, in any maze.
+"""Breadth-first search in any maze, and the path at the end of a search.
 
 Shape suffixes: H rows, W columns, C = H * W cells by index.
 """

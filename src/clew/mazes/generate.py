@@ -8,7 +8,7 @@ wanted side (see layout.py), so training mazes and test mazes never share a layo
 Threads, each running compiled code that has released the interpreter's lock, take pieces of the work. numba's own
 parallel loops would abort the process when two threads enter them at once or when it forks, as data loaders do.
 
-Shape suffixes: N mazes, H rows, W columns, C = H * W cells, K = 3 kinds of keys, S = 8 symmetries.
+Shape suffixes: N mazes, H rows, W columns, C = H * W cells, M = 3 * C layout keys, S = 8 symmetries.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from clew.mazes.dfs import carve_dfs
 from clew.mazes.kruskal import carve_kruskal
 from clew.mazes.layout import HELD_OUT_IN, Keys, layout_hash, layout_keys
 from clew.mazes.maze import WALL, Cells, TaskBatch, check_shape
+from clew.mazes.parts import connected_parts
 from clew.mazes.percolation import open_passages
 from clew.mazes.random import Stream, begin_stream, below
 from clew.mazes.walls import place_walls
@@ -96,13 +97,16 @@ def _draw_astar_task(cells_HW: Cells, state: Stream, min_length: int, path: Indi
     best_f_C = np.empty(cells_HW.size, dtype=np.int32)
     came_from_C = np.empty(cells_HW.size, dtype=np.int32)
     no_trace = np.empty((0, 4), dtype=np.int32)
+    # Most pairs have no way between them, and A* would look at a whole part of the maze to find that out.
+    part_C, size_C = connected_parts(cells_HW)
     for _ in range(_MAX_PAIRS):
         start, goal = free[below(state, free_count)], free[below(state, free_count)]
-        found, _ = search_astar(cells_HW, start, goal, best_f_C, came_from_C, no_trace, False)
-        if found:
-            length = write_path(came_from_C, start, goal, path)
-            if length >= min_length:
-                return length
+        if part_C[start] != part_C[goal] or size_C[part_C[start]] < min_length:
+            continue
+        search_astar(cells_HW, start, goal, best_f_C, came_from_C, no_trace, False)
+        length = write_path(came_from_C, start, goal, path)
+        if length >= min_length:
+            return length
     return 0
 
 
@@ -113,7 +117,7 @@ def _fill(
     index_N: npt.NDArray[np.uint64],
     side: int,
     open_share: float,
-    keys_CKS: Keys,
+    keys_SM: Keys,
     cells_NHW: npt.NDArray[np.uint8],
     length_N: npt.NDArray[np.int64],
     stop: npt.NDArray[np.bool_],
@@ -132,7 +136,7 @@ def _fill(
             begin_stream(state, seed, index_N[i], attempt)
             _draw_layout(family, cells_NHW[i], state, open_share)
             if side != _ANY:
-                held_out = layout_hash(cells_NHW[i], keys_CKS) % np.uint64(HELD_OUT_IN) == np.uint64(0)
+                held_out = layout_hash(cells_NHW[i], keys_SM) % np.uint64(HELD_OUT_IN) == np.uint64(0)
                 if held_out != (side == _TEST):
                     continue
             length_N[i] = _draw_task(family, cells_NHW[i], state, path[used:])
@@ -168,7 +172,7 @@ def generate_indices(
     length_N = np.empty(count, dtype=np.int64)
     number_N = index_N.astype(np.uint64)
     stop = np.zeros(1, dtype=np.bool_)
-    keys_CKS = layout_keys(height, width)
+    keys_SM = layout_keys(height, width)
 
     def fill(piece: slice) -> Indices:
         path: Indices = _fill(
@@ -177,7 +181,7 @@ def generate_indices(
             number_N[piece],
             side_number,
             open_share,
-            keys_CKS,
+            keys_SM,
             cells_NHW[piece],
             length_N[piece],
             stop,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
 from clew.mazes.maze import EAST, NORTH, SOUTH, WEST, Cells
+from clew.mazes.parts import root_of
 from clew.mazes.random import Stream, shuffle_first
 
 
@@ -32,7 +32,7 @@ def carve_kruskal(cells_HW: Cells, state: Stream) -> None:
     for p in passage:
         here = p // 2
         there = here + (width if p % 2 else 1)
-        root, other = _root(parent_C, here), _root(parent_C, there)
+        root, other = root_of(parent_C, here), root_of(parent_C, there)
         if root == other:
             continue
         parent_C[root] = other
@@ -45,12 +45,3 @@ def carve_kruskal(cells_HW: Cells, state: Stream) -> None:
         missing -= 1
         if missing == 0:
             break
-
-
-@njit(cache=True)
-def _root(parent_C: npt.NDArray[np.int32], cell: int) -> int:
-    """The cell that stands for all cells joined with this one; halves the way there for the next asker."""
-    while parent_C[cell] != cell:
-        parent_C[cell] = parent_C[parent_C[cell]]
-        cell = parent_C[cell]
-    return cell

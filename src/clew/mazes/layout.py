@@ -7,7 +7,8 @@ two sets that were made apart can never share a layout across the sides.
 
     held_out_N = is_held_out(layout_hashes(batch.cells_NHW))
 
-Shape suffixes: N mazes, H rows, W columns, C = H * W cells, K = 3 kinds of keys, S = 8 symmetries.
+Shape suffixes: N mazes, H rows, W columns, C = H * W cells, K = 3 kinds of keys, M = K * C keys,
+S = 8 symmetries.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ Keys = npt.NDArray[np.uint64]
 
 @lru_cache(maxsize=32)
 def layout_keys(height: int, width: int) -> Keys:
-    """keys_CKS: for each cell its east passage's, its south passage's and its wall's key under each symmetry."""
+    """keys_SM: under each symmetry the keys of all passages to the east, all passages to the south and all walls."""
     cell_HW = np.arange(height * width).reshape(height, width)
     turned = [np.rot90(view, turns) for view in (cell_HW, cell_HW.T) for turns in range(4)]
     # Only those that lay the maze wide: 8 for a square, 4 for another rectangle, whose transposed layout then has
@@ -43,13 +44,13 @@ def layout_keys(height: int, width: int) -> Keys:
     views = [cell_HW] if height == width == 2 else [view for view in turned if view.shape[0] <= view.shape[1]]
 
     base_KC = _base_keys(min(height, width), max(height, width))
-    keys_CKS = np.zeros((height * width, 3, 8), dtype=np.uint64)
+    keys_SKC = np.zeros((8, 3, height * width), dtype=np.uint64)
     for s in range(8):
         view = views[s % len(views)]  # fewer than 8 are repeated, which does not change the smallest
         place_C = np.empty(height * width, dtype=np.int64)
         place_C[view.ravel()] = np.arange(height * width)
         place_HW = place_C.reshape(height, width)
-        keys_CKS[:, _KIND_WALL, s] = base_KC[_KIND_WALL, place_C]
+        keys_SKC[s, _KIND_WALL] = base_KC[_KIND_WALL, place_C]
         for kind, a, b in (
             (_KIND_EAST, place_HW[:, :-1], place_HW[:, 1:]),
             (_KIND_SOUTH, place_HW[:-1], place_HW[1:]),
@@ -58,9 +59,10 @@ def layout_keys(height: int, width: int) -> Keys:
             # neighbours in a column by more, since a wide maze has 2 columns or more.
             image_kind = np.where(np.abs(a - b) == 1, _KIND_EAST, _KIND_SOUTH)
             first = cell_HW[: a.shape[0], : a.shape[1]]
-            keys_CKS[first, kind, s] = base_KC[image_kind, np.minimum(a, b)]
-    keys_CKS.flags.writeable = False
-    return keys_CKS
+            keys_SKC[s, kind, first] = base_KC[image_kind, np.minimum(a, b)]
+    keys_SM = keys_SKC.reshape(8, -1)
+    keys_SM.flags.writeable = False
+    return keys_SM
 
 
 @njit(cache=True)
@@ -77,34 +79,31 @@ def _base_keys(height: int, width: int) -> Keys:
 
 
 @njit(cache=True, nogil=True)
-def layout_hash(cells_HW: Cells, keys_CKS: Keys) -> np.uint64:
+def layout_hash(cells_HW: Cells, keys_SM: Keys) -> np.uint64:
     """The hash of one layout; the compiled part of `layout_hashes`."""
-    sum_S = np.zeros(8, dtype=np.uint64)
-    cell = 0
-    for row in range(cells_HW.shape[0]):
-        for col in range(cells_HW.shape[1]):
-            sides = cells_HW[row, col]
-            # A mask of all ones or all zeros instead of `if`: the bits are random, a branch would mostly be guessed
-            # wrong.
-            east = np.uint64(0) - np.uint64((sides & EAST) != 0)
-            south = np.uint64(0) - np.uint64((sides & SOUTH) != 0)
-            wall = np.uint64(0) - np.uint64((sides & WALL) != 0)
-            for s in range(8):
-                sum_S[s] ^= (
-                    (keys_CKS[cell, 0, s] & east) ^ (keys_CKS[cell, 1, s] & south) ^ (keys_CKS[cell, 2, s] & wall)
-                )
-            cell += 1
-    smallest: np.uint64 = sum_S[0]
-    for s in range(1, 8):
-        smallest = min(smallest, sum_S[s])
+    flat_C = cells_HW.ravel()
+    cells = flat_C.size
+    # All ones or all zeros instead of an `if` a passage: the sides are random, so a branch would mostly be guessed
+    # wrong, and without one the loops run on whole vectors.
+    mask_M = np.empty(3 * cells, dtype=np.uint64)
+    for kind, bit in ((_KIND_EAST, EAST), (_KIND_SOUTH, SOUTH), (_KIND_WALL, WALL)):
+        for cell in range(cells):
+            mask_M[kind * cells + cell] = np.uint64(0) - np.uint64((flat_C[cell] & bit) != 0)
+    smallest = ~np.uint64(0)
+    for s in range(8):  # `for key_M in keys_SM` would not be made into vector instructions
+        key_M = keys_SM[s]
+        total = np.uint64(0)
+        for m in range(3 * cells):
+            total ^= key_M[m] & mask_M[m]
+        smallest = min(smallest, total)
     return smallest
 
 
 @njit(cache=True, nogil=True)
-def _layout_hashes(cells_NHW: npt.NDArray[np.uint8], keys_CKS: Keys) -> Keys:
+def _layout_hashes(cells_NHW: npt.NDArray[np.uint8], keys_SM: Keys) -> Keys:
     hash_N = np.empty(len(cells_NHW), dtype=np.uint64)
     for i in range(len(cells_NHW)):
-        hash_N[i] = layout_hash(cells_NHW[i], keys_CKS)
+        hash_N[i] = layout_hash(cells_NHW[i], keys_SM)
     return hash_N
 
 

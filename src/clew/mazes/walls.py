@@ -17,16 +17,19 @@ def place_walls(cells_HW: Cells, state: Stream) -> None:
     walls = 3 * tenth + below(state, 2 * tenth + 1)
     order = np.arange(height * width).astype(np.int32)
     shuffle_first(state, order, walls)
-    cells_HW[:] = 0
+    # 1 where a cell is free, 0 where it is solid and in a rim around the maze. Whether a cell is solid is a coin's
+    # throw, so sums and products instead of branches, which would mostly be guessed wrong.
+    free = np.zeros((height + 2, width + 2), dtype=np.uint8)
+    free[1:-1, 1:-1] = 1
     for cell in order[:walls]:
-        cells_HW[cell // width, cell % width] = WALL
+        free[cell // width + 1, cell % width + 1] = 0
     for row in range(height):
         for col in range(width):
-            if cells_HW[row, col] == WALL:
-                continue
-            if col + 1 < width and cells_HW[row, col + 1] != WALL:
-                cells_HW[row, col] |= EAST
-                cells_HW[row, col + 1] |= WEST
-            if row + 1 < height and cells_HW[row + 1, col] != WALL:
-                cells_HW[row, col] |= SOUTH
-                cells_HW[row + 1, col] |= NORTH
+            sides = (
+                NORTH * free[row, col + 1]
+                + SOUTH * free[row + 2, col + 1]
+                + WEST * free[row + 1, col]
+                + EAST * free[row + 1, col + 2]
+            )
+            here = free[row + 1, col + 1]
+            cells_HW[row, col] = here * sides + (1 - here) * WALL

@@ -1,0 +1,257 @@
+"""How fast mazes are made, always beside another implementation in the same run (`clew bench generation`).
+
+- perfect mazes with their path, against maze-dataset;
+- A* tasks with their traces, against plain Python (plain_astar.py);
+- the peak memory of 100,000 mazes, made in pieces;
+- the time a maze against its number of cells, with a straight line through it.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import itertools
+import json
+import os
+import platform
+import random
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from clew.benchmarks import plain_astar
+from clew.mazes.generate import generate
+from clew.mazes.solve import trace_batch
+
+SEED = 0
+ROUNDS = 3  # ours and theirs take turns, so that a busy moment of the machine falls on both
+SIDE = 30
+MEMORY_MAZES = 100_000
+MEMORY_PIECE = 4_000
+COST_SIDES = (5, 10, 15, 20, 25, 30, 40, 50, 60)
+COST_FAMILIES = ("dfs", "walls")
+
+DFS_TARGET, ASTAR_TARGET, MEMORY_TARGET_MB = 500, 200, 1000
+
+Job = Callable[[], int]  # makes some mazes and says how many
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Mazes a second of two implementations, measured in turns."""
+
+    what: str
+    against: str
+    ours_per_second: float
+    theirs_per_second: float
+    ratio: float
+    target: float
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Microseconds a maze for several sizes, and the straight line through them."""
+
+    family: str
+    cells: list[int]
+    microseconds: list[float]
+    microseconds_per_cell: float
+    microseconds_at_zero: float
+    r_squared: float
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that one run measured."""
+
+    date: str
+    command: str
+    seed: int
+    machine: dict[str, Any]
+    comparisons: list[Comparison]
+    left_out: list[str]  # what could not be measured, and why
+    peak_memory_mb: float
+    memory_mazes: int
+    memory_target_mb: float
+    costs: list[Cost]
+
+    def as_json(self) -> str:
+        return json.dumps(asdict(self), indent=2)
+
+
+def measure(seconds: float, command: str, say: Callable[[str], None]) -> Report:
+    """Run everything; each side of each comparison gets about `seconds`."""
+    comparisons, left_out = [], []
+    say(f"dfs {SIDE}x{SIDE} against maze-dataset")
+    try:
+        theirs = maze_dataset_jobs(SIDE)
+    except ImportError as error:
+        left_out.append(
+            f"maze-dataset cannot be imported ({error}); install it with: pip install 'clew[maze-dataset]'."
+        )
+    else:
+        what = f"dfs {SIDE}x{SIDE} mazes with their path"
+        comparisons.append(compare(what, "maze-dataset", our_job("dfs", SIDE), theirs, seconds, DFS_TARGET))
+    for side in (10, SIDE):
+        say(f"A* {side}x{side} against plain Python")
+        what = f"A* {side}x{side} tasks with their trace"
+        ours, plain = our_job("walls", side, traces=True), plain_astar_job(side)
+        comparisons.append(compare(what, "plain Python", ours, [plain], seconds, ASTAR_TARGET))
+    say(f"memory of {MEMORY_MAZES:,} mazes")
+    memory = peak_memory_mb(MEMORY_MAZES)
+    say("time a maze against its cells")
+    costs = [cost(family, COST_SIDES, seconds / len(COST_SIDES)) for family in COST_FAMILIES]
+    return Report(
+        date.today().isoformat(),
+        command,
+        SEED,
+        machine(),
+        comparisons,
+        left_out,
+        memory,
+        MEMORY_MAZES,
+        MEMORY_TARGET_MB,
+        costs,
+    )
+
+
+def compare(what: str, against: str, ours: Job, theirs: list[Job], seconds: float, target: float) -> Comparison:
+    """Let ours and theirs take turns; of several ways to run theirs, the fastest counts."""
+    jobs = [ours, *theirs]
+    ours()  # compiles
+    made, took = np.zeros(len(jobs)), np.zeros(len(jobs))
+    for _ in range(ROUNDS):
+        for i, job in enumerate(jobs):
+            count, elapsed = _work(job, seconds / ROUNDS)
+            made[i] += count
+            took[i] += elapsed
+    rates = made / took
+    best = float(rates[1:].max())
+    return Comparison(what, against, float(rates[0]), best, float(rates[0]) / best, target)
+
+
+def _work(job: Job, seconds: float) -> tuple[int, float]:
+    """Do the job again and again for about `seconds`, once at least: (mazes made, seconds taken)."""
+    made, begin = 0, time.perf_counter()
+    while made == 0 or time.perf_counter() - begin < seconds:
+        made += job()
+    return made, time.perf_counter() - begin
+
+
+def our_job(family: str, side: int, traces: bool = False, count: int = 2_000) -> Job:
+    """Fresh training mazes on all cores, other ones at every call."""
+    first = itertools.count(0, count)
+
+    def job() -> int:
+        batch = generate(family, side, side, seed=SEED, first=next(first), count=count, side="train")
+        if traces:
+            trace_batch(batch)
+        return len(batch)
+
+    return job
+
+
+def plain_astar_job(side: int) -> Job:
+    rng = random.Random(SEED)
+
+    def job() -> int:
+        plain_astar.random_task(side, side, rng)
+        return 1
+
+    return job
+
+
+def maze_dataset_jobs(side: int) -> list[Job]:
+    """maze-dataset in one process and in one process a core; raises ImportError when it is not there."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from maze_dataset import MazeDataset, MazeDatasetConfig
+        from maze_dataset.generation import LatticeMazeGenerators
+    seed = itertools.count(SEED)
+
+    def job(parallel: bool, count: int) -> int:
+        config = MazeDatasetConfig(
+            name="bench", grid_n=side, n_mazes=count, maze_ctor=LatticeMazeGenerators.gen_dfs, seed=next(seed)
+        )
+        return len(MazeDataset.generate(config, gen_parallel=parallel))
+
+    # Many at once in parallel, so that starting the processes does not weigh.
+    return [lambda: job(False, 20), lambda: job(True, 100 * (os.cpu_count() or 1))]
+
+
+def peak_memory_mb(mazes: int) -> float:
+    """The peak memory of a fresh process that makes so many 30x30 mazes, interpreter and compiler included."""
+    program = f"from clew.benchmarks.generation import make_and_tell_memory; make_and_tell_memory({mazes})"
+    result = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    return float(result.stdout)
+
+
+def make_and_tell_memory(mazes: int) -> None:
+    """What the fresh process of `peak_memory_mb` does."""
+    for first in range(0, mazes, MEMORY_PIECE):
+        generate("dfs", SIDE, SIDE, seed=SEED, first=first, count=min(MEMORY_PIECE, mazes - first), side="train")
+    print(_own_peak_memory_mb())
+
+
+def _own_peak_memory_mb() -> float:
+    status = Path("/proc/self/status")
+    if status.exists():
+        # Not getrusage: on Linux a process begins with the peak of the one that started it.
+        kilobytes = next(line.split()[1] for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        return int(kilobytes) / 1000
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6  # bytes, on a Mac
+
+
+def cost(family: str, sides: tuple[int, ...], seconds: float) -> Cost:
+    """Measure the time a maze for each size."""
+    microseconds = []
+    for side in sides:
+        job = our_job(family, side, count=max(64, 400_000 // side**2))
+        job()
+        made, took = _work(job, seconds)
+        microseconds.append(took / made * 1e6)
+    cells = [side**2 for side in sides]
+    slope, at_zero = np.polyfit(cells, microseconds, 1)
+    rest = np.array(microseconds) - (slope * np.array(cells) + at_zero)
+    r_squared = 1 - float(rest @ rest) / float(np.var(microseconds) * len(cells))
+    return Cost(family, cells, microseconds, float(slope), float(at_zero), r_squared)
+
+
+def machine() -> dict[str, Any]:
+    """What the numbers depend on, and nothing that names the machine."""
+    cpu = platform.processor()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        models = [line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if "model name" in line]
+        cpu = models[0] if models else cpu
+    versions = {name: importlib.metadata.version(name) for name in ("numba", "numpy")}
+    return {"cpu": cpu, "cores": os.cpu_count(), "python": platform.python_version(), **versions}
+
+
+def plot_costs(costs: list[Cost], file: Path) -> None:
+    """Draw the time a maze against its number of cells, with the straight lines."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
+    for each in costs:
+        cells = np.array(each.cells)
+        (points,) = axes.plot(cells, each.microseconds, "o")
+        label = f"{each.family}: {each.microseconds_per_cell * 1000:.0f} ns a cell, R² = {each.r_squared:.3f}"
+        line = each.microseconds_per_cell * cells + each.microseconds_at_zero
+        axes.plot(cells, line, color=points.get_color(), label=label)
+    axes.set(xlabel="cells of the maze", ylabel="µs a maze, all cores", xlim=0, ylim=0)
+    axes.legend()
+    figure.savefig(file, dpi=150)
+    plt.close(figure)
