@@ -33,8 +33,8 @@ from torch import Tensor, nn
 
 from clew.training.named_tensors import shard_like, whole
 
-# The quintic x -> a x + b x^3 + c x^5 whose iteration brings every singular value from (0, 1] into about
-# [0.7, 1.2] in few steps; it does not settle at 1, which training does not need.
+# The quintic x -> a x + b x^3 + c x^5. Iterated 5 times it brings singular values from 0.002 to 1 (of a matrix of
+# norm 1) into [0.68, 1.21]; it does not settle at 1, which training does not need, and so gets there in few steps.
 _A, _B, _C = 3.4445, -4.7750, 2.0315
 
 

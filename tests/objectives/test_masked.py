@@ -1,0 +1,123 @@
+"""What the masking objectives hide, how often, and with what weight."""
+
+import pytest
+import torch
+from objective_batches import grid_batch, token_batch
+
+from clew.data.batch import Batch
+from clew.objectives.config import ObjectiveConfig, RateConfig, build_objective
+from clew.objectives.question import Question
+
+ROWS = 6000
+
+
+def ask(config: ObjectiveConfig, batch: Batch, seed: int = 0) -> Question:
+    return build_objective(config)(batch, torch.Generator().manual_seed(seed))
+
+
+def chi_square_uniform(values: torch.Tensor, low: int, high: int) -> float:
+    """The chi-square statistic per degree of freedom of integers that should be uniform on low .. high."""
+    count = torch.bincount(values - low, minlength=high - low + 1).float()
+    assert len(count) == high - low + 1, "a value out of range"
+    expected = len(values) / len(count)
+    return float(((count - expected) ** 2 / expected).sum() / (len(count) - 1))
+
+
+@pytest.mark.parametrize("name", ["mlm-u", "fixed-rate", "ordered", "ordered-reverse"])
+@pytest.mark.parametrize("make", [token_batch, grid_batch])
+def test_question_is_well_formed(name, make):
+    batch = make([9, 4, 1, 12])
+    question = ask(ObjectiveConfig(name), batch)
+    assert question.rank_BT.dtype == torch.int64
+    assert question.weight_BT.dtype == torch.float32
+    assert (question.rank_BT[~batch.valid_BT] == -1).all()
+    assert (question.rank_BT[batch.valid_BT & ~batch.response_BT] == 0).all()
+    assert not (question.ask_BT & ~batch.response_BT).any()
+    assert torch.equal(question.rank_BT == 1, question.ask_BT)
+    assert torch.equal(question.target_BT, batch.tokens_BT)
+    assert torch.equal(question.weight_BT, question.ask_BT.float())
+
+
+@pytest.mark.parametrize("spread", ["sequence", "stratified"])
+def test_mlmu_hides_a_uniform_number_of_tokens(spread):
+    """With u ~ U(0, 1), the number of hidden tokens of n is uniform on 0 .. n."""
+    question = ask(ObjectiveConfig("mlm-u", RateConfig(spread=spread)), token_batch([9] * ROWS))
+    assert chi_square_uniform(question.ask_BT.sum(1), 0, 9) < 3  # 9 degrees of freedom: p below 0.002
+
+
+def test_mlmu_hides_every_subset_of_one_size_alike():
+    question = ask(ObjectiveConfig(), token_batch([4] * ROWS, prompt=0, padding=0))
+    subset_B = (question.ask_BT * torch.tensor([1, 2, 4, 8])).sum(1)
+    pairs = [3, 5, 6, 9, 10, 12]
+    chosen_B = torch.tensor([pairs.index(s) for s in subset_B.tolist() if s in pairs])
+    assert len(chosen_B) > ROWS / 6
+    assert chi_square_uniform(chosen_B, 0, 5) < 4
+
+
+def test_batch_spread_gives_all_rows_one_rate():
+    """The shares of two rows then agree over many batches, and with a rate for each row they do not."""
+    batch = token_batch([200, 200])
+    for spread, low, high in (("batch", 0.95, 1.0), ("sequence", -0.3, 0.3)):
+        objective = build_objective(ObjectiveConfig("mlm-u", RateConfig(spread=spread)))
+        generator = torch.Generator().manual_seed(1)
+        share = torch.stack([objective(batch, generator).ask_BT.sum(1) / 200 for _ in range(150)])
+        assert low <= float(torch.corrcoef(share.T)[0, 1]) <= high
+
+
+def test_fixed_rate():
+    question = ask(ObjectiveConfig("fixed-rate"), token_batch([20] * ROWS))
+    count = question.ask_BT.sum(1).double()
+    assert float(count.mean()) == pytest.approx(20 * 0.15, abs=0.1)
+    assert float(count.var()) == pytest.approx(20 * 0.15 * 0.85, abs=0.2)
+    third = ask(ObjectiveConfig("fixed-rate", RateConfig(fixed=1 / 3)), token_batch([20] * ROWS))
+    assert float(third.ask_BT.sum(1).double().mean()) == pytest.approx(20 / 3, abs=0.15)
+
+
+@pytest.mark.parametrize(("name", "hidden_first"), [("ordered", False), ("ordered-reverse", True)])
+def test_ordered_masks_hide_one_side_of_a_uniform_cut(name, hidden_first):
+    question = ask(ObjectiveConfig(name), token_batch([7] * ROWS, prompt=2, padding=1))
+    hidden_BN = question.ask_BT[:, 2:9]
+    count_B = hidden_BN.sum(1)
+    assert chi_square_uniform(count_B, 1, 7) < 3.5
+    place_N = torch.arange(7)
+    expected = place_N < count_B[:, None] if hidden_first else place_N >= 7 - count_B[:, None]
+    assert torch.equal(hidden_BN, expected)
+
+
+def test_ordered_mask_always_hides_a_token():
+    for length in (1, 2, 3):
+        question = ask(ObjectiveConfig("ordered", RateConfig("fixed", fixed=1.0)), token_batch([length] * 50))
+        assert (question.ask_BT.sum(1) == length).all()
+        question = ask(ObjectiveConfig("ordered"), token_batch([length] * 50))
+        assert (question.ask_BT.sum(1) >= 1).all()
+
+
+def test_at_least_one():
+    batch = token_batch([5] * ROWS)
+    rates = RateConfig("fixed", fixed=0.05)
+    plain = ask(ObjectiveConfig("mlm-u", rates), batch)
+    forced = ask(ObjectiveConfig("mlm-u", rates, at_least_one=True), batch)
+    empty_B = ~plain.ask_BT.any(1)
+    assert 0.7 < float(empty_B.double().mean()) < 0.85  # 0.95^5 = 0.774
+    assert torch.equal(forced.ask_BT[~empty_B], plain.ask_BT[~empty_B])
+    assert (forced.ask_BT[empty_B].sum(1) == 1).all()
+    assert chi_square_uniform(forced.ask_BT[empty_B][:, 3:8].long().argmax(1), 0, 4) < 4.5
+
+
+def test_a_row_without_response_asks_nothing():
+    batch = token_batch([5, 3])
+    batch = type(batch)(
+        batch.tokens_BT, batch.valid_BT, batch.response_BT & torch.tensor([[True], [False]]), batch.index_B
+    )
+    for config in (ObjectiveConfig(at_least_one=True), ObjectiveConfig("ordered"), ObjectiveConfig("ordered-reverse")):
+        assert not ask(config, batch).ask_BT[1].any()
+
+
+def test_weighting_by_rate():
+    batch = token_batch([10] * ROWS)
+    question = ask(ObjectiveConfig("mlm-u", RateConfig("fixed", fixed=0.25), weighting="rate"), batch)
+    assert torch.equal(question.weight_BT, question.ask_BT * 4.0)
+    # With uniform rates the weights of a row add up to its length on average: the bound counts every token once.
+    question = ask(ObjectiveConfig(weighting="rate"), batch)
+    assert float(question.weight_BT.sum(1).mean()) == pytest.approx(10, rel=0.05)
+    assert float(question.weight_BT.max()) <= 100

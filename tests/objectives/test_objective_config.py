@@ -1,0 +1,78 @@
+"""Objectives by name, through JSON, and with the mistakes that a user can make."""
+
+import json
+from typing import get_args
+
+import pytest
+
+from clew.errors import UserError
+from clew.objectives.config import ObjectiveConfig, ObjectiveName, RateConfig, build_objective, dwell_of
+from clew.objectives.masked import MaskedTokens, OrderedMask
+from clew.objectives.rates import DwellRate, FixedRate
+
+
+@pytest.mark.parametrize("name", get_args(ObjectiveName))
+def test_every_name_builds_and_goes_through_json(name):
+    config = ObjectiveConfig(name)
+    build_objective(config)
+    assert ObjectiveConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
+
+
+def test_settings_go_through_json():
+    config = ObjectiveConfig("mlm-u", RateConfig("beta", "stratified", beta_a=2.5), "rate", True)
+    assert ObjectiveConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
+    assert ObjectiveConfig.from_json({"rates": {"shape": "cosine"}}).rates.shape == "cosine"
+
+
+def test_settings_reach_the_objective():
+    objective = build_objective(ObjectiveConfig("fixed-rate", RateConfig(fixed=0.4), "rate", True))
+    assert isinstance(objective, MaskedTokens)
+    assert objective.rates.shape == FixedRate(0.4)
+    assert objective.weighting == "rate"
+    assert objective.at_least_one
+    reverse = build_objective(ObjectiveConfig("ordered-reverse", RateConfig(spread="stratified")))
+    assert isinstance(reverse, OrderedMask)
+    assert reverse.reverse
+    assert reverse.rates.spread == "stratified"
+
+
+def test_only_trace_requires_a_format():
+    required = {name: ObjectiveConfig(name).required_format for name in get_args(ObjectiveName)}
+    assert required.pop("trace") == "wall-list-trace"
+    assert set(required.values()) == {None}
+
+
+def test_dwell_of():
+    config = ObjectiveConfig("ordered", RateConfig("dwell", dwell_bins=7))
+    dwell = dwell_of(build_objective(config))
+    assert isinstance(dwell, DwellRate)
+    assert dwell.bins == 7
+    assert dwell_of(build_objective(ObjectiveConfig())) is None
+    assert dwell_of(build_objective(ObjectiveConfig("next-token"))) is None
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        ({"name": "bert"}, "'bert' is unknown"),
+        ({"weighting": "elbo"}, "'elbo' is unknown"),
+        ({"rates": {"shape": "normal"}}, "'normal' is unknown"),
+        ({"rates": {"spread": "even"}}, "'even' is unknown"),
+        ({"rates": {"fixed": 1.5}}, "fixed masking rate is 1.5"),
+        ({"rates": {"fixed": float("nan")}}, "fixed masking rate is nan"),
+        ({"rates": {"beta_a": 0.1}}, "beta_a"),
+        ({"rates": {"dwell_bins": 2.5}}, "whole number"),
+        ({"rates": {"fixed": "high"}}, "'high'"),
+        ({"rates": {"ratio": 1}}, "no field 'ratio'"),
+        ({"rates": 3}, "must be an object"),
+        ({"mask": 1}, "no field 'mask'"),
+        ({"at_least_one": "yes"}, "true or false"),
+        ({"name": "next-token", "rates": {"spread": "batch"}}, "leave its rates out"),
+        ({"name": "ordered", "at_least_one": True}, "neither weighting nor at_least_one"),
+        ({"name": "any-order", "weighting": "rate"}, "neither weighting nor at_least_one"),
+        ({"name": "fixed-rate", "rates": {"shape": "beta"}}, "use mlm-u"),
+    ],
+)
+def test_mistakes_are_named(data, says):
+    with pytest.raises(UserError, match=says):
+        ObjectiveConfig.from_json(data)

@@ -1,0 +1,113 @@
+"""The distribution of masking rates, their spread over a batch, and the sampler that dwells."""
+
+import json
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clew.objectives.noise import Noise
+from clew.objectives.rates import BetaRate, CosineRate, DwellRate, FixedRate, Rates, UniformRate
+
+EVEN = (torch.arange(100_000) + 0.5) / 100_000
+
+
+def noise(rows: int, seed: int = 0) -> Noise:
+    return Noise.for_step(seed, 0, torch.arange(rows), rows)
+
+
+def test_shapes_have_the_right_moments():
+    assert torch.equal(UniformRate().quantile(EVEN), EVEN)
+    assert (FixedRate(0.15).quantile(EVEN) == 0.15).all()
+    cosine = CosineRate().quantile(EVEN)
+    assert float(cosine.mean()) == pytest.approx(2 / math.pi, abs=1e-4)
+    assert float(cosine.median()) == pytest.approx(math.sqrt(0.5), abs=1e-4)
+    assert (cosine.diff() >= 0).all()
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.floats(0.5, 60), st.floats(0.5, 60))
+def test_beta_has_the_right_moments(a, b):
+    u = BetaRate(a, b).quantile(EVEN).double()
+    assert float(u.mean()) == pytest.approx(a / (a + b), abs=3e-4)
+    assert float(u.var()) == pytest.approx(a * b / ((a + b) ** 2 * (a + b + 1)), rel=0.01, abs=1e-5)
+    assert (u.diff() >= -1e-6).all()
+
+
+def test_beta_of_known_quantiles():
+    p = torch.tensor([0.0, 0.01, 0.3, 0.5, 0.99, 1.0])
+    torch.testing.assert_close(BetaRate(1, 1).quantile(p), p, atol=1e-5, rtol=0)
+    torch.testing.assert_close(BetaRate(3, 1).quantile(p), p ** (1 / 3), atol=1e-3, rtol=0)
+    torch.testing.assert_close(BetaRate(1, 2).quantile(p), 1 - (1 - p) ** 0.5, atol=1e-3, rtol=0)
+
+
+def test_stratified_rates_fill_every_stratum():
+    """One rate in each of B equal intervals, in a random order, uniform within."""
+    rate_B = Rates(UniformRate(), "stratified").draw(noise(128))
+    assert sorted((rate_B * 128).long().tolist()) == list(range(128))
+    assert rate_B.tolist() != sorted(rate_B.tolist())
+    jitter_B = (rate_B * 128) % 1
+    assert 0.4 < float(jitter_B.mean()) < 0.6
+
+
+def test_one_row_of_a_stratified_batch_is_uniform():
+    rates = Rates(UniformRate(), "stratified")
+    first = torch.stack([rates.draw(noise(8, seed))[0] for seed in range(800)])
+    count = torch.histc(first, 8, 0, 1)
+    assert float(((count - 100) ** 2 / 100).sum()) < 26  # 7 degrees of freedom: p about 0.0005
+
+
+def test_batch_spread_shares_one_rate():
+    rates = Rates(UniformRate(), "batch")
+    drawn = torch.stack([rates.draw(noise(4, seed)) for seed in range(400)])
+    assert (drawn == drawn[:, :1]).all()
+    assert 0.45 < float(drawn[:, 0].mean()) < 0.55
+
+
+def shares_of(shape: DwellRate, bins: int) -> list[float]:
+    return (torch.histc(shape.quantile(EVEN), bins, 0, 1) / len(EVEN)).tolist()
+
+
+def test_dwell_draws_in_proportion_to_the_loss():
+    shape = DwellRate(bins=4, floor=0.2, memory=0.5)
+    assert shares_of(shape, 4) == pytest.approx([0.25] * 4, abs=1e-3)
+    share_B = torch.tensor([0.1, 0.3, 0.6, 0.9, 1.0])
+    shape.update(shape.tally(share_B[:3], torch.tensor([0.0, 1.0, 2.0])))
+    assert shares_of(shape, 4) == pytest.approx([0.25] * 4, abs=1e-3)  # one bin not seen yet
+    shape.update(shape.tally(share_B[3:], torch.tensor([0.0, 2.0])))
+    # losses 0, 1, 2, 1: 0.05 each, and 0.8 in proportion
+    assert shares_of(shape, 4) == pytest.approx([0.05, 0.25, 0.45, 0.25], abs=1e-3)
+    # memory 0.5: the first bin's 0 and a new 4 make 2
+    shape.update(shape.tally(share_B[:1], torch.tensor([4.0])))
+    assert shape.loss_K == [2.0, 1.0, 2.0, 1.0]
+
+
+def test_dwell_leaves_out_rows_that_hide_nothing():
+    shape = DwellRate(bins=2)
+    tally = shape.tally(torch.tensor([0.0, 0.2, 0.7]), torch.tensor([math.nan, 3.0, 1.0]))
+    assert tally.tolist() == [[3.0, 1.0], [1.0, 1.0]]
+
+
+def test_dwell_tallies_add_up_over_processes():
+    share_B, loss_B = torch.rand(64), torch.rand(64).mul(8).round()
+    whole, parts = DwellRate(), DwellRate()
+    whole.update(whole.tally(share_B, loss_B))
+    halves = zip(share_B.split(32), loss_B.split(32), strict=True)
+    parts.update(sum(parts.tally(s, loss) for s, loss in halves))
+    assert whole.state() == parts.state()
+
+
+def test_dwell_state_goes_through_json():
+    shape = DwellRate(bins=3)
+    shape.update(shape.tally(torch.tensor([0.1, 0.5, 0.9]), torch.tensor([0.3, 0.1, 0.7])))
+    again = DwellRate(bins=3)
+    again.load_state(json.loads(json.dumps(shape.state())))
+    assert torch.equal(again.quantile(EVEN), shape.quantile(EVEN))
+
+
+def test_dwell_survives_a_loss_of_zero():
+    shape = DwellRate(bins=2)
+    shape.update(shape.tally(torch.tensor([0.1, 0.9]), torch.zeros(2)))
+    assert shares_of(shape, 2) == pytest.approx([0.5, 0.5], abs=1e-3)
