@@ -23,7 +23,8 @@ def guarded(work: Callable[[], object]) -> int:
     """Do the work and give the exit code."""
     try:
         work()
-        sys.stdout.flush()  # here rather than at exit, so that a closed pipe is met inside this `try`
+        if sys.stdout is not None:  # it is None if the caller closed it
+            sys.stdout.flush()  # here rather than at exit, so that a closed pipe is met inside this `try`
     except BrokenPipeError:
         # The reader left, as in `clew solve ... | head`. What is still in the buffer must not be tried again at exit.
         _discard_output()
@@ -59,7 +60,7 @@ def os_error_sentence(error: OSError) -> str:
 
 def _discard_output() -> None:
     """Send what is still to be printed nowhere."""
-    if sys.stdout is sys.__stdout__ and sys.stdout is not None:
+    if sys.stdout is not None and sys.stdout is sys.__stdout__:  # a stand-in, as in tests, may have no descriptor
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -161,6 +161,13 @@ def test_a_closed_pipe_is_no_traceback() -> None:
     assert done.stderr == "clew: the reader of the output went away before all of it was written.\n"
 
 
+def test_no_output_at_all_is_no_problem() -> None:
+    done = subprocess.run(
+        f"{sys.executable} -m clew --help >&-", shell=True, stderr=subprocess.PIPE, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 def test_a_full_disk_under_the_output_is_told() -> None:
     with open("/dev/full", "w") as full:
