@@ -161,6 +161,13 @@ def test_a_batch_needs_a_seed_a_maze() -> None:
         encode_batch("grid", TaskBatch.from_tasks([task], [[]]), np.zeros(2, dtype=np.uint64))
 
 
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_batch_may_be_empty(name: str) -> None:
+    task = Task(Maze.from_walls(2, 2, []), (0, 0), (0, 1))
+    none = TaskBatch.from_tasks([task], [[]]).select(np.zeros(0, dtype=np.int64))
+    assert encode_batch(name, none, np.zeros(0, dtype=np.uint64)).tokens_NT.shape == (0, 0)
+
+
 def test_an_unknown_format_is_named() -> None:
     with pytest.raises(UserError, match=r"'hex': choose one of edge-list, wall-list, wall-list-trace, grid\."):
         format_named("hex")

@@ -46,6 +46,9 @@ def encode_batch(format_name: str, batch: TaskBatch, seed_N: npt.NDArray[np.uint
     if len(seed_N) != len(batch):
         raise UserError(f"every maze needs a seed for its text: {len(batch)} mazes, {len(seed_N)} seeds.")
     vocabulary = _vocabulary(format_name, batch.height, batch.width)
+    if not len(batch):
+        none_N = np.zeros(0, dtype=np.int64)
+        return EncodedBatch(np.zeros((0, 0), dtype=np.int32), none_N, none_N)
     if format_name == "edge-list":
         return _edge_list(batch, vocabulary, np.ascontiguousarray(seed_N, dtype=np.uint64))
     if format_name == "grid":
@@ -153,7 +156,7 @@ def _cell_ids(vocabulary: Vocabulary, batch: TaskBatch) -> Int32:
 def _blank(vocabulary: Vocabulary, prompt_N: Int64, response_N: Int64, cells_N: Int64) -> EncodedBatch:
     """A batch of [PAD] with room for prompts and responses of these lengths."""
     total_N = prompt_N + np.where(cells_N > 0, response_N, 0)
-    longest = int(total_N.max(initial=0))
+    longest = int(total_N.max())
     tokens_NT = np.full((len(total_N), longest), vocabulary.pad_id, dtype=np.int32)
     return EncodedBatch(tokens_NT, prompt_N.astype(np.int64), total_N.astype(np.int64))
 
