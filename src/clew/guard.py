@@ -60,8 +60,9 @@ def os_error_sentence(error: OSError) -> str:
 
 def _discard_output() -> None:
     """Send what is still to be printed nowhere."""
-    if sys.stdout is not None and sys.stdout is sys.__stdout__:  # a stand-in, as in tests, may have no descriptor
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    out = sys.__stdout__
+    if out is not None and sys.stdout is out:  # a stand-in, as in tests, may have no descriptor
+        os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
 
 
 def _fail(sentence: str, code: int = 1) -> int:

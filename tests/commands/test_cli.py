@@ -16,6 +16,9 @@ from clew.cli import COMMANDS, Command, run
 from clew.errors import UserError
 from clew.guard import os_error_sentence
 
+# With a buffer, what could not be written is tried again when Python ends, which must stay silent.
+BUFFERED = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+
 
 def fake(count: int = 1, problem: str = "") -> None:
     """Do what a test asks for.
@@ -154,7 +157,12 @@ def test_a_closed_pipe_is_no_traceback() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run(
-        [sys.executable, "-m", "clew", "--help"], stdout=writer, stderr=subprocess.PIPE, text=True, check=False
+        [sys.executable, "-m", "clew", "--help"],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        env=BUFFERED,
     )
     os.close(writer)
     assert done.returncode == 1
@@ -172,7 +180,12 @@ def test_no_output_at_all_is_no_problem() -> None:
 def test_a_full_disk_under_the_output_is_told() -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "clew", "--help"], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+            [sys.executable, "-m", "clew", "--help"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            env=BUFFERED,
         )
     assert done.returncode == 1
     assert (
