@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 from clew.data.checksums import hash_description, hash_file
 from clew.data.dataset import DATASET_FILE, FILE_NAMES, Dataset
 from clew.data.disjoint import overlap
+from clew.data.npy import ARRAY_DTYPES, npy_head
 from clew.data.verify import verify_dataset
 from clew.errors import UserError
 from clew.files import write_json
 from clew.mazes.generate import generate
+from clew.mazes.maze import WALL
 
 
 def test_sound_datasets_pass(small: Dataset, small_walls: Dataset) -> None:
@@ -47,7 +49,8 @@ def test_any_flipped_bit_is_found(
 
 def forge(directory: Path, name: str, value: np.ndarray) -> None:
     """Replace an array and make every checksum fit."""
-    np.save(directory / name, value)
+    array = name.split(".")[1]
+    (directory / name).write_bytes(npy_head(array, value.shape) + value.astype(ARRAY_DTYPES[array]).tobytes())
     description = json.loads((directory / DATASET_FILE).read_text())
     description["files"][name] = asdict(hash_file(directory / name))
     description["sha256"] = hash_description(description)
@@ -74,14 +77,36 @@ def test_wrong_mazes_are_found_even_when_the_checksums_fit(small: Dataset, tmp_p
     check("train.cells.npy", cells, r"maze 5 has cells that do not fit together")
     start = train.start_N.copy()
     start[maze] = 30
-    check("train.start.npy", start, r"train.start.npy is wrong: maze 5 has a start that is not a free cell")
+    check("train.start.npy", start, r"train.start.npy names a cell outside the maze")
     goal = train.goal_N.copy()
     goal[maze] = (goal[maze] + 1) % 30
     check("train.goal.npy", goal, r"train.path.npy is wrong: maze 5 has a path that does not lead")
     path = train.path.copy()
     path[first:last] = path[first:last][::-1]
     check("train.path.npy", path, r"train.path.npy is wrong: maze 5 has a path that does not lead")
+    offset = train.offset_N1.copy()
+    offset[maze] = offset[maze + 1]
+    check("train.offset.npy", offset, r"train.offset.npy does not match the paths")
     check("test.cells.npy", train.cells_NHW[:40], r"test.(path|cells).npy")
+
+
+def test_a_start_in_a_wall_is_found(small_walls: Dataset, tmp_path: Path) -> None:
+    copy = shutil.copytree(small_walls.directory, tmp_path / "d")
+    train = small_walls.split("train")
+    start = train.start_N.copy()
+    start[3] = (train.cells_NHW[3] == WALL).argmax()
+    forge(copy, "train.start.npy", start)
+    with pytest.raises(UserError, match=r"train.start.npy is wrong: maze 3 has its start in a wall cell"):
+        verify_dataset(copy)
+
+
+def test_harmless_changes_of_the_description_are_found(small: Dataset, tmp_path: Path) -> None:
+    """JSON does not mind another space, but it is not what was written."""
+    copy = shutil.copytree(small.directory, tmp_path / "d")
+    text = (copy / DATASET_FILE).read_text()
+    (copy / DATASET_FILE).write_text(text.replace("\n  ", "\n\t ", 1))
+    with pytest.raises(UserError, match=r"dataset.json is not as it was written"):
+        verify_dataset(copy)
 
 
 def test_a_detour_is_found(small_walls: Dataset, tmp_path: Path) -> None:

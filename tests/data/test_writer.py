@@ -17,7 +17,7 @@ import clew.data.writer as writer
 from clew.data.dataset import DATASET_FILE, JOURNAL_FILE, open_dataset
 from clew.data.settings import DatasetSettings
 from clew.data.verify import verify_dataset
-from clew.data.writer import npy_header, write_dataset
+from clew.data.writer import write_dataset
 from clew.errors import UserError
 
 SETTINGS = DatasetSettings("dfs", 4, 4, 0, {"train": 30, "test": 10})
@@ -233,7 +233,3 @@ def test_a_shape_without_test_mazes_leaves_no_folder(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="on the test side"):
         write_dataset(DatasetSettings("walls", 3, 3, 0, {"train": 5, "test": 5}), tmp_path / "d")
     assert not (tmp_path / "d").exists()
-
-
-def test_header_length_does_not_depend_on_the_count() -> None:
-    assert len(npy_header("path", (0,))) == len(npy_header("path", (10**15,)))

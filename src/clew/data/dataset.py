@@ -8,7 +8,7 @@ uint16 [N], path uint16 (all paths one after the other) and offset int64 [N + 1]
 dataset.json comes last, so a folder without it is not a dataset. It stores mazes and paths, not texts: the text of a
 maze is a pure function of (dataset seed, split, maze index), see clew.data.batches.text_seeds.
 
-Shape suffixes: N mazes, H rows, W columns.
+Shape suffixes: N mazes, H rows, W columns, M any number of cells.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from clew.data.checksums import FileRecord
+from clew.data.npy import ARRAY_DTYPES, HEAD_BYTES, map_npy
 from clew.data.settings import SPLITS, DatasetSettings
 from clew.errors import UserError
 from clew.files import read_json
@@ -29,8 +30,6 @@ from clew.mazes.maze import TaskBatch
 DATASET_FILE = "dataset.json"
 # Present while a dataset is being made: see clew.data.writer.
 JOURNAL_FILE = ".unfinished.jsonl"
-
-ARRAY_DTYPES: dict[str, str] = {"cells": "|u1", "start": "<u2", "goal": "<u2", "path": "<u2", "offset": "<i8"}
 
 
 def file_name(split: str, array: str) -> str:
@@ -44,6 +43,7 @@ FILE_NAMES = tuple(file_name(split, array) for split in SPLITS for array in ARRA
 class Split:
     """The mazes of one split as memory-mapped arrays; `select` and `slice` make a TaskBatch of some of them."""
 
+    directory: Path
     name: str
     cells_NHW: npt.NDArray[np.uint8]
     start_N: npt.NDArray[np.uint16]
@@ -69,16 +69,7 @@ class Split:
 
     def slice(self, first: int, last: int) -> TaskBatch:
         """The mazes from `first` up to, not including, `last`."""
-        first, last, _ = slice(first, last).indices(len(self))
-        last = max(first, last)
-        offset_N1 = np.array(self.offset_N1[first : last + 1])
-        return TaskBatch(
-            np.array(self.cells_NHW[first:last]),
-            self.start_N[first:last].astype(np.int32),
-            self.goal_N[first:last].astype(np.int32),
-            self.path[offset_N1[0] : offset_N1[-1]].astype(np.int32),
-            offset_N1 - offset_N1[0],
-        )
+        return self.select(np.arange(*slice(first, last).indices(len(self))))
 
     def select(self, index_N: npt.NDArray[np.integer]) -> TaskBatch:
         """The mazes with these numbers, in this order."""
@@ -88,11 +79,17 @@ class Split:
         take = np.repeat(begin_N - offset_N1[:-1], length_N) + np.arange(offset_N1[-1])
         return TaskBatch(
             np.asarray(self.cells_NHW[index_N]),
-            self.start_N[index_N].astype(np.int32),
-            self.goal_N[index_N].astype(np.int32),
-            self.path[take].astype(np.int32),
+            self._cells_inside("start", self.start_N[index_N]),
+            self._cells_inside("goal", self.goal_N[index_N]),
+            self._cells_inside("path", self.path[take]),
             offset_N1,
         )
+
+    def _cells_inside(self, array: str, cell_M: npt.NDArray[np.uint16]) -> npt.NDArray[np.int32]:
+        """Cells as a TaskBatch has them. Compiled code takes their word for it, so none may lie outside the maze."""
+        if cell_M.size and int(cell_M.max()) >= self.height * self.width:
+            raise damaged(self.directory / file_name(self.name, array), "names a cell outside the maze")
+        return cell_M.astype(np.int32)
 
 
 @dataclass(frozen=True)
@@ -101,7 +98,7 @@ class Dataset:
 
     directory: Path
     settings: DatasetSettings
-    vocabulary: tuple[str, ...]  # of the settings' format; empty for the grid form, whose tokens are cells
+    vocabulary: tuple[str, ...]  # of the settings' format
     files: dict[str, FileRecord]
 
     def split(self, name: str) -> Split:
@@ -109,8 +106,9 @@ class Dataset:
         if name not in SPLITS:
             raise UserError(f"a dataset has no split {name!r}; choose one of {', '.join(SPLITS)}.")
         arrays = {array: self._map(name, array) for array in ARRAY_DTYPES}
-        split = Split(name, arrays["cells"], arrays["start"], arrays["goal"], arrays["path"], arrays["offset"])
-        if split.offset_N1[0] != 0 or split.offset_N1[-1] != len(split.path):
+        split = Split(self.directory, name, *(arrays[array] for array in ("cells", "start", "goal", "path", "offset")))
+        ends = (split.offset_N1[0], split.offset_N1[-1])
+        if ends != (0, len(split.path)) or (split.length_N < 1).any():
             raise damaged(self.directory / file_name(name, "offset"), "does not match the paths")
         return split
 
@@ -121,20 +119,13 @@ class Dataset:
             "cells": (count, self.settings.height, self.settings.width),
             "start": (count,),
             "goal": (count,),
+            "path": (max(0, path.stat().st_size - HEAD_BYTES) // 2,),  # only the file itself knows
             "offset": (count + 1,),
         }
-        try:
-            mapped = np.load(path, mmap_mode="r", allow_pickle=False)
-        except FileNotFoundError:
-            raise damaged(path, "is missing") from None
-        except (ValueError, EOFError, SyntaxError):  # what numpy says of a header that it cannot read
-            raise damaged(path, "is not a whole .npy file") from None
-        if mapped.dtype.str != ARRAY_DTYPES[array] or mapped.ndim != len(shapes.get(array, (0,))):
-            raise damaged(path, f"holds {mapped.ndim}-dimensional {mapped.dtype} numbers, not what its name says")
-        if array in shapes and mapped.shape != shapes[array]:
-            raise damaged(path, f"has the shape {mapped.shape} instead of {shapes[array]}")
-        # A plain array over the same mapping: np.memmap's own indexing is several times slower for small batches.
-        return np.asarray(mapped)
+        mapped = map_npy(path, array, shapes[array])
+        if isinstance(mapped, str):
+            raise damaged(path, mapped)
+        return mapped
 
 
 def damaged(path: Path, problem: str) -> UserError:

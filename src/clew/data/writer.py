@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import io
 import json
 import os
 import sys
@@ -26,14 +25,15 @@ import numpy as np
 
 from clew.data.checksums import hash_description, hash_file
 from clew.data.dataset import (
-    ARRAY_DTYPES,
     DATASET_FILE,
     FILE_NAMES,
     JOURNAL_FILE,
+    Dataset,
     file_name,
     open_dataset,
 )
 from clew.data.disjoint import overlap
+from clew.data.npy import ARRAY_DTYPES, npy_head
 from clew.data.settings import SPLITS, DatasetSettings
 from clew.errors import UserError
 from clew.files import write_json
@@ -188,7 +188,7 @@ def _write_split(
             safe[split] = new
         # Only now is it known how many cells the paths have; the header keeps its length.
         files["path"].seek(0)
-        files["path"].write(npy_header("path", (safe[split].path_cells,)))
+        files["path"].write(npy_head("path", (safe[split].path_cells,)))
         for file in files.values():
             _sync(file)
     progress(sum(part.mazes for part in safe.values()))
@@ -208,14 +208,6 @@ def _generate(settings: DatasetSettings, split: str, first: int, count: int, wor
     )
 
 
-def npy_header(array: str, shape: tuple[int, ...]) -> bytes:
-    """The head of an .npy file; numpy pads it so that its length does not depend on the first number of `shape`."""
-    head = io.BytesIO()
-    value = {"descr": ARRAY_DTYPES[array], "fortran_order": False, "shape": shape}
-    np.lib.format.write_array_header_1_0(head, value)
-    return head.getvalue()
-
-
 def _open_at(directory: Path, settings: DatasetSettings, split: str, array: str, safe: Safe) -> IO[bytes]:
     """The file of one array, cut back to what is safe and open at its end."""
     path = directory / file_name(split, array)
@@ -226,7 +218,7 @@ def _open_at(directory: Path, settings: DatasetSettings, split: str, array: str,
         "path": ((0,), safe.path_cells),
         "offset": ((count + 1,), safe.mazes + 1),
     }.get(array, ((count,), safe.mazes))
-    head = npy_header(array, shape)
+    head = npy_head(array, shape)
     if safe.mazes == 0:
         file = open(path, "w+b")  # noqa: SIM115 (the caller closes it)
         file.write(head + (bytes(item) if array == "offset" else b""))  # the first path begins at 0
@@ -263,8 +255,8 @@ def _finish(settings: DatasetSettings, directory: Path) -> None:
         "files": {name: asdict(record) for name, record in records.items()},
     }
     description["sha256"] = hash_description(description)
-    cells = [np.load(directory / file_name(split, "cells"), mmap_mode="r") for split in SPLITS]
-    problem = overlap(*cells)
+    dataset = Dataset(directory, settings, vocabulary.tokens, records)
+    problem = overlap(*(dataset.split(split).cells_NHW for split in SPLITS))
     assert problem is None, problem  # the generator keeps the two sides apart
     write_json(directory / DATASET_FILE, description)
 
