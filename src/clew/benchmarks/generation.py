@@ -8,11 +8,9 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import itertools
 import json
 import os
-import platform
 import random
 import subprocess
 import sys
@@ -20,7 +18,6 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +26,7 @@ import numpy as np
 from clew.benchmarks import plain_astar
 from clew.mazes.generate import generate
 from clew.mazes.solve import trace_batch
+from clew.report.provenance import provenance
 
 SEED = 0
 ROUNDS = 3  # ours and theirs take turns, so that a busy moment of the machine falls on both
@@ -71,10 +69,7 @@ class Cost:
 class Report:
     """All that one run measured."""
 
-    date: str
-    command: str
-    seed: int
-    machine: dict[str, Any]
+    provenance: dict[str, Any]
     comparisons: list[Comparison]
     left_out: list[str]  # what could not be measured, and why
     peak_memory_mb: float
@@ -109,10 +104,7 @@ def measure(seconds: float, command: str, say: Callable[[str], None]) -> Report:
     say("time a maze against its cells")
     costs = [cost(family, COST_SIDES, seconds / len(COST_SIDES)) for family in COST_FAMILIES]
     return Report(
-        date.today().isoformat(),
-        command,
-        SEED,
-        machine(),
+        provenance(command, [SEED]),
         comparisons,
         left_out,
         memory,
@@ -224,17 +216,6 @@ def cost(family: str, sides: tuple[int, ...], seconds: float) -> Cost:
     rest = np.array(microseconds) - (slope * np.array(cells) + at_zero)
     r_squared = 1 - float(rest @ rest) / float(np.var(microseconds) * len(cells))
     return Cost(family, cells, microseconds, float(slope), float(at_zero), r_squared)
-
-
-def machine() -> dict[str, Any]:
-    """What the numbers depend on, and nothing that names the machine."""
-    cpu = platform.processor()
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        models = [line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if "model name" in line]
-        cpu = models[0] if models else cpu
-    versions = {name: importlib.metadata.version(name) for name in ("numba", "numpy")}
-    return {"cpu": cpu, "cores": os.cpu_count(), "python": platform.python_version(), **versions}
 
 
 def plot_costs(costs: list[Cost], file: Path) -> None:

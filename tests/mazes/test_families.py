@@ -1,0 +1,242 @@
+"""What `generate` draws: sound tasks, the right distributions, and the same ones whatever the workers."""
+
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clew.errors import UserError
+from clew.mazes.checks import check_batch
+from clew.mazes.generate import FAMILIES, generate, generate_indices
+from clew.mazes.layout import is_held_out, layout_hashes
+from clew.mazes.maze import EAST, SOUTH, WALL
+from clew.mazes.solve import astar, num_shortest
+
+PERFECT = ("dfs", "wilson", "kruskal")
+
+
+def draw(family="dfs", height=5, width=5, *, seed=0, first=0, count=1, side="any", **more):
+    return generate(family, height, width, seed=seed, first=first, count=count, side=side, **more)
+
+
+def same(a, b):
+    return all(
+        np.array_equal(getattr(a, name), getattr(b, name))
+        for name in ("cells_NHW", "start_N", "goal_N", "path", "offset_N1")
+    )
+
+
+def chi_square(counts, expected):
+    return float((((np.asarray(counts) - expected) ** 2) / expected).sum())
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    family=st.sampled_from(list(FAMILIES)),
+    height=st.integers(4, 12),
+    width=st.integers(4, 12),
+    seed=st.integers(0, 2**63 - 1),
+    first=st.integers(0, 2**62),
+    side=st.sampled_from(["train", "test", "any"]),
+)
+def test_every_task_is_sound(family, height, width, seed, first, side):
+    if family == "walls" and max(height, width) > 2 * min(height, width):
+        return  # a long narrow field seldom has a path of that length
+    batch = draw(family, height, width, seed=seed, first=first, count=3, side=side)
+    assert len(batch) == 3
+    for task, path in batch:  # Maze and Task check themselves
+        assert task.start != task.goal
+        assert (path[0], path[-1]) == (task.start, task.goal)
+        if family in PERFECT:
+            assert len(task.maze.edges()) == height * width - 1
+            assert num_shortest(task) == 1
+        else:
+            assert path == astar(task).path
+        if family == "walls":
+            assert task.maze.has_wall_cells_only
+            assert len(path) >= max(height, width)
+            tenth = height * width // 10
+            assert 3 * tenth <= len(task.maze.walls()) <= 5 * tenth
+        else:
+            assert not task.maze.walls()
+    valid, shortest = check_batch(batch)
+    assert valid.all()
+    assert shortest.all()
+    if side != "any":
+        assert (is_held_out(layout_hashes(batch.cells_NHW)) == (side == "test")).all()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_workers_do_not_matter(family):
+    one = draw(family, 9, 7, count=1500, side="train", workers=1)
+    assert same(one, draw(family, 9, 7, count=1500, side="train", workers=2))
+    assert same(one, draw(family, 9, 7, count=1500, side="train", workers=5))
+
+
+def test_two_threads_may_generate_at_once():
+    expected = draw(count=3000)
+    results = []
+    threads = [threading.Thread(target=lambda: results.append(draw(count=3000))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 3
+    assert all(same(expected, each) for each in results)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_maze_depends_on_its_index_alone(family):
+    whole = draw(family, 6, 6, first=2**40, count=50, side="test")
+    assert same(whole.select(np.arange(20, 30)), draw(family, 6, 6, first=2**40 + 20, count=10, side="test"))
+    order = np.array([49, 0, 7, 7], dtype=np.int64)
+    some = generate_indices(family, 6, 6, 2**40 + order, seed=0, side="test")
+    assert same(whole.select(order), some)
+
+
+def test_seeds_and_indices_give_other_mazes():
+    mazes = [draw(seed=seed, first=first).cells_NHW.tobytes() for seed in range(8) for first in range(8)]
+    assert len(set(mazes)) == 64
+
+
+def test_no_mazes_are_a_batch_too():
+    batch = draw(count=0)
+    assert len(batch) == 0
+    assert batch.cells_NHW.shape == (0, 5, 5)
+    assert batch.offset_N1.tolist() == [0]
+
+
+def test_dfs_carves_like_the_plain_algorithm():
+    """The same chances for each 3x3 maze as a plain recursive walk: compared maze by maze."""
+    rng = np.random.default_rng(0)
+
+    def plain():
+        cells = np.zeros((3, 3), np.uint8)
+        seen = set()
+
+        def visit(cell):
+            seen.add(cell)
+            while True:
+                free = [
+                    ((cell[0] + dr, cell[1] + dc), out, back)
+                    for dr, dc, out, back in ((-1, 0, 1, 2), (1, 0, 2, 1), (0, -1, 4, 8), (0, 1, 8, 4))
+                    if 0 <= cell[0] + dr < 3 and 0 <= cell[1] + dc < 3 and (cell[0] + dr, cell[1] + dc) not in seen
+                ]
+                if not free:
+                    return
+                there, out, back = free[rng.integers(len(free))]
+                cells[cell] |= out
+                cells[there] |= back
+                visit(there)
+
+        visit((int(rng.integers(3)), int(rng.integers(3))))
+        return cells.tobytes()
+
+    count = 6000
+    theirs: dict[bytes, int] = {}
+    ours: dict[bytes, int] = {}
+    for _ in range(count):
+        maze = plain()
+        theirs[maze] = theirs.get(maze, 0) + 1
+    for cells in draw("dfs", 3, 3, count=count).cells_NHW:
+        ours[cells.tobytes()] = ours.get(cells.tobytes(), 0) + 1
+    mazes = sorted(set(theirs) | set(ours))
+    a, b = (np.array([each.get(maze, 0) for maze in mazes]) for each in (ours, theirs))
+    statistic = float(((a - b) ** 2 / (a + b)).sum())
+    degrees = len(mazes) - 1
+    assert statistic < degrees + 4 * (2 * degrees) ** 0.5  # four standard deviations
+
+
+@pytest.mark.parametrize(("shape", "mazes"), [((2, 2), 4), ((2, 3), 15), ((3, 3), 192)])
+def test_wilson_draws_every_perfect_maze_alike(shape, mazes):
+    count = 100 * mazes
+    _, counts = np.unique(draw("wilson", *shape, count=count).cells_NHW.reshape(count, -1), axis=0, return_counts=True)
+    assert len(counts) == mazes
+    assert chi_square(counts, 100) < (mazes - 1) + 4 * (2 * (mazes - 1)) ** 0.5
+
+
+def test_kruskal_draws_passages_alike():
+    """On 2x2 all four mazes have the same chance; on 2x3 the middle passage is no longer like the others."""
+    _, counts = np.unique(draw("kruskal", 2, 2, count=4000).cells_NHW.reshape(4000, -1), axis=0, return_counts=True)
+    assert chi_square(counts, 1000) < 16
+    middle = (draw("kruskal", 2, 3, count=20_000).cells_NHW[:, 0, 1] & SOUTH) != 0
+    # 3,240 of the 7! orders of the 7 passages open it; of the 15 mazes, 9 have it, a share of 0.6.
+    assert abs(middle.mean() - 3240 / 5040) < 0.015
+
+
+def test_starts_and_goals_are_uniform_pairs():
+    batch = draw("dfs", 2, 3, count=30_000)
+    pairs = np.bincount(batch.start_N * 6 + batch.goal_N, minlength=36).reshape(6, 6)
+    assert pairs.diagonal().sum() == 0
+    assert chi_square(pairs[~np.eye(6, dtype=bool)], 1000) < 29 + 4 * 58**0.5
+
+
+@pytest.mark.parametrize("share", [0.3, 0.6, 1.0])
+def test_percolation_opens_its_share(share):
+    batch = draw("percolation", 20, 20, count=200, open_share=share)
+    passages = ((batch.cells_NHW & EAST) != 0).sum() + ((batch.cells_NHW & SOUTH) != 0).sum()
+    assert abs(passages / (200 * 2 * 20 * 19) - share) < 0.006
+
+
+def test_percolation_has_loops_and_cells_out_of_reach():
+    batch = draw("percolation", 10, 10, count=50)
+    assert any(num_shortest(task) > 1 for task, _ in batch)
+    assert (batch.cells_NHW == 0).any()
+
+
+def test_walls_cover_the_whole_range_evenly():
+    """Every number of walls from 30 to 50 is drawn; fewer at the upper end, where tasks are seldom long enough."""
+    counts = (draw("walls", 10, 10, count=4000).cells_NHW == WALL).sum(axis=(1, 2))
+    assert (counts.min(), counts.max()) == (30, 50)
+    assert set(counts.tolist()) == set(range(30, 51))
+
+
+def test_wall_cells_are_anywhere():
+    share = (draw("walls", 10, 10, count=4000).cells_NHW == WALL).mean(axis=0)
+    # Being on a path makes the middle a little freer than the corners.
+    assert 0.25 < share.min() <= share.max() < 0.5
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"family": "prim"}, "no family of mazes named 'prim'"),
+        ({"side": "validation"}, "no side 'validation'"),
+        ({"seed": -1}, "the seed -1 is out of range"),
+        ({"seed": 2**63}, "is out of range"),
+        ({"workers": 0}, "0 workers cannot work"),
+        ({"open_share": 0.0}, "an open share of 0.0 is not a chance"),
+        ({"open_share": 1.5}, "an open share of 1.5 is not a chance"),
+        ({"open_share": float("nan")}, "an open share of nan is not a chance"),
+        ({"first": -1}, "indices go from 0"),
+        ({"count": -1}, "indices go from 0"),
+        ({"first": 2**63, "count": 1}, "indices go from 0"),
+        ({"height": 1}, "a maze of 1 rows and 5 columns"),
+        ({"width": 256}, "a maze of 5 rows and 256 columns"),
+    ],
+)
+def test_bad_input_gets_one_sentence(change, words):
+    with pytest.raises(UserError, match=words):
+        draw(**change)
+
+
+@pytest.mark.parametrize("indices", [np.array([[1]]), np.array([-1]), np.array([0.5])])
+def test_bad_indices_get_one_sentence(indices):
+    with pytest.raises(UserError, match="must be a list of whole numbers"):
+        generate_indices("dfs", 5, 5, indices, seed=0, side="any")
+
+
+@pytest.mark.parametrize(
+    ("family", "height", "width", "side"),
+    [("walls", 3, 3, "test"), ("walls", 2, 2, "test"), ("walls", 2, 200, "any")],
+)
+def test_mazes_that_do_not_exist_are_not_sought_for_ever(family, height, width, side):
+    """With fewer than 10 cells there is one layout only, without walls; along 2x200 cells there is no way through."""
+    with pytest.raises(UserError, match="was found in 10,000 attempts"):
+        draw(family, height, width, count=100, side=side)
+
+
+def test_a_single_layout_may_be_trained_on():
+    assert len(draw("walls", 3, 3, count=10, side="train")) == 10
