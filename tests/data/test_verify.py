@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from clew.data.checksums import hash_description, hash_file
 from clew.data.dataset import DATASET_FILE, FILE_NAMES, Dataset
 from clew.data.disjoint import overlap
-from clew.data.npy import ARRAY_DTYPES, npy_head
+from clew.data.npy import ARRAY_DTYPES, HEAD_BYTES, npy_head
 from clew.data.verify import verify_dataset
 from clew.errors import UserError
 from clew.files import write_json
@@ -44,6 +44,8 @@ def test_any_flipped_bit_is_found(
         verify_dataset(copy)
     if name != DATASET_FILE:  # a wrong number there may look like another file's fault
         assert name in str(caught.value)
+        if place >= HEAD_BYTES and "offset" not in name:  # opening the dataset sees no difference, the checksum does
+            assert f"{name} is not as it was written" in str(caught.value)
     shutil.rmtree(copy)
 
 
