@@ -1,0 +1,80 @@
+"""Schedules: equal to torch's where torch has one, and right at their corners."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clew.errors import UserError
+from clew.training.schedules import ScheduleConfig, lr_factor
+
+
+@pytest.mark.parametrize("steps", [21, 40, 100, 173, 1000])
+def test_one_cycle_is_torchs(steps):
+    parameter = torch.nn.Parameter(torch.zeros(1))
+    optimizer = torch.optim.AdamW([parameter], lr=1e-3)
+    scheduler = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, max_lr=1e-3, total_steps=steps, pct_start=0.05, div_factor=25, final_div_factor=25
+    )
+    for step in range(steps):
+        ours = 1e-3 * lr_factor(ScheduleConfig(), step / steps, 1 / steps)
+        assert ours == pytest.approx(optimizer.param_groups[0]["lr"], rel=1e-9), step
+        optimizer.step()
+        if step + 1 < steps:
+            scheduler.step()
+    assert ours == pytest.approx(1e-3 / 625)
+
+
+def test_one_cycle_in_minutes():
+    config = ScheduleConfig()
+    assert lr_factor(config, 0.0) == pytest.approx(1 / 25)
+    assert lr_factor(config, 0.025) == pytest.approx((1 + 1 / 25) / 2)
+    assert lr_factor(config, 0.05) == pytest.approx(1)
+    assert lr_factor(config, 0.525) == pytest.approx((1 + 1 / 625) / 2)
+    assert lr_factor(config, 1.0) == pytest.approx(1 / 625)
+    assert lr_factor(config, 1.2) == pytest.approx(1 / 625)
+
+
+def test_cosine_is_torchs_after_the_warm_up():
+    config = ScheduleConfig("cosine", warmup=0.0, end=0.1)
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=50, eta_min=0.1)
+    for step in range(51):
+        assert lr_factor(config, step / 50) == pytest.approx(optimizer.param_groups[0]["lr"], rel=1e-6)
+        optimizer.step()
+        scheduler.step()
+    warm = ScheduleConfig("cosine", warmup=0.2, start=0.0)
+    assert lr_factor(warm, 0.05) == pytest.approx(0.25)
+
+
+def test_constant_then_decay():
+    config = ScheduleConfig("constant-then-decay", warmup=0.1, decay=0.4, start=0.0, end=0.0)
+    for progress, factor in ((0.0, 0), (0.05, 0.5), (0.1, 1), (0.3, 1), (0.6, 1), (0.8, 0.5), (1.0, 0)):
+        assert lr_factor(config, progress) == pytest.approx(factor, abs=1e-9)
+    assert lr_factor(ScheduleConfig("constant-then-decay", warmup=0, decay=0), 1.0) == 1
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.sampled_from(["one-cycle", "cosine", "constant-then-decay"]),
+    st.floats(0, 1),
+    st.floats(0, 1),
+    st.integers(1, 50),
+    st.data(),
+)
+def test_always_between_the_ends(kind, warmup, decay, steps, data):
+    config = ScheduleConfig(kind, warmup=warmup, decay=min(decay, 1 - warmup), start=0.04, end=0.01)
+    step = data.draw(st.integers(0, steps - 1))
+    for progress, stride in ((step / steps, 1 / steps), (step / steps, 0.0)):
+        assert 0.01 - 1e-9 <= lr_factor(config, progress, stride) <= 1 + 1e-9
+
+
+def test_mistakes_are_named():
+    for settings_, says in (
+        ({"kind": "linear"}, "'linear' is unknown"),
+        ({"warmup": 5}, "warmup is 5"),
+        ({"end": float("nan")}, "end is nan"),
+        ({"kind": "constant-then-decay", "warmup": 0.6, "decay": 0.6}, "exceed the whole"),
+    ):
+        with pytest.raises(UserError, match=says):
+            ScheduleConfig(**settings_)
