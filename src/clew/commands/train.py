@@ -1,0 +1,149 @@
+"""`clew train PRESET --out RUN`: train a model, or go on with a run that was interrupted.
+
+    clew train --list
+    clew train laptop-dfs-4-mlmu --out runs/mlmu --minutes 10 --optimizer.lr 3e-4
+    torchrun --nproc-per-node 4 -m clew train paper-dfs-10-mlmu-8m --out runs/dfs-10
+
+Exit codes: 0 done; 1 failed; 2 called wrongly; 130 after Ctrl-C and 143 after SIGTERM, both with a checkpoint saved,
+so that `clew train ... && clew evaluate ...` does not go on with half a run. The same command resumes it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import tyro
+
+from clew.errors import UserError
+from clew.guard import UsageError
+
+if TYPE_CHECKING:
+    from clew.training.config import TrainConfig
+    from clew.training.observer import RunEnd
+
+USAGE = """usage: clew train PRESET --out RUN [--steps N | --epochs N | --minutes N] [--resume auto|never] [--FIELD VALUE]
+
+  PRESET             the name of a preset, or a run's config.json
+  --out RUN          the folder of the run; if it holds this run already, it is gone on with
+
+`clew train --list` shows the presets; `clew train PRESET --help` shows every field of one, with its value."""
+
+
+def train(arguments: Sequence[str]) -> None:
+    """Train a model; the arguments are parsed here because the preset decides which fields there are."""
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(USAGE)
+    elif arguments == ["--list"]:
+        list_presets()
+    elif arguments[0].startswith("-"):
+        raise UsageError("the preset comes first: clew train PRESET --out RUN; `clew train --list` shows the presets.")
+    else:
+        run_preset(arguments[0], arguments[1:])
+
+
+def list_presets() -> None:
+    """A line for each preset."""
+    from clew.experiments.presets import PRESETS
+
+    width = max(map(len, PRESETS))
+    for name, entry in PRESETS.items():
+        print(f"{name:<{width}}  {entry.summary}")
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """What is asked for besides the preset's fields."""
+
+    # The folder of the run.
+    out: Path
+    # The budget, instead of the preset's: exactly one of these.
+    steps: int | None = None
+    epochs: int | None = None
+    # Minutes of training, evaluation not counted.
+    minutes: float | None = None
+    # auto goes on with the run in the folder, if there is one; never refuses to.
+    resume: Literal["auto", "never"] = "auto"
+
+
+def run_preset(name: str, arguments: Sequence[str]) -> None:
+    """Parse the fields that are to be changed, and train."""
+    options, config = parse(starting_config(name), name, arguments)
+    end = run(config, options.out, options.resume)
+    if end.reason == "signal":
+        print(f"clew: saved after step {end.step:,} and stopped; the same command goes on from there.", file=sys.stderr)
+        sys.exit(128 + end.signal)
+
+
+def starting_config(name: str) -> TrainConfig:
+    """The config of a preset, or of a JSON file."""
+    from clew.experiments.presets import preset
+    from clew.files import read_json
+    from clew.training.config import TrainConfig
+
+    return TrainConfig.from_json(read_json(name), name) if name.endswith(".json") else preset(name)
+
+
+def parse(config: TrainConfig, name: str, arguments: Sequence[str]) -> tuple[Options, TrainConfig]:
+    """The options, and the config with what the arguments change."""
+    from clew.training.config import Budget, TrainConfig
+
+    # The preset decides the kind of model; the budget has flags of its own, above.
+    shown: Any = dataclasses.make_dataclass(
+        "Config",
+        [("model", type(config.model)), ("budget", Annotated[Budget, tyro.conf.Fixed, tyro.conf.Suppress])],
+        bases=(TrainConfig,),
+        frozen=True,
+    )
+    default = shown(**vars(config))
+
+    def both(options: Options, config: Any) -> tuple[Options, Any]:
+        return options, config
+
+    both.__annotations__ = {
+        "options": Annotated[Options, tyro.conf.arg(name="")],
+        "config": Annotated[shown, tyro.conf.arg(name="")],
+    }
+    both.__defaults__ = (default,)
+    options, changed = tyro.cli(
+        both, prog=f"clew train {name}", args=list(arguments), config=(tyro.conf.FlagCreatePairsOff,)
+    )
+    fields = {field.name: getattr(changed, field.name) for field in dataclasses.fields(TrainConfig)}
+    return options, resolve(config, fields, options)
+
+
+def resolve(preset: TrainConfig, fields: dict[str, Any], options: Options) -> TrainConfig:
+    """The whole config: the budget as asked for, the data as its folder says, the vocabulary as the mazes need."""
+    from clew.training.config import Budget, TrainConfig, is_text_model, vocabulary_of, with_vocabulary
+
+    given = {"steps": options.steps, "epochs": options.epochs, "minutes": options.minutes}
+    if any(value is not None for value in given.values()):
+        fields["budget"] = Budget(**given)
+    model = fields["model"]
+    if is_text_model(model) and vocabulary_of(model) == vocabulary_of(preset.model):
+        fields["model"] = with_vocabulary(model, fields["data"].vocabulary)
+    return TrainConfig(**fields)
+
+
+def run(config: TrainConfig, out: Path, resume: Literal["auto", "never"]) -> RunEnd:
+    """Train alone, or as one of torchrun's processes."""
+    from clew.experiments.held_out import held_out_evaluator
+    from clew.training.distributed import joined_world
+    from clew.training.loop import train
+    from clew.training.observer import LinePrinter
+    from clew.training.sources import dataset_folder, make_dataset
+
+    with joined_world(config.device) as world:
+        try:
+            if world.is_main and make_dataset(config.data):
+                print(f"made the dataset {dataset_folder(config.data)}", file=sys.stderr)
+            world.wait_for_all()
+            evaluate = held_out_evaluator(config, world)
+            return train(config, out, evaluate=evaluate, observers=[LinePrinter()], world=world, resume=resume)
+        except UserError:
+            if not world.is_main:
+                sys.exit(1)  # the main process says it
+            raise

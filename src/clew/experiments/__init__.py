@@ -1,0 +1,1 @@
+"""Presets: one for each run of the paper, and our own."""

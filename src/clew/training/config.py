@@ -1,0 +1,213 @@
+"""Everything that a training run depends on, as one tree of dataclasses.
+
+    config = TrainConfig(data=DataConfig(family="dfs", sizes=(10,)), model=..., budget=Budget(epochs=3000))
+    write_json(run / "config.json", config.to_json())
+    config = TrainConfig.from_json(read_json(run / "config.json"))
+
+A TrainConfig is checked when it is made: pairs that cannot work (a decoder-only model with MLM-U, a text model with
+the grid form) are told in one sentence, before anything is built. clew.experiments.presets has one for each run of
+the paper; `clew train PRESET --optimizer.lr 3e-4` changes a field.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self
+
+from clew.data.loaders import GRID
+from clew.data.settings import DatasetSettings
+from clew.errors import UserError
+from clew.models.build import ModelConfig, from_json, kind_of, to_json
+from clew.models.config import EncoderDecoderConfig
+from clew.objectives.config import ObjectiveConfig
+from clew.text.format import format_named
+from clew.training.optimizers import OptimizerConfig
+from clew.training.plain_json import from_plain, to_plain
+from clew.training.schedules import ScheduleConfig
+
+Family = Literal["dfs", "walls", "wilson", "kruskal", "percolation"]
+FormatName = Literal["edge-list", "wall-list", "wall-list-trace", "grid"]
+# Objectives that reveal the response from left to right, the only order that a causal model knows.
+LEFT_TO_RIGHT = ("next-token", "trace")
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """Which mazes are trained on, and how they are written."""
+
+    # dataset: the same mazes epoch after epoch, from a folder; stream: fresh mazes, never the same twice.
+    source: Literal["dataset", "stream"] = "stream"
+    family: Family = "dfs"
+    # Rows of the mazes, and columns too unless `width` says otherwise. Several sizes need a stream in the grid form.
+    sizes: tuple[int, ...] = (10,)
+    width: int | None = None
+    format: FormatName = "edge-list"
+    # End tokens after each path, in the grid form.
+    tail: int = 1
+    seed: int = 0
+    # Where the dataset is, or is to be made; empty is data/FAMILY-SIZE.
+    folder: str = ""
+    # Of a dataset: how many of its training mazes are used; all, or 100,000 if it is to be made, if nothing is said.
+    mazes: int | None = None
+    # With several sizes: mix takes each step's size from all of them; grow opens the range from the smallest to the
+    # largest over the first `grow_steps` steps. A step has about as many cells whatever its size: `batch_size` mazes
+    # of the largest, and more of the smaller ones.
+    mixture: Literal["mix", "grow"] = "mix"
+    grow_steps: int = 1000
+    # Percolation only: the chance of each passage to be open.
+    open_share: float | None = None
+
+    def __post_init__(self) -> None:
+        if not self.sizes or list(self.sizes) != sorted(set(self.sizes)):
+            raise UserError(f"the sizes of the mazes are {list(self.sizes)}; give at least one, each once, rising.")
+        if len(self.sizes) > 1 and (self.source != "stream" or self.format != GRID or self.width is not None):
+            raise UserError("several sizes need a stream of square mazes in the grid form; give one size otherwise.")
+        for height, width in self.shapes:
+            DatasetSettings(
+                self.family, height, width, self.seed, {"train": 1, "test": 0}, self.format, self.open_share
+            )
+        if self.tail < 1 or (self.tail > 1 and self.format != GRID):
+            raise UserError(f"a path cannot have {self.tail} end tokens; use 1, or more in the grid form.")
+        if self.grow_steps < 1:
+            raise UserError(f"sizes cannot grow over {self.grow_steps} steps; use 1 or more.")
+        if self.source == "stream" and (self.folder or self.mazes is not None):
+            raise UserError("a folder and a number of mazes belong to a dataset, not to a stream; leave them out.")
+        if self.mazes is not None and self.mazes < 1:
+            raise UserError(f"{self.mazes} mazes are too few to train on; use 1 or more.")
+
+    @property
+    def shapes(self) -> tuple[tuple[int, int], ...]:
+        """Rows and columns of each size."""
+        return tuple((size, self.width or size) for size in self.sizes)
+
+    @property
+    def vocabulary(self) -> int:
+        """The number of ids that a text model needs."""
+        return format_named(self.format).vocabulary(*self.shapes[-1]).size
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How long a run is: exactly one of the three. Minutes are those of training alone, without evaluation."""
+
+    steps: int | None = None
+    epochs: int | None = None
+    minutes: float | None = None
+
+    def __post_init__(self) -> None:
+        given = [value for value in (self.steps, self.epochs, self.minutes) if value is not None]
+        if len(given) != 1 or given[0] <= 0:
+            raise UserError("a run's budget is a number above 0 of either steps, epochs or minutes; give exactly one.")
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """A whole run; the defaults are the paper's, but for the model, the data and the budget."""
+
+    data: DataConfig
+    model: ModelConfig
+    budget: Budget
+    objective: ObjectiveConfig = field(default_factory=ObjectiveConfig)
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
+    # Mazes a step, over all processes and accumulation parts.
+    batch_size: int = 128
+    # In how many parts each process computes its share of a step, to save memory; the numbers stay the same.
+    accumulation: int = 1
+    # The largest norm of the gradient; a larger one is scaled down to it. None leaves all as they are.
+    clip: float | None = 1.0
+    # The decay of an average of the weights, which is then evaluated instead of the weights.
+    ema: float | None = None
+    precision: Literal["fp32", "bf16", "fp16"] = "fp32"
+    compile: bool = False
+    # Of the first weights, the objective's chance and the order of a dataset's mazes; the mazes have their own.
+    seed: int = 0
+    # Steps between two evaluations on held-out mazes, and how many of those; the last step is always evaluated.
+    evaluate_every: int = 1000
+    held_out: int = 2000
+    # Steps between two lines of metrics.jsonl, each about all steps since the one before.
+    log_every: int = 10
+    # Steps between two checkpoints; the last step always has one. The best one is kept beside the last few.
+    checkpoint_every: int = 1000
+    keep_last: int = 2
+    # A gradient norm above this many times the median of the last hundred stops the run.
+    explosion: float = 1000.0
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    # With several processes (torchrun): ddp copies the weights to each, fsdp shares them out.
+    parallel: Literal["ddp", "fsdp"] = "ddp"
+    # CPU threads; torch decides if nothing is said. Runs are equal bit for bit only with equal numbers of threads.
+    threads: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("batch_size", "accumulation", "evaluate_every", "log_every", "checkpoint_every", "keep_last"):
+            if getattr(self, name) < 1:
+                raise UserError(f"{name} is {getattr(self, name)}; use 1 or more.")
+        for name in ("clip", "threads", "explosion"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise UserError(f"{name} is {value}; use a number above 0.")
+        if self.held_out < 0 or not 0 <= self.seed < 2**63:
+            raise UserError("held_out must be 0 or more, and the seed a whole number from 0 to 2**63 - 1.")
+        if self.ema is not None and not 0 <= self.ema < 1:
+            raise UserError(f"the decay of the weights' average is {self.ema}; use a number from 0 to just below 1.")
+        if self.batch_size < self.accumulation:
+            raise UserError(f"{self.batch_size} mazes cannot be cut into {self.accumulation} parts; accumulate fewer.")
+        if self.budget.epochs is not None and self.data.source == "stream":
+            raise UserError("a stream of fresh mazes has no epochs; give the budget in steps or minutes.")
+        self._check_pairs()
+
+    def _check_pairs(self) -> None:
+        """UserError if objective, model and form do not go together."""
+        objective, form, kind = self.objective.name, self.data.format, kind_of(self.model)
+        needed = self.objective.required_format
+        if needed not in (None, form):
+            raise UserError(f"objective {objective!r} needs the format {needed}, not {form}; change one of them.")
+        if needed is None and form == "wall-list-trace":
+            raise UserError(f"objective {objective!r} would learn the search trace too; use trace, or wall-list.")
+        if is_text_model(self.model) != (form != GRID):
+            wanted = "a text format (edge-list, wall-list)" if is_text_model(self.model) else "the format grid"
+            raise UserError(f"a {kind} model reads {wanted}, not {form}; change the model or the format.")
+        if kind == "decoder-only" and objective not in LEFT_TO_RIGHT:
+            raise UserError(
+                f"a decoder-only model can only be asked from left to right, not with {objective!r}; "
+                "use next-token or trace, or an encoder-decoder model."
+            )
+        causal = isinstance(self.model, EncoderDecoderConfig) and self.model.causal
+        if causal and objective not in (*LEFT_TO_RIGHT, "ordered"):
+            raise UserError(f"a causal encoder looks only back, so {objective!r} makes no sense; turn causal off.")
+        if not is_text_model(self.model) and objective in (*LEFT_TO_RIGHT, "any-order"):
+            raise UserError(f"a {kind} model answers all hidden steps at once, not {objective!r}; use mlm-u.")
+        if is_text_model(self.model) and vocabulary_of(self.model) < self.data.vocabulary:
+            raise UserError(
+                f"the model's vocabulary of {vocabulary_of(self.model)} is too small for these mazes, which need "
+                f"{self.data.vocabulary}; raise it."
+            )
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values, the model's kind among them."""
+        return {
+            f.name: to_json(self.model) if f.name == "model" else to_plain(getattr(self, f.name))
+            for f in dataclasses.fields(self)
+        }
+
+    @classmethod
+    def from_json(cls, value: Any, where: str = "the config") -> Self:
+        """What `to_json` gave; UserError if it is anything else."""
+        return from_plain(cls, value, where, {"model": from_json})
+
+
+def is_text_model(model: ModelConfig) -> bool:
+    """Whether a model reads tokens of a text, of which it must know the number; the others read cells."""
+    return hasattr(model, "vocabulary")
+
+
+def vocabulary_of(model: ModelConfig) -> int:
+    """The number of ids of a text model."""
+    assert is_text_model(model)
+    return int(model.vocabulary)  # type: ignore[attr-defined]
+
+
+def with_vocabulary(model: Any, vocabulary: int) -> Any:
+    """A text model's config with this vocabulary; any other as it is."""
+    return dataclasses.replace(model, vocabulary=vocabulary) if is_text_model(model) else model

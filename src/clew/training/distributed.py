@@ -1,0 +1,126 @@
+"""One process or many: who am I, how do we add numbers up, and how is a model shared.
+
+    with joined_world("auto") as world:            # alone, or what torchrun says; gloo on CPU, nccl on GPU
+        forward = share_model(model, "ddp", world)
+        total = world.sum(tensor)
+
+    torchrun --nproc-per-node 2 -m clew train tiny --out runs/tiny
+
+All of it is a no-op for one process, so the loop has no branch for it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.nn.parallel import DistributedDataParallel
+
+from clew.errors import UserError
+
+Parallel = Literal["ddp", "fsdp"]
+
+
+@dataclass(frozen=True)
+class World:
+    """This process among all processes of the run."""
+
+    rank: int = 0
+    size: int = 1
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this is the process that writes and prints."""
+        return self.rank == 0
+
+    def sum(self, tensor: Tensor) -> Tensor:
+        """The sum over all processes, on each of them; the tensor itself is not changed."""
+        if self.size == 1:
+            return tensor
+        total = tensor.to(self.device, copy=True)
+        dist.all_reduce(total)
+        return total
+
+    def from_main(self, value: Any) -> Any:
+        """What the main process has, on all of them; plain Python values."""
+        if self.size == 1:
+            return value
+        held = [value]
+        dist.broadcast_object_list(held, src=0, device=self.device)
+        return held[0]
+
+    def wait_for_all(self) -> None:
+        if self.size > 1:
+            dist.barrier()
+
+
+@contextmanager
+def joined_world(device: Literal["auto", "cpu", "cuda"] = "auto") -> Iterator[World]:
+    """Join the processes that torchrun has started, or be alone; leaves them in the end."""
+    if device == "cuda" and not torch.cuda.is_available():
+        raise UserError("there is no CUDA device here; use --device cpu, or auto.")
+    on_gpu = device != "cpu" and torch.cuda.is_available()
+    rank, size, local_rank = (_number_from_environment(name) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
+    place = torch.device("cuda", local_rank or 0) if on_gpu else torch.device("cpu")
+    if on_gpu:
+        torch.cuda.set_device(place)
+    if rank is None or size is None or size == 1:
+        yield World(device=place)
+        return
+    dist.init_process_group("nccl" if on_gpu else "gloo", rank=rank, world_size=size)
+    try:
+        yield World(rank, size, place)
+    finally:
+        dist.destroy_process_group()
+
+
+def _number_from_environment(name: str) -> int | None:
+    value = os.environ.get(name)
+    if value is None:
+        return None
+    if not value.isdigit():
+        raise UserError(f"the environment says {name}={value!r}, which is no number; start the run with torchrun.")
+    return int(value)
+
+
+def share_model(model: nn.Module, parallel: Parallel, world: World) -> nn.Module:
+    """What to call for a forward pass: the model itself, or DDP around it, or the model sharded in place (FSDP2)."""
+    if world.size == 1:
+        return model
+    if parallel == "ddp":
+        return DistributedDataParallel(model, device_ids=[world.device.index] if world.device.type == "cuda" else None)
+    mesh = init_device_mesh(world.device.type, (world.size,))
+    for block in _blocks(model):
+        fully_shard(block, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    return model
+
+
+def _blocks(model: nn.Module) -> Iterator[nn.Module]:
+    """The members of the outermost lists of modules: each is gathered when it is used, and let go after."""
+    for child in model.children():
+        if isinstance(child, nn.ModuleList):
+            yield from child
+        else:
+            yield from _blocks(child)
+
+
+@contextmanager
+def gradients_shared(forward: nn.Module, share: bool) -> Iterator[None]:
+    """Whether the backward pass within adds gradients up over the processes: only the last part of a step must."""
+    if isinstance(forward, DistributedDataParallel) and not share:
+        with forward.no_sync():
+            yield
+        return
+    if isinstance(forward, FSDPModule):
+        forward.set_requires_gradient_sync(share)
+    yield

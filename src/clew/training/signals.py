@@ -1,0 +1,54 @@
+"""Ctrl-C and a scheduler's SIGTERM: finish the step, save, leave.
+
+    with asked_to_leave() as leave:
+        while not leave.asked: ...
+
+The first signal only sets `asked`; a second one ends the process at once, as without this.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+@dataclass
+class Leave:
+    """Whether, and by which signal, the run was asked to end."""
+
+    signal: int = 0
+
+    @property
+    def asked(self) -> bool:
+        return self.signal != 0
+
+
+@contextmanager
+def asked_to_leave() -> Iterator[Leave]:
+    """Within, the first SIGTERM or SIGINT is noted and not obeyed."""
+    leave = Leave()
+    if threading.current_thread() is not threading.main_thread():
+        yield leave  # only the main thread may have handlers; a run in another thread is ended by its owner
+        return
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+
+    def note(number: int, frame: FrameType | None) -> None:
+        leave.signal = number
+        restore()
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    for number in SIGNALS:
+        signal.signal(number, note)
+    try:
+        yield leave
+    finally:
+        restore()

@@ -1,0 +1,157 @@
+"""The batches of a run, and its held-out mazes, as a config describes them.
+
+    source = build_source(config)
+    batch = source.batch(step, rank, world_size)      # a clew.data.loaders.Loader
+    rows = source.rows(step)                          # mazes of that step over all processes
+    tasks = held_out_tasks(config.data, count=2000)   # one TaskBatch a shape, never trained on
+
+Like a Loader, a source is a pure function of the step, so the step is all there is to save.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from clew.data.batch import Batch
+from clew.data.dataset import DATASET_FILE, Dataset, open_dataset
+from clew.data.loaders import DatasetLoader, StreamLoader
+from clew.data.settings import DatasetSettings
+from clew.data.stream import StreamConfig
+from clew.data.writer import write_dataset
+from clew.errors import UserError
+from clew.mazes.generate import DEFAULT_OPEN_SHARE, generate
+from clew.mazes.maze import TaskBatch
+from clew.training.config import DataConfig, TrainConfig
+
+PAPER_MAZES, PAPER_HELD_OUT = 100_000, 2_000
+
+
+class Source(Protocol):
+    """Gives the batch of any step, and says how many mazes it has."""
+
+    @property
+    def steps_per_epoch(self) -> int | None:
+        """None if there is no end to it."""
+        ...
+
+    def batch(self, step: int, rank: int = 0, world_size: int = 1) -> Batch: ...
+
+    def rows(self, step: int) -> int: ...
+
+
+class DatasetSource(DatasetLoader):
+    """A DatasetLoader that says how many mazes a step has."""
+
+    def rows(self, step: int) -> int:
+        return len(self.indices(step))
+
+
+class ShapeMixSource:
+    """Fresh mazes of several shapes, one shape a step, drawn from (seed, step) alone.
+
+    With `grow_steps`, step s draws from the first 1 + floor(s K / grow_steps) of the K shapes, so that the range opens
+    from the smallest to the largest; without, from all of them. Growth goes by steps and not by minutes, so that what
+    a step holds never depends on how fast the machine is.
+
+    A step of shape k has batch_size * (cells of the largest) / (cells of k) mazes, rounded down: about as many cells,
+    and as much memory, whatever its shape.
+    """
+
+    steps_per_epoch = None
+
+    def __init__(self, streams: list[StreamConfig], form: str, tail: int, grow_steps: int | None) -> None:
+        largest = streams[-1].height * streams[-1].width
+        self._streams = [
+            dataclasses.replace(s, batch_size=s.batch_size * largest // (s.height * s.width)) for s in streams
+        ]
+        self._loaders = [StreamLoader(stream, form, tail) for stream in self._streams]
+        self._seed, self._grow_steps = streams[0].seed, grow_steps
+
+    def batch(self, step: int, rank: int = 0, world_size: int = 1) -> Batch:
+        return self._loaders[self.shape_number(step)].batch(step, rank, world_size)
+
+    def rows(self, step: int) -> int:
+        return self._streams[self.shape_number(step)].batch_size
+
+    def shape_number(self, step: int) -> int:
+        """Which of the shapes a step has."""
+        count = len(self._streams)
+        if self._grow_steps is not None:
+            count = min(count, 1 + step * count // self._grow_steps)
+        return int(np.random.default_rng([self._seed, step]).integers(count))
+
+
+def build_source(config: TrainConfig) -> Source:
+    """The batches that a config asks for; its dataset must be there."""
+    data = config.data
+    if data.source == "dataset":
+        dataset = open_matching(data)
+        return DatasetSource(
+            dataset, "train", data.format, config.batch_size, config.seed, limit=data.mazes, tail=data.tail
+        )
+    share = DEFAULT_OPEN_SHARE if data.open_share is None else data.open_share
+    streams = [
+        StreamConfig(data.family, height, width, data.seed, config.batch_size, share) for height, width in data.shapes
+    ]
+    return ShapeMixSource(streams, data.format, data.tail, data.grow_steps if data.mixture == "grow" else None)
+
+
+def dataset_folder(data: DataConfig) -> Path:
+    """Where the dataset of a config is, or is to be made."""
+    if data.folder:
+        return Path(data.folder)
+    height, width = data.shapes[0]
+    return Path("data") / (f"{data.family}-{height}" if height == width else f"{data.family}-{height}x{width}")
+
+
+def dataset_settings(data: DataConfig) -> DatasetSettings:
+    """What the dataset of a config is made from."""
+    height, width = data.shapes[0]
+    counts = {"train": data.mazes or PAPER_MAZES, "test": PAPER_HELD_OUT}
+    return DatasetSettings(data.family, height, width, data.seed, counts, open_share=data.open_share)
+
+
+def make_dataset(data: DataConfig) -> bool:
+    """Make the dataset of a config if there is none, or finish it; False if it was there."""
+    if data.source != "dataset" or (dataset_folder(data) / DATASET_FILE).exists():
+        return False
+    dataset_folder(data).parent.mkdir(parents=True, exist_ok=True)
+    return write_dataset(dataset_settings(data), dataset_folder(data))
+
+
+def open_matching(data: DataConfig) -> Dataset:
+    """The dataset of a config, which must hold mazes of its family and shape."""
+    dataset = open_dataset(dataset_folder(data))
+    found, height, width = dataset.settings, *data.shapes[0]
+    if (found.family, found.height, found.width, found.seed) != (data.family, height, width, data.seed):
+        raise UserError(
+            f"{dataset.directory} holds {found.family} mazes of {found.height} by {found.width} of seed {found.seed}, "
+            f"but the run is for {data.family} mazes of {height} by {width} of seed {data.seed}; give another "
+            "--data.folder, or the dataset's own settings."
+        )
+    return dataset
+
+
+def held_out_tasks(data: DataConfig, count: int) -> list[TaskBatch]:
+    """Mazes that are never trained on, as many of each shape.
+
+    Those of a dataset are its test split's first. Those of a stream are the same that a dataset of the same family,
+    shape and seed would have, so runs of both kinds can be compared.
+    """
+    if data.source == "dataset":
+        split = open_matching(data).split("test")
+        if len(split) < count:
+            raise UserError(
+                f"{dataset_folder(data)} holds out {len(split)} mazes, fewer than {count}; lower --held-out."
+            )
+        return [split.slice(0, count)]
+    share = DEFAULT_OPEN_SHARE if data.open_share is None else data.open_share
+    each = -(-count // len(data.shapes))
+    return [
+        generate(data.family, height, width, seed=data.seed, first=0, count=each, side="test", open_share=share)
+        for height, width in data.shapes
+    ]
