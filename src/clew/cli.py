@@ -25,11 +25,13 @@ class Command:
 
     function: str
     summary: str
+    parses: bool = False  # the function takes the bare arguments, since its options depend on the first one
 
 
 COMMANDS = {
     "generate": Command("clew.commands.generate:generate", "make a dataset of mazes with their solutions"),
     "data verify": Command("clew.commands.data:verify", "check a dataset's files against their checksums"),
+    "train": Command("clew.commands.train:train", "train a model, or go on with a run", parses=True),
     "solve": Command("clew.commands.solve:solve", "solve mazes exactly, by BFS or A*"),
     "draw": Command("clew.commands.draw:draw", "draw mazes and their paths to a PNG or SVG file"),
     "bench generation": Command("clew.commands.bench:generation", "measure how fast mazes are generated"),
@@ -66,9 +68,13 @@ def call(name: str, arguments: list[str]) -> None:
     """Import the command's function and let its signature parse the arguments."""
     import tyro  # a tenth of a second, so only now
 
-    module, function = COMMANDS[name].function.split(":")
+    module, function_name = COMMANDS[name].function.split(":")
+    function = getattr(importlib.import_module(module), function_name)
+    if COMMANDS[name].parses:
+        function(arguments)
+        return
     tyro.cli(
-        getattr(importlib.import_module(module), function),
+        function,
         prog=f"clew {name}",
         args=arguments,
         # A flag has one spelling, the one that changes something: --json, but not --no-json too.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from clew.training.config import TrainConfig
     from clew.training.observer import RunEnd
 
-USAGE = """usage: clew train PRESET --out RUN [--steps N | --epochs N | --minutes N] [--resume auto|never] [--FIELD VALUE]
+USAGE = """usage: clew train PRESET --out RUN [--steps N | --epochs N | --minutes N] [--resume auto|never] [--FIELD X]
 
   PRESET             the name of a preset, or a run's config.json
   --out RUN          the folder of the run; if it holds this run already, it is gone on with
@@ -119,9 +119,8 @@ def resolve(preset: TrainConfig, fields: dict[str, Any], options: Options) -> Tr
     """The whole config: the budget as asked for, the data as its folder says, the vocabulary as the mazes need."""
     from clew.training.config import Budget, TrainConfig, is_text_model, vocabulary_of, with_vocabulary
 
-    given = {"steps": options.steps, "epochs": options.epochs, "minutes": options.minutes}
-    if any(value is not None for value in given.values()):
-        fields["budget"] = Budget(**given)
+    if (options.steps, options.epochs, options.minutes) != (None, None, None):
+        fields["budget"] = Budget(options.steps, options.epochs, options.minutes)
     model = fields["model"]
     if is_text_model(model) and vocabulary_of(model) == vocabulary_of(preset.model):
         fields["model"] = with_vocabulary(model, fields["data"].vocabulary)
