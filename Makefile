@@ -32,7 +32,7 @@ lint: install
 
 test: lint
 	@echo "== pytest"
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n 2
 
 demo: install
 	@$(BIN)/python -m clew.demo
