@@ -1,0 +1,101 @@
+"""The decoders there are, by name.
+
+    decoder = decoder_named("certainty", count=4)
+    decoder = parse_decoder("threshold:probability=0.8")     # as on the command line
+
+To add one, write a frozen dataclass with `steps` (see clew.decoding.decode.Decoder) and name it in DECODERS.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from clew.decoding.decode import Decoder
+from clew.decoding.from_the_end import BothEnds, RightToLeft
+from clew.decoding.left_to_right import LeftToRight, LeftToRightNaive
+from clew.decoding.parallel import Certainty, EntropyBound, Threshold
+from clew.decoding.repair import Repair
+from clew.errors import UserError
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """A named decoder: how to make one, and what it does in one line."""
+
+    make: Callable[..., Decoder]
+    options: dict[str, type]  # name -> int, float or str
+    summary: str
+
+
+def _entry(decoder: type[Any], summary: str, **fixed: Any) -> Entry:
+    """An entry whose options are the fields of the decoder that are not fixed."""
+    kinds = {"int": int, "float": float}
+    options = {f.name: kinds.get(str(f.type), str) for f in dataclasses.fields(decoder) if f.name not in fixed}
+
+    def make(**options: Any) -> Decoder:
+        made: Decoder = decoder(**fixed, **options)
+        return made
+
+    return Entry(make, options, summary)
+
+
+def _repair(inner: str = "threshold", rounds: int = 4, margin: int = 2) -> Decoder:
+    return Repair(decoder_named(inner), rounds, margin)
+
+
+DECODERS: dict[str, Entry] = {
+    "left-to-right": _entry(LeftToRight, "one token a pass, from the start"),
+    "left-to-right-naive": _entry(LeftToRightNaive, "the same, computing everything anew for every token"),
+    "right-to-left": _entry(RightToLeft, "the end first, then one token a pass back to the start"),
+    "both-ends": _entry(BothEnds, "the end first, then two tokens a pass, from both sides"),
+    "certainty": _entry(Certainty, "the most probable places first, `count` a pass", by="probability"),
+    "certainty-margin": _entry(Certainty, "the places with the clearest lead first, `count` a pass", by="margin"),
+    "certainty-entropy": _entry(Certainty, "the places of least entropy first, `count` a pass", by="entropy"),
+    "threshold": _entry(Threshold, "all places above a `probability` in each pass"),
+    "entropy-bound": _entry(EntropyBound, "as many places a pass as the entropy `bound` allows"),
+    "repair": Entry(
+        _repair,
+        {"inner": str, "rounds": int, "margin": int},
+        "another decoder (`inner`), then hide and try again what breaks the maze's rules",
+    ),
+}
+
+
+def decoder_named(name: str, **options: Any) -> Decoder:
+    """The decoder of this name, with some of its options set."""
+    if name not in DECODERS:
+        raise UserError(f"there is no decoder {name!r}; choose one of {', '.join(DECODERS)}.")
+    entry = DECODERS[name]
+    for option, value in options.items():
+        if option not in entry.options:
+            known = ", ".join(entry.options) or "none"
+            raise UserError(f"the decoder {name} has no option {option!r}; its options: {known}.")
+        kind = entry.options[option]
+        if not isinstance(value, (int, float) if kind is float else kind) or isinstance(value, bool):
+            raise UserError(f"the option {option} of the decoder {name} cannot be {value!r}; give {_spoken(kind)}.")
+    return entry.make(**options)
+
+
+def parse_decoder(text: str) -> Decoder:
+    """The decoder that a text such as `certainty:count=4` names."""
+    name, _, rest = text.partition(":")
+    entry = DECODERS.get(name)
+    options: dict[str, Any] = {}
+    for part in rest.split(",") if rest and entry else ():
+        option, equals, value = part.partition("=")
+        if not equals:
+            raise UserError(f"the decoder {text!r} cannot be read; write options as {name}:option=value.")
+        kind = entry.options.get(option, str) if entry else str
+        try:
+            options[option] = kind(value)
+        except ValueError:
+            raise UserError(
+                f"the option {option} of the decoder {name} cannot be {value!r}; give {_spoken(kind)}."
+            ) from None
+    return decoder_named(name, **options)
+
+
+def _spoken(kind: type) -> str:
+    return {int: "a whole number", float: "a number"}.get(kind, "a word")

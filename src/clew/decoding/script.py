@@ -1,0 +1,119 @@
+"""How tasks are put to a model and its answers read back: the form of its sequences and its vocabulary.
+
+    script = Script.of("edge-list", height=10, width=10)      # the size that the model was trained on
+    canvas = script.canvas(tasks)                             # 10x10 or smaller
+    path = script.read(decoded.response(0), tasks.height, tasks.width)
+
+The grid form has no vocabulary: a token is a cell's index, or height * width for the end. So its models take mazes of
+any size; a text model takes those whose every token is in its vocabulary.
+
+Shape suffixes: N, B mazes, T positions, R places of the response.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from clew.data.batch import Batch
+from clew.data.batches import grid_batch, text_seeds, token_batch
+from clew.data.loaders import GRID
+from clew.decoding.canvas import Canvas, blank_canvas
+from clew.errors import UserError
+from clew.mazes.astar import MAX_EVENTS_PER_CELL
+from clew.mazes.maze import Path, TaskBatch
+from clew.text.format import format_named
+from clew.text.vocabulary import Vocabulary
+
+TRACE = "wall-list-trace"
+
+
+@dataclass(frozen=True)
+class Script:
+    """The form of a model's sequences; the vocabulary is None for the grid form."""
+
+    form: str
+    vocabulary: Vocabulary | None
+
+    @classmethod
+    def of(cls, form: str, height: int, width: int) -> Script:
+        """The script of a model that was trained on mazes of this size."""
+        known = format_named(form)
+        return cls(known.name, None if known.name == GRID else known.vocabulary(height, width))
+
+    def end(self, height: int, width: int) -> int:
+        """The token that ends a response."""
+        if self.vocabulary is None:
+            return height * width
+        return self.vocabulary.id_of[format_named(self.form).end_token]
+
+    def room(self, height: int, width: int) -> int:
+        """As many places as a path of any length needs, which visits a cell at most once."""
+        cells = height * width
+        if self.form.startswith("wall-list"):
+            # bos, (the trace, 5 tokens an event,) 3 tokens a cell, eos
+            return 2 + 3 * cells + (5 * MAX_EVENTS_PER_CELL * cells if self.form == TRACE else 0)
+        return cells + 1
+
+    def canvas(
+        self, tasks: TaskBatch, text_seed_N: npt.NDArray[np.uint64] | None = None, room: int | None = None
+    ) -> Canvas:
+        """The tasks as prompts with empty places after them; their paths are not looked at.
+
+        Without seeds, each maze's text is that of its place in the batch.
+        """
+        without = replace(tasks, path=tasks.path[:0], offset_N1=np.zeros(len(tasks) + 1, dtype=np.int64))
+        return blank_canvas(
+            self._batch(without, text_seed_N),
+            end=self.end(tasks.height, tasks.width),
+            room=room or self.room(tasks.height, tasks.width),
+            tasks=tasks,
+            script=self,
+        )
+
+    def truth(self, tasks: TaskBatch) -> tuple[Tensor, Tensor]:
+        """The responses that say the tasks' own paths: tokens [N, R], -1 after the end, and their lengths."""
+        batch = self._batch(tasks, None)
+        length_B = batch.response_BT.sum(1)
+        token_BR = torch.full((len(tasks), int(length_B.max())), -1, dtype=torch.int64)
+        token_BR[torch.arange(token_BR.shape[1]) < length_B[:, None]] = batch.tokens_BT[batch.response_BT]
+        return token_BR, length_B
+
+    def read(self, response: Sequence[int], height: int, width: int) -> Path:
+        """The path that the tokens say, or a UserError that says which token is wrong."""
+        if self.vocabulary is not None:
+            tokens = self.vocabulary.decode(response)
+            return format_named(self.form).parse_response(tokens, height=height, width=width)
+        end = height * width
+        if not response or response[-1] != end:
+            raise UserError(f"the response has no end after {len(response)} steps.")
+        if len(response) == 1:
+            raise UserError("the response has no cell before its end.")
+        return [divmod(cell, width) for cell in response[:-1]]
+
+    def _batch(self, tasks: TaskBatch, text_seed_N: npt.NDArray[np.uint64] | None) -> Batch:
+        index_N = np.arange(len(tasks))
+        if self.vocabulary is None:
+            return grid_batch(tasks, index_N)
+        if text_seed_N is None:
+            text_seed_N = text_seeds(0, "test", index_N)
+        batch = token_batch(self.form, tasks, text_seed_N, index_N)
+        own = format_named(self.form).vocabulary(tasks.height, tasks.width)
+        if own == self.vocabulary:
+            return batch
+        return replace(batch, tokens_BT=self._translation(own, tasks)[batch.tokens_BT])
+
+    def _translation(self, own: Vocabulary, tasks: TaskBatch) -> Tensor:
+        """The model's number of every token that mazes of this size may have."""
+        assert self.vocabulary is not None
+        if missing := [token for token in own.tokens if token not in self.vocabulary.id_of]:
+            raise UserError(
+                f"the model does not know the token {missing[0]} that mazes of {tasks.height} rows and {tasks.width} "
+                "columns need: it was trained on smaller ones or on another format; use a model made for this size."
+            )
+        return torch.from_numpy(self.vocabulary.encode(own.tokens).astype(np.int64))

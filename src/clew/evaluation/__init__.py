@@ -1,0 +1,1 @@
+"""Scores of predicted paths, by length, with failure classes."""

@@ -1,0 +1,95 @@
+"""Models with known answers, and small random ones, for the tests of decoding.
+
+Shape suffixes: B mazes, T positions, Q asked positions.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from clew.data.batch import Batch
+from clew.decoding.script import Script
+from clew.mazes.generate import generate
+from clew.mazes.maze import TaskBatch
+from clew.models.build import build_model
+from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
+from clew.models.grid_pointer import GridPointer, GridPointerConfig
+
+FORMS = {"edge-list": "dfs", "wall-list": "walls", "grid": "dfs"}
+
+
+def tasks_for(form: str, count: int = 6, side: int = 5, seed: int = 0) -> TaskBatch:
+    return generate(FORMS[form], side, side, seed=seed, first=0, count=count, side="test", workers=1)
+
+
+class Oracle:
+    """Knows the true responses and says them with these confidences; after the end it says nonsense, and is sure of it.
+
+    It counts its passes and remembers what it was asked for.
+    """
+
+    def __init__(self, script: Script, tasks: TaskBatch, sure: float = 6.0, seed: int = 0) -> None:
+        self.truth_BR, self.length_B = script.truth(tasks)
+        self.first_B = script.canvas(tasks).first_B
+        self.vocabulary = script.vocabulary.size if script.vocabulary else tasks.height * tasks.width + 1
+        generator = torch.Generator().manual_seed(seed)
+        # How sure it is of each place, all different so that an order by certainty is a random one.
+        self.sure_BR = sure + torch.rand(self.truth_BR.shape[0], 1000, generator=generator)
+        self.passes = 0
+        self.asked: list[int] = []  # places that were asked for in each pass
+
+    def __call__(self, batch: Batch, rank_BT: Tensor, ask_BT: Tensor) -> Tensor:
+        self.passes += 1
+        row, position = ask_BT.nonzero(as_tuple=True)
+        self.asked.append(len(row))
+        maze = batch.index_B[row]
+        place = position - self.first_B[maze]
+        assert bool((place >= 0).all()), "the prompt is never asked for"
+        nonsense = 3  # some cell
+        inside = place < self.length_B[maze]
+        token = torch.where(inside, self.truth_BR[maze, place.clamp(max=self.truth_BR.shape[1] - 1)], nonsense)
+        return torch.zeros(len(row), self.vocabulary).scatter(1, token[:, None], self.sure_BR[maze, place][:, None])
+
+
+def random_models(script: Script) -> dict[str, torch.nn.Module]:
+    """Every kind of model that this script's batches fit, with random weights large enough to disagree."""
+    if script.vocabulary is None:
+        return {"grid-pointer": stirred(build(GridPointerConfig(width=16, heads=2, hops=1, loops=2)))}
+    size = script.vocabulary.size
+    two = {"width": 16, "heads": 2}
+    return {
+        "encoder-decoder": stirred(build(EncoderDecoderConfig(size, **two, encoder_depth=2, decoder_depth=2))),
+        "causal": stirred(build(EncoderDecoderConfig(size, **two, encoder_depth=1, decoder_depth=1, causal=True))),
+        "decoder-only": stirred(build(DecoderOnlyConfig(size, **two, depth=2))),
+    }
+
+
+def build(config) -> torch.nn.Module:
+    if isinstance(config, GridPointerConfig):
+        torch.manual_seed(0)
+        return GridPointer(config)
+    return build_model(config, seed=0)
+
+
+def stirred(model):
+    """Weights so large that the answers differ from maze to maze and from step to step."""
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if name != "head_bias":  # it would outweigh all that the model sees
+                parameter.add_(0.5 * torch.randn(parameter.shape, generator=generator))
+    return model
+
+
+class WithEnds(torch.nn.Module):
+    """A model that is made to say the end now and then, so that answers of a random model have lengths of their own."""
+
+    def __init__(self, model: torch.nn.Module, end: int, bonus: float) -> None:
+        super().__init__()
+        self.model, self.end, self.bonus = model, end, bonus
+
+    def forward(self, batch: Batch, rank_BT: Tensor, ask_BT: Tensor) -> Tensor:
+        logits = self.model(batch, rank_BT, ask_BT)
+        logits[:, self.end] += self.bonus
+        return logits
