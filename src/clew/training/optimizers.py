@@ -72,11 +72,10 @@ class NamedOptimizer(torch.optim.Optimizer):
     """
 
     def __init__(self, parts: Sequence[torch.optim.Optimizer], names: dict[nn.Parameter, str]) -> None:
-        # The parts' own group dicts, so that a learning rate set here is set there; likewise one state for all.
+        # The dicts of the parts, not copies: a learning rate set here is set there, and so is what is loaded.
         super().__init__([group for part in parts for group in part.param_groups], {})
         for part in parts:
             self.state.update(part.state)
-            part.state = self.state
         for group in self.param_groups:
             group["base_lr"] = group["lr"]
         self.parts, self.names = parts, names
