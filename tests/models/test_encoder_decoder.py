@@ -1,8 +1,13 @@
+from itertools import pairwise
+from unittest.mock import patch
+
 import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from model_cases import VOCABULARY, any_order, encoder_decoder, hide, left_to_right, make_batch
+
+from clew.models.encoder_decoder import similar_rows
 
 rows, prompts, paths, seeds = st.integers(1, 4), st.integers(1, 7), st.integers(1, 6), st.integers(0, 9999)
 questions = st.builds(
@@ -18,17 +23,19 @@ questions = st.builds(
 )
 
 
-def logits(model, asked, naive=False):
+def logits(model, asked, naive=False, group_tokens=4096):
     model.naive = naive
-    with torch.no_grad():
+    with torch.no_grad(), patch("clew.models.encoder_decoder.GROUP_TOKENS", group_tokens):
         return model(asked.batch, asked.rank_BT, asked.ask_BT)
 
 
-@given(questions, st.booleans(), st.sampled_from(["rope-fp32", "rope-fp16", "learned", "none"]))
+@given(
+    questions, st.booleans(), st.sampled_from(["rope-fp32", "rope-fp16", "learned", "none"]), st.sampled_from([4, 99])
+)
 @settings(max_examples=40, deadline=None)
-def test_fast_and_naive_forms_give_the_same_numbers(asked, causal, positions):
+def test_fast_and_naive_forms_give_the_same_numbers(asked, causal, positions, group_tokens):
     model = encoder_decoder(causal=causal, positions=positions)
-    fast, naive = logits(model, asked), logits(model, asked, naive=True)
+    fast, naive = logits(model, asked, group_tokens=group_tokens), logits(model, asked, naive=True)
     assert fast.shape == (int(asked.ask_BT.sum()), VOCABULARY)
     # Half rounding may tip a value to its neighbour when sums are taken in another order.
     tolerance = 2e-2 if positions == "rope-fp16" else 1e-5
@@ -116,6 +123,17 @@ def test_both_forms_give_the_same_gradient():
         gradients.append({name: parameter.grad for name, parameter in model.named_parameters()})
     assert all(gradient.abs().max() > 0 for gradient in gradients[0].values())
     torch.testing.assert_close(gradients[0], gradients[1], atol=1e-5, rtol=1e-4)
+
+
+def test_groups_hold_every_maze_once_and_similar_ones_together():
+    asked = hide(make_batch(30, 7, 6, seed=0), 0.5, seed=0)
+    with patch("clew.models.encoder_decoder.GROUP_TOKENS", 20):
+        groups = similar_rows(asked.rank_BT, asked.ask_BT)
+    assert len(groups) > 3
+    assert sorted(torch.cat(groups).tolist()) == list(range(30))
+    seen = [(asked.rank_BT[rows] == 0).sum(1) for rows in groups]
+    assert all(one.max() <= next_one.min() for one, next_one in pairwise(seen))
+    assert len(similar_rows(asked.rank_BT, asked.ask_BT)) == 1
 
 
 def test_half_precision_positions_change_the_answer():

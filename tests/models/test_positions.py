@@ -44,6 +44,25 @@ def test_rope_turns_the_halves_of_a_head_as_pairs():
     assert rope().rotation(torch.tensor([[500]]))(x)[0, 0, 0, 3].item() == pytest.approx(torch.tensor(0.5).cos().item())
 
 
+def test_the_gradient_of_the_turn_is_the_formulas():
+    place = torch.tensor([[3, 11]])
+    x, weight = torch.randn(2, 1, 2, 2, HEAD_WIDTH, generator=torch.Generator().manual_seed(0))
+    angle = place[0, :, None] * 10_000.0 ** -(torch.arange(0, HEAD_WIDTH, 2) / HEAD_WIDTH)
+
+    def formula(x):
+        first, second = x.chunk(2, dim=-1)
+        return torch.cat([first * angle.cos() - second * angle.sin(), second * angle.cos() + first * angle.sin()], -1)
+
+    values, gradients = [], []
+    for function in (formula, rope().rotation(place)):
+        leaf = x.clone().requires_grad_()
+        values.append(function(leaf))
+        (values[-1] * weight).sum().backward()
+        gradients.append(leaf.grad)
+    torch.testing.assert_close(*values)
+    torch.testing.assert_close(*gradients)
+
+
 def test_angles_stay_float32_under_autocast():
     place = torch.arange(4000)[None]
     x = torch.randn(1, 1, 4000, HEAD_WIDTH, generator=torch.Generator().manual_seed(0))

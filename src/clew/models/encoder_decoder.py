@@ -13,6 +13,7 @@ only back. A causal model therefore gives the same answer for "the prefix is vis
 1) as for next token (ranks 0, 1, 2, ...), so that it may be trained on all of a path at once and used step by step.
 
 Only what is needed is computed: the encoder runs over tokens that some query sees, the decoder over asked positions.
+On a CPU, mazes that show about as many tokens run together, so that little is padded.
 `model.naive = True` computes everything at every position instead, the paper's way; the numbers are the same.
 
 Shape suffixes: B mazes, T positions, K tokens that are seen, Q asked positions (of a maze, padded; of the whole batch
@@ -27,8 +28,10 @@ from torch import Tensor, nn
 
 from clew.data.batch import Batch
 from clew.models.blocks import CrossBlock, Seen, SelfBlock, initialise
-from clew.models.config import EncoderDecoderConfig, needed
+from clew.models.config import EncoderDecoderConfig, needed, seen_and_asked
 from clew.models.positions import make_positions
+
+GROUP_TOKENS = 4096
 
 
 class EncoderDecoder(nn.Module):
@@ -53,6 +56,16 @@ class EncoderDecoder(nn.Module):
     def forward(self, batch: Batch, rank_BT: Tensor, ask_BT: Tensor) -> Tensor:
         if self.naive:
             return self._everywhere(batch, rank_BT, ask_BT)
+        groups = similar_rows(rank_BT, ask_BT) if rank_BT.device.type == "cpu" else []
+        if len(groups) < 2:
+            return self._where_needed(batch, rank_BT, ask_BT)
+        logits = [self._where_needed(batch.rows(rows), rank_BT[rows], ask_BT[rows]) for rows in groups]
+        # Back to the order of the batch.
+        number_BT = ask_BT.flatten().cumsum(0).view_as(ask_BT) - 1
+        number_Q = torch.cat([number_BT[rows][ask_BT[rows]] for rows in groups])
+        return torch.cat(logits)[number_Q.argsort()]
+
+    def _where_needed(self, batch: Batch, rank_BT: Tensor, ask_BT: Tensor) -> Tensor:
         # Tokens by rank, then place: the causal rule is then a plain triangle, and padding comes last.
         place_BK, real_BK = pack(needed(rank_BT, ask_BT), rank_BT)
         rank_BK = rank_BT.gather(1, place_BK)
@@ -127,6 +140,17 @@ def pack(keep_BT: Tensor, order_BT: Tensor | None = None) -> tuple[Tensor, Tenso
     place_BK = order_BT.masked_fill(~keep_BT, last).argsort(dim=1, stable=True)[:, :widest]
     real_BK = torch.arange(widest, device=keep_BT.device) < count_B[:, None]
     return place_BK, real_BK
+
+
+def similar_rows(rank_BT: Tensor, ask_BT: Tensor) -> list[Tensor]:
+    """The mazes of a batch in groups that see about as many tokens.
+
+    A group is padded to its own longest, so that little is computed for nothing. Each has enough tokens to keep a CPU
+    busy; a GPU is faster with one large group.
+    """
+    seen_B, _ = seen_and_asked(rank_BT, ask_BT)
+    count = min(int(seen_B.sum()) // GROUP_TOKENS, len(seen_B))
+    return list(seen_B.argsort(stable=True).tensor_split(max(count, 1)))
 
 
 def _seen(mask_BQK: Tensor | None) -> Seen:

@@ -21,7 +21,7 @@ Shape suffixes: B mazes, T positions, D width, H heads, E head width, P pairs (E
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -89,14 +89,39 @@ class RotaryPositions(nn.Module):
 
     def rotation(self, position_BT: Tensor) -> Rotate:
         angle_B1TP = (position_BT[..., None].float() * _frequencies(self.head_width, position_BT.device))[:, None]
-        cos_B1TP, sin_B1TP = angle_B1TP.cos(), angle_B1TP.sin()
+        cos_B1TE, sin_B1TP = torch.cat([angle_B1TP.cos()] * 2, dim=-1), angle_B1TP.sin()
 
         def rotate(x_BHTE: Tensor) -> Tensor:
-            first, second = x_BHTE.float().chunk(2, dim=-1)
-            turned = (first * cos_B1TP - second * sin_B1TP, second * cos_B1TP + first * sin_B1TP)
-            return torch.cat(turned, dim=-1).to(x_BHTE.dtype)
+            turned: Tensor = _Turn.apply(x_BHTE.float(), cos_B1TE, sin_B1TP)  # type: ignore[no-untyped-call]
+            return turned.to(x_BHTE.dtype)
 
         return rotate
+
+
+class _Turn(torch.autograd.Function):
+    """(first, second) -> (first cos - second sin, second cos + first sin), the halves of the last dimension.
+
+    Written by hand because it runs in every block over all queries and keys: it touches memory a third as often as
+    what autograd makes of the formula, and keeps nothing of x for the way back, which turns by the opposite angle.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x_BHTE: Tensor, cos_B1TE: Tensor, sin_B1TP: Tensor) -> Tensor:
+        ctx.save_for_backward(cos_B1TE, sin_B1TP)
+        return _turn(x_BHTE, cos_B1TE, sin_B1TP, 1.0)
+
+    @staticmethod
+    def backward(ctx: Any, grad_BHTE: Tensor) -> tuple[Tensor, None, None]:
+        cos_B1TE, sin_B1TP = ctx.saved_tensors
+        return _turn(grad_BHTE, cos_B1TE, sin_B1TP, -1.0), None, None
+
+
+def _turn(x_BHTE: Tensor, cos_B1TE: Tensor, sin_B1TP: Tensor, direction: float) -> Tensor:
+    half = sin_B1TP.shape[-1]
+    turned = x_BHTE * cos_B1TE
+    turned[..., :half].addcmul_(x_BHTE[..., half:], sin_B1TP, value=-direction)
+    turned[..., half:].addcmul_(x_BHTE[..., :half], sin_B1TP, value=direction)
+    return turned
 
 
 class HalfRotaryPositions(RotaryPositions):
