@@ -24,6 +24,7 @@ from clew.errors import UserError
 from clew.models.config import SIZES, DecoderOnlyConfig, EncoderDecoderConfig
 from clew.models.decoder_only import DecoderOnly
 from clew.models.encoder_decoder import EncoderDecoder
+from clew.models.grid_pointer import GridPointer, GridPointerConfig
 
 
 class ModelConfig(Protocol):
@@ -43,6 +44,7 @@ class Kind:
 KINDS = {
     "encoder-decoder": Kind(EncoderDecoderConfig, EncoderDecoder),
     "decoder-only": Kind(DecoderOnlyConfig, DecoderOnly),
+    "grid-pointer": Kind(GridPointerConfig, GridPointer),
 }
 
 Json: TypeAlias = dict[str, Any]

@@ -1,0 +1,195 @@
+"""The grid-pointer model: the cells are the only tokens, and every step of the path points at one of them.
+
+A cell's embedding is the sum of its open sides, its role (plain, start, goal, wall) and, where the path visits it at
+a visible step t, a projection of sincos(t). An encoder makes the cells talk: along open passages (passage mixing),
+and all with all (attention with axial 2-D RoPE). Every asked step t is a query, a projection of sincos(t), that
+reads the cells through cross-attention and then points: its logits are dot products with the cells' keys and with one
+learned key that means "the path is over". No weight depends on the size of the maze, so one set of weights serves
+every size.
+
+The encoder is a few blocks that are run over and over (loops) with the same weights, the embedding added again each
+time. What a cell can know grows with every step along the passages, so larger mazes get more loops.
+
+Shape suffixes: B mazes, N cells (height * width), T steps, Q asked steps a maze (padded), D width, H heads, E head
+dimension, C classes (N cells and the end).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from clew.data.batch import Batch, GridBatch
+from clew.errors import UserError
+from clew.models.config import check_positive
+from clew.models.grid_layers import (
+    Attention,
+    FeedForward,
+    PassageStep,
+    axial_rope,
+    norm,
+    open_masks,
+    sincos,
+)
+
+PLAIN, START, GOAL, SOLID = range(4)
+SIDE_CODES = 17  # sixteen sets of open sides, and the wall cell
+
+
+@dataclass(frozen=True)
+class GridPointerConfig:
+    """Sizes of a grid-pointer model."""
+
+    width: int = 64
+    heads: int = 4
+    # A block is `hops` steps along open passages, then attention over all cells, if wanted.
+    blocks: int = 1
+    hops: int = 4
+    attention: bool = True
+    # How often the blocks are run for each row or column of the maze's longer side: 0.6 is 6 times at 10x10.
+    loops_per_side: float = 0.6
+    query_blocks: int = 2
+    # The hidden layer of a passage step, and of a feed-forward, in widths.
+    hop_expansion: int = 1
+    expansion: int = 4
+
+    def __post_init__(self) -> None:
+        check_positive(self, ("width", "heads", "blocks", "query_blocks", "hop_expansion", "expansion"))
+        if self.hops < 0 or self.hops + self.attention == 0:
+            raise UserError("a block without steps along passages and without attention does nothing; give it one.")
+        if self.width % (4 * self.heads):
+            raise UserError(
+                f"a width of {self.width} does not give each of {self.heads} heads a multiple of 4, which the RoPE of "
+                "rows and columns needs; change the width or the heads."
+            )
+        if not 0 < self.loops_per_side <= 100:
+            raise UserError(f"loops_per_side is {self.loops_per_side}; use a number above 0, up to 100.")
+
+    def loops(self, height: int, width: int) -> int:
+        """How often the blocks are run for a maze of this shape."""
+        return max(2, math.ceil(self.loops_per_side * max(height, width) - 1e-9))
+
+    def forward_flops(self, batch: Batch, rank_BT: Tensor, ask_BT: Tensor) -> float:
+        """Floating-point operations of the matrix products of one forward pass over what is needed."""
+        assert isinstance(batch, GridBatch)
+        mazes, height, width = batch.cells_BHW.shape
+        cells, square = height * width, self.width**2
+        block = self.hops * 2 * 6 * self.hop_expansion * square * cells
+        if self.attention:
+            block += (2 * 4 + 4 * self.expansion) * square * cells + 4 * self.width * cells**2
+        asked = float(ask_BT.sum())
+        reading = self.query_blocks * (
+            4 * square * cells * mazes + ((4 + 4 * self.expansion) * square + 4 * self.width * cells) * asked
+        )
+        pointing = 2 * square * (cells * mazes + 2 * asked) + 2 * self.width * (cells + 1) * asked
+        return self.loops(height, width) * self.blocks * block * mazes + reading + pointing
+
+
+class Block(nn.Module):
+    """Some steps along open passages, then attention over all cells."""
+
+    def __init__(self, config: GridPointerConfig) -> None:
+        super().__init__()
+        self.hops = nn.ModuleList(PassageStep(config.width, config.hop_expansion) for _ in range(config.hops))
+        self.attention = Attention(config.width, config.heads) if config.attention else None
+        self.feed_forward = FeedForward(config.width, config.expansion) if config.attention else None
+
+    def forward(self, x_BND: Tensor, open_4BN1: Tensor, width: int, rope: Tensor) -> Tensor:
+        for hop in self.hops:
+            x_BND = hop(x_BND, open_4BN1, width)
+        if self.attention is not None and self.feed_forward is not None:
+            normed = norm(x_BND)
+            x_BND = x_BND + self.attention(normed, normed, rope, rope)
+            x_BND = x_BND + self.feed_forward(norm(x_BND))
+        return x_BND
+
+
+class QueryBlock(nn.Module):
+    """Asked steps read the cells; they never see each other, so each is answered as if it were asked alone."""
+
+    def __init__(self, config: GridPointerConfig) -> None:
+        super().__init__()
+        self.attention = Attention(config.width, config.heads)
+        self.feed_forward = FeedForward(config.width, config.expansion)
+
+    def forward(self, query_BQD: Tensor, cells_BND: Tensor) -> Tensor:
+        query_BQD = query_BQD + self.attention(norm(query_BQD), cells_BND)
+        out_BQD: Tensor = query_BQD + self.feed_forward(norm(query_BQD))
+        return out_BQD
+
+
+class GridPointer(nn.Module):
+    """See the module's docstring."""
+
+    def __init__(self, config: GridPointerConfig) -> None:
+        super().__init__()
+        self.config = config
+        width = config.width
+        self.side_embedding = nn.Embedding(SIDE_CODES, width)
+        self.role_embedding = nn.Embedding(4, width)
+        self.step_in = nn.Linear(width, width, bias=False)  # what a visible step adds to its cell
+        self.blocks = nn.ModuleList(Block(config) for _ in range(config.blocks))
+        self.query_in = nn.Linear(width, width, bias=False)
+        self.query_blocks = nn.ModuleList(QueryBlock(config) for _ in range(config.query_blocks))
+        self.pointer_query = nn.Linear(width, width, bias=False)
+        self.pointer_key = nn.Linear(width, width, bias=False)
+        self.end_key = nn.Parameter(torch.zeros(width))
+
+    def forward(self, batch: GridBatch, rank_BT: Tensor, ask_BT: Tensor) -> Tensor:
+        # No cell may know what a query must not: only the two ranks of masked objectives can be answered at once.
+        assert not (rank_BT > 1).any(), "a grid-pointer model answers all hidden steps at once"
+        cells_BND = self.encode(batch, rank_BT == 0)
+        step_BQ, asked_BQ = pack(ask_BT)
+        logits_BQC = self.point(cells_BND, step_BQ)
+        logits: Tensor = logits_BQC[asked_BQ]
+        return logits
+
+    def encode(self, batch: GridBatch, visible_BT: Tensor) -> Tensor:
+        """What the cells know once they have talked, the visible steps among it."""
+        _, height, width = batch.cells_BHW.shape
+        embedded_BND = self.embed(batch, visible_BT)
+        open_4BN1 = open_masks(batch.cells_BHW).to(embedded_BND.dtype)
+        rope = axial_rope(height, width, self.config.width // self.config.heads, embedded_BND.device)
+        x_BND = torch.zeros_like(embedded_BND)
+        for _ in range(self.config.loops(height, width)):
+            x_BND = x_BND + embedded_BND
+            for block in self.blocks:
+                x_BND = block(x_BND, open_4BN1, width, rope)
+        return norm(x_BND)
+
+    def embed(self, batch: GridBatch, visible_BT: Tensor) -> Tensor:
+        cells_BN = batch.cells_BHW.flatten(1).long()
+        role_BN = torch.where(cells_BN == SIDE_CODES - 1, SOLID, PLAIN)
+        role_BN = role_BN.scatter(1, batch.start_B[:, None], START).scatter(1, batch.goal_B[:, None], GOAL)
+        x_BND = self.side_embedding(cells_BN) + self.role_embedding(role_BN)
+        # The end of the path is no cell: a visible end tells the model nothing that a cell could carry.
+        count = cells_BN.shape[1]
+        row, step = (visible_BT & (batch.tokens_BT < count)).nonzero(as_tuple=True)
+        told = self.step_in(sincos(step, self.config.width))
+        place = row * count + batch.tokens_BT[row, step]
+        embedded: Tensor = x_BND.flatten(0, 1).index_add(0, place, told.to(x_BND.dtype)).view_as(x_BND)
+        return embedded
+
+    def point(self, cells_BND: Tensor, step_BQ: Tensor) -> Tensor:
+        """Logits over the cells and the end, for each asked step."""
+        query_BQD = self.query_in(sincos(step_BQ, self.config.width).to(cells_BND.dtype))
+        for block in self.query_blocks:
+            query_BQD = block(query_BQD, cells_BND)
+        query_BQD = self.pointer_query(norm(query_BQD))
+        keys_BND = self.pointer_key(cells_BND)
+        end_B1D = self.end_key.expand(len(keys_BND), 1, -1)
+        keys_BCD = torch.cat([keys_BND, end_B1D], dim=1)
+        logits: Tensor = query_BQD @ keys_BCD.transpose(1, 2) * self.config.width**-0.5
+        return logits
+
+
+def pack(ask_BT: Tensor) -> tuple[Tensor, Tensor]:
+    """The asked steps of each maze side by side: their numbers [B, Q], and which of those places are real."""
+    count_B = ask_BT.sum(1)
+    widest = int(count_B.max())
+    order_BT = torch.argsort((~ask_BT).to(torch.uint8), dim=1, stable=True)
+    asked_BQ = torch.arange(widest, device=ask_BT.device) < count_B[:, None]
+    return order_BT[:, :widest], asked_BQ

@@ -1,0 +1,170 @@
+"""The grid-pointer model: what it may see, that its fast step is right, and that one set of weights fits every size."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+from clew.data.batch import GridBatch
+from clew.data.batches import grid_batch
+from clew.errors import UserError
+from clew.mazes.generate import generate
+from clew.models.build import build_model, from_json, to_json, training_flops
+from clew.models.grid_layers import PassageStepFunction, open_masks, plain_passage_step
+from clew.models.grid_pointer import GridPointer, GridPointerConfig
+from clew.objectives.config import ObjectiveConfig, build_objective
+
+SMALL = GridPointerConfig(width=16, heads=2, hops=2, query_blocks=1)
+
+
+def mazes(family: str = "dfs", height: int = 4, width: int = 5, count: int = 3) -> GridBatch:
+    tasks = generate(family, height, width, seed=0, first=0, count=count, side="any")
+    return grid_batch(tasks, np.arange(count), tail=2)
+
+
+def awake(config: GridPointerConfig, seed: int = 0) -> GridPointer:
+    """A model whose zero-initialised projections are not zero, so that every path through it counts."""
+    model = build_model(config, seed)
+    generator = torch.Generator().manual_seed(seed)
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.3, generator=generator)
+    assert isinstance(model, GridPointer)
+    return model.eval()
+
+
+@given(st.integers(2, 5), st.integers(2, 6), st.sampled_from(["dfs", "percolation"]))
+@settings(max_examples=15, deadline=None)
+def test_the_step_by_hand_is_the_plain_one(height: int, width: int, family: str) -> None:
+    batch = mazes(family, height, width)
+    open_4BN1 = open_masks(batch.cells_BHW).double()
+    generator = torch.Generator().manual_seed(height * width)
+
+    def random(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, generator=generator, dtype=torch.float64).requires_grad_()
+
+    x, hear, think = random(len(batch), height * width, 8), random(12, 40), random(8, 12)
+    answers = []
+    for step in (PassageStepFunction.apply, plain_passage_step):
+        y = step(x, open_4BN1, width, hear, think)
+        answers.append([y, *torch.autograd.grad(y.sin().sum(), (x, hear, think))])
+    for by_hand, plain in zip(*answers, strict=True):
+        torch.testing.assert_close(by_hand, plain)
+
+
+def test_a_closed_side_lets_nothing_through() -> None:
+    """Cells that no passage joins hear nothing of each other along the passages."""
+    batch = mazes()
+    model = awake(dataclasses.replace(SMALL, attention=False))
+    closed = dataclasses.replace(batch, cells_BHW=torch.zeros_like(batch.cells_BHW))
+    nothing_seen = torch.zeros_like(batch.valid_BT)
+    first = model.encode(closed, nothing_seen)
+    goal_moved = dataclasses.replace(closed, goal_B=(closed.goal_B + 1) % 20)
+    second = model.encode(goal_moved, nothing_seen)
+    for row in range(len(batch)):
+        changed = {int(closed.goal_B[row]), int(goal_moved.goal_B[row])}
+        for cell in range(20):
+            assert torch.equal(first[row, cell], second[row, cell]) == (cell not in changed)
+
+
+@pytest.mark.parametrize("name", ["mlm-u", "ordered", "ordered-reverse", "fixed-rate"])
+def test_hidden_steps_and_padding_do_not_leak(name: str) -> None:
+    batch = mazes()
+    model = awake(SMALL)
+    question = build_objective(ObjectiveConfig(name))(batch, torch.Generator().manual_seed(1))
+    logits = model(batch, question.rank_BT, question.ask_BT)
+    assert logits.shape == (int(question.ask_BT.sum()), 21)
+    scrambled = torch.where(question.rank_BT == 0, batch.tokens_BT, 7)
+    torch.testing.assert_close(
+        model(dataclasses.replace(batch, tokens_BT=scrambled), question.rank_BT, question.ask_BT), logits
+    )
+
+
+def test_visible_steps_count() -> None:
+    batch = mazes()
+    model = awake(SMALL)
+    rank = torch.ones_like(batch.tokens_BT)
+    blind = model(batch, rank, batch.valid_BT)
+    rank[:, 0] = 0
+    seeing = model(batch, rank, batch.valid_BT)
+    assert not torch.allclose(blind, seeing)
+
+
+def test_a_query_is_answered_as_if_alone() -> None:
+    batch = mazes()
+    model = awake(SMALL)
+    rank = torch.where(batch.valid_BT, 1, -1)
+    together = model(batch, rank, batch.valid_BT)
+    for number, (row, step) in enumerate(batch.valid_BT.nonzero().tolist()):
+        alone = torch.zeros_like(batch.valid_BT)
+        alone[row, step] = True
+        torch.testing.assert_close(model(batch, rank, alone)[0], together[number], rtol=1e-4, atol=1e-4)
+
+
+def test_nothing_asked_gives_nothing() -> None:
+    batch = mazes()
+    assert awake(SMALL)(batch, torch.zeros_like(batch.tokens_BT), torch.zeros_like(batch.valid_BT)).shape == (0, 21)
+
+
+def test_one_set_of_weights_for_every_shape_and_family() -> None:
+    model = awake(SMALL)
+    for family, height, width in (("dfs", 2, 2), ("walls", 6, 5), ("wilson", 3, 7), ("percolation", 5, 5)):
+        batch = mazes(family, height, width)
+        logits = model(batch, torch.where(batch.valid_BT, 1, -1), batch.valid_BT)
+        assert logits.shape[1] == height * width + 1
+        assert logits.isfinite().all()
+
+
+def test_larger_mazes_get_more_loops() -> None:
+    config = GridPointerConfig(loops_per_side=0.6)
+    assert [config.loops(side, side) for side in (2, 5, 10, 20, 30)] == [2, 3, 6, 12, 18]
+    assert config.loops(5, 20) == 12
+
+
+def test_flops_of_the_products_are_those_torch_counts() -> None:
+    batch = mazes(height=4, width=4)
+    model = awake(SMALL)
+    rank = torch.where(batch.valid_BT, 1, -1)
+    # The counter sees attention only where it is written out as products.
+    with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH), torch.no_grad():
+        # every maze asks the same number of steps, so that packing pads nothing
+        ask = torch.zeros_like(batch.valid_BT)
+        ask[:, :2] = True
+        model(batch, rank, ask)
+    counted = SMALL.forward_flops(batch, rank, ask)
+    assert counted == counter.get_total_flops()
+    assert training_flops(SMALL, batch, rank, ask) == 3 * counted
+
+
+def test_config_round_trip_and_errors() -> None:
+    assert from_json(to_json(SMALL)) == SMALL
+    with pytest.raises(UserError, match="multiple of 4"):
+        GridPointerConfig(width=20, heads=4)
+    with pytest.raises(UserError, match="does nothing"):
+        GridPointerConfig(hops=0, attention=False)
+    with pytest.raises(UserError, match="loops_per_side"):
+        GridPointerConfig(loops_per_side=0)
+
+
+def test_a_few_steps_learn() -> None:
+    """Two mazes can be learnt by heart: gradients reach every weight."""
+    torch.manual_seed(0)
+    model = build_model(SMALL, seed=0)
+    batch = mazes(count=2)
+    rank = torch.where(batch.valid_BT, 1, -1)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    losses = []
+    for _ in range(60):
+        loss = nn.functional.cross_entropy(model(batch, rank, batch.valid_BT), batch.tokens_BT[batch.valid_BT])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    assert losses[-1] < 0.5 * losses[0]
+    # step_in had nothing to do, as no step was visible
+    assert all(p.grad is not None for name, p in model.named_parameters() if name != "step_in.weight")
