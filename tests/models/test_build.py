@@ -21,12 +21,17 @@ CONFIGS = [
 # The paper says 3M, 8M and 25M; the vocabulary of 10x10 mazes has 128 entries.
 @pytest.mark.parametrize(
     ("size", "encoder_decoder", "decoder_only"),
-    [("3m", 2_792_960, 2_792_576), ("8m", 7_948_032, 7_947_648), ("25m", 25_306_496, 25_305_728)],
+    [
+        ("tiny", 408_512, 408_320),
+        ("3m", 2_792_960, 2_792_576),
+        ("8m", 7_948_032, 7_947_648),
+        ("25m", 25_306_496, 25_305_728),
+    ],
 )
 def test_the_papers_sizes(size, encoder_decoder, decoder_only):
     for kind, expected in (("encoder-decoder", encoder_decoder), ("decoder-only", decoder_only)):
         assert count_parameters(build_model(sized_config(kind, size, 128), seed=0)) == expected
-        assert abs(expected / 1e6 - float(size[:-1])) < 0.32
+        assert size == "tiny" or abs(expected / 1e6 - float(size[:-1])) < 0.32
 
 
 @pytest.mark.parametrize("config", CONFIGS)

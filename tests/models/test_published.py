@@ -64,8 +64,13 @@ def test_the_given_heads_win_over_the_file_and_the_file_over_the_papers(tmp_path
     assert load_published(path).config.heads == 8
     assert load_published(path, heads=2).config.heads == 2
     path.with_suffix(".json").write_text(json.dumps({"config": {"heads": "two"}}))
-    with pytest.raises(UserError, match="'two' heads"):
+    with pytest.raises(UserError, match="heads 'two'"):
         load_published(path)
+    path.with_suffix(".json").write_text(json.dumps({"vocab": [1]}))
+    with pytest.raises(UserError, match="list of words"):
+        load_published(path)
+    path.with_suffix(".json").write_text("[]")
+    assert load_published(path).config.heads == 4
     path.with_suffix(".json").write_text("[")
     with pytest.raises(UserError, match="not whole JSON"):
         load_published(path)

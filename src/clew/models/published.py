@@ -6,8 +6,8 @@
 The published MLM-U encoder-decoder calls its parts `enc.layers.N.attn.c_attn` (queries, keys and values stacked),
 `dec.layers.N.attn.c_attn` (queries), `dec.layers.N.attn.c_attn_mem` (keys and values of the memory), `wpe` (the
 decoder's one input vector) and `lm_head` (the embedding too). All names may begin with `w.`; tensors beside them that
-do not are then ignored. Sizes are read from the shapes. The number of heads is in no shape: it is given, or stands in
-a JSON file of the same name beside the weights, as `heads` or `config.heads`.
+do not are then ignored. Sizes are read from the shapes. The number of heads is in no shape: it is given, or a JSON file
+of the same name beside the weights says it (see Beside).
 
 Only safetensors files are read: a pickled checkpoint can run any code.
 """
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,16 @@ from clew.models.encoder_decoder import EncoderDecoder
 DEFAULT_HEADS = 4
 PREFIX = "w."
 
+
+@dataclass(frozen=True)
+class Beside:
+    """What a JSON file beside the weights may say, here or under `config`, that the weights do not."""
+
+    heads: int = DEFAULT_HEADS
+    grid: int | None = None  # rows and columns of the mazes
+    vocab: list[str] | None = None  # the tokens in the order of their ids
+
+
 # Ours, then theirs; each stands for a weight and a bias.
 _BLOCK = {
     "attention_norm": "ln_1",
@@ -48,7 +59,7 @@ _DECODER_BLOCK = _BLOCK | {"query": "attn.c_attn", "memory_key_value": "attn.c_a
 def load_published(path: Path | str, heads: int | None = None) -> EncoderDecoder:
     """The model in a safetensors file with published names; UserError if it is not one, whole and of one piece."""
     tensors = without_prefix(read_tensors(Path(path)))
-    config = infer_config(tensors, heads if heads is not None else heads_beside(Path(path)))
+    config = infer_config(tensors, heads if heads is not None else read_beside(Path(path)).heads)
     model = build_model(config, seed=0)
     assert isinstance(model, EncoderDecoder)
     model.load_state_dict(from_published(tensors, model))
@@ -95,19 +106,25 @@ def infer_config(tensors: Mapping[str, Tensor], heads: int) -> EncoderDecoderCon
     return EncoderDecoderConfig(vocabulary, width, heads, encoder_depth=depths["enc"], decoder_depth=depths["dec"])
 
 
-def heads_beside(path: Path) -> int:
-    """The number of heads that the JSON file beside the weights tells, or else the paper's."""
+def read_beside(path: Path) -> Beside:
+    """What the JSON file of the same name beside the weights says."""
     beside = path.with_suffix(".json")
     if not beside.is_file():
-        return DEFAULT_HEADS
+        return Beside()
     told: Any = read_json(beside)
-    for place in (told.get("config"), told) if isinstance(told, dict) else ():
-        if isinstance(place, dict) and "heads" in place:
-            heads = place["heads"]
-            if not isinstance(heads, int) or isinstance(heads, bool):
-                raise UserError(f"{beside} says that the model has {heads!r} heads; that must be a whole number.")
-            return heads
-    return DEFAULT_HEADS
+    told = told if isinstance(told, dict) else {}
+    config = told.get("config") if isinstance(told.get("config"), dict) else told
+
+    def number(name: str) -> int | None:
+        value = config.get(name)
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
+            raise UserError(f"{beside} says {name} {value!r}, but that must be a whole number; correct it.")
+        return value
+
+    tokens = told.get("vocab")
+    if tokens is not None and not (isinstance(tokens, list) and all(isinstance(token, str) for token in tokens)):
+        raise UserError(f"the vocab of {beside} must be a list of words; correct it, or remove it.")
+    return Beside(number("heads") or DEFAULT_HEADS, number("grid"), tokens)
 
 
 def from_published(tensors: Mapping[str, Tensor], model: EncoderDecoder) -> dict[str, Tensor]:
