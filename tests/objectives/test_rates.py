@@ -8,6 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clew.errors import UserError
 from clew.objectives.noise import Noise
 from clew.objectives.rates import BetaRate, CosineRate, DwellRate, FixedRate, Rates, UniformRate
 
@@ -70,15 +71,18 @@ def shares_of(shape: DwellRate, bins: int) -> list[float]:
     return (torch.histc(shape.quantile(EVEN), bins, 0, 1) / len(EVEN)).tolist()
 
 
-def test_dwell_draws_in_proportion_to_the_loss():
+def test_dwell_draws_where_the_task_is_hard_but_can_be_solved():
     shape = DwellRate(bins=4, floor=0.2, memory=0.5)
     assert shares_of(shape, 4) == pytest.approx([0.25] * 4, abs=1e-3)
     share_B = torch.tensor([0.1, 0.3, 0.6, 0.9, 1.0])
     shape.update(shape.tally(share_B[:3], torch.tensor([0.0, 1.0, 2.0])))
-    assert shares_of(shape, 4) == pytest.approx([0.25] * 4, abs=1e-3)  # one bin not seen yet
+    # 0.05 each, and 0.8 in proportion to loss exp(-loss); the bin not seen yet has the mean of the others.
+    scores = [0, math.exp(-1), 2 * math.exp(-2)]
+    scores += [sum(scores) / 3]
+    assert shares_of(shape, 4) == pytest.approx([0.05 + 0.8 * s / sum(scores) for s in scores], abs=1e-3)
     shape.update(shape.tally(share_B[3:], torch.tensor([0.0, 2.0])))
-    # losses 0, 1, 2, 1: 0.05 each, and 0.8 in proportion
-    assert shares_of(shape, 4) == pytest.approx([0.05, 0.25, 0.45, 0.25], abs=1e-3)
+    scores[3] = math.exp(-1)
+    assert shares_of(shape, 4) == pytest.approx([0.05 + 0.8 * s / sum(scores) for s in scores], abs=1e-3)
     # memory 0.5: the first bin's 0 and a new 4 make 2
     shape.update(shape.tally(share_B[:1], torch.tensor([4.0])))
     assert shape.loss_K == [2.0, 1.0, 2.0, 1.0]
@@ -86,7 +90,7 @@ def test_dwell_draws_in_proportion_to_the_loss():
 
 def test_dwell_leaves_out_rows_that_hide_nothing():
     shape = DwellRate(bins=2)
-    tally = shape.tally(torch.tensor([0.0, 0.2, 0.7]), torch.tensor([math.nan, 3.0, 1.0]))
+    tally = shape.tally(torch.tensor([0.0, 0.2, 0.7, 0.8]), torch.tensor([math.nan, 3.0, 1.0, math.inf]))
     assert tally.tolist() == [[3.0, 1.0], [1.0, 1.0]]
 
 
@@ -107,7 +111,14 @@ def test_dwell_state_goes_through_json():
     assert torch.equal(again.quantile(EVEN), shape.quantile(EVEN))
 
 
-def test_dwell_survives_a_loss_of_zero():
+@pytest.mark.parametrize("state", [{}, {"loss": [1.0]}, {"loss": [1.0, "x", None]}, {"loss": [1.0, math.nan, 1.0]}])
+def test_dwell_refuses_a_state_that_does_not_fit(state):
+    with pytest.raises(UserError, match="not 3 losses"):
+        DwellRate(bins=3).load_state(state)
+
+
+@pytest.mark.parametrize("loss", [0.0, 5000.0])
+def test_dwell_survives_losses_without_a_score(loss):
     shape = DwellRate(bins=2)
-    shape.update(shape.tally(torch.tensor([0.1, 0.9]), torch.zeros(2)))
+    shape.update(shape.tally(torch.tensor([0.1, 0.9]), torch.full((2,), loss)))
     assert shares_of(shape, 2) == pytest.approx([0.5, 0.5], abs=1e-3)

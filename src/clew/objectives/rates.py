@@ -21,6 +21,7 @@ from typing import Literal, Protocol
 import torch
 from torch import Tensor
 
+from clew.errors import UserError
 from clew.objectives.noise import RATE, RATE_JITTER, RATE_ORDER, Noise
 
 Spread = Literal["sequence", "stratified", "batch"]
@@ -85,6 +86,11 @@ class BetaRate:
         return torch.sin(_interpolate(p, self._cdf, self._angle)).square()
 
 
+def _is_loss(value: object) -> bool:
+    """Whether this is what a bin may hold: nothing yet, or a loss."""
+    return value is None or (isinstance(value, int | float) and 0 <= value < math.inf)
+
+
 def _cdf_of(mass: Tensor) -> Tensor:
     """The cdf at the edges of cells with the given masses; it ends at exactly 1."""
     cdf = torch.cat([mass.new_zeros(1), mass.cumsum(0)])
@@ -103,13 +109,15 @@ def _interpolate(p: Tensor, cdf: Tensor, value: Tensor) -> Tensor:
 
 
 class DwellRate:
-    """Rates at which the model is unsure come more often: a histogram of the loss, learnt while training.
+    """Rates at which the task is hard but can be solved come more often: a histogram of the loss, learnt in training.
 
-        P(u in bin k) = floor / K + (1 - floor) loss_k / sum_j loss_j;   within a bin, uniform
+        P(u in bin k) = floor / K + (1 - floor) s_k / sum_j s_j;   s_k = loss_k exp(-loss_k);   uniform within a bin
 
     where loss_k is a moving average (`memory` of the old) of the mean loss per asked token of the rows whose hidden
-    share fell into bin k. Until every bin has been seen the rates are uniform, and the floor keeps every bin in
-    sight. Each step, on every process:
+    share fell into bin k. With p = exp(-loss), the probability that the model typically gives to the truth, s is
+    -p log p: nothing where the model is sure, little where it can only guess, most where p is about a third, loss 1.
+    A bin that no row has fallen into has the mean score of the others, and the floor keeps every bin in sight. Each
+    step, on every process:
 
         tally_2K = shape.tally(share_B, loss_B)      # sums over this process's rows
         torch.distributed.all_reduce(tally_2K)       # if there are several processes, which must agree
@@ -131,12 +139,12 @@ class DwellRate:
         return _interpolate(p, self._cdf, self._edge)
 
     def tally(self, share_B: Tensor, loss_B: Tensor) -> Tensor:
-        """Sums of losses and numbers of rows for each bin, float64 [2, K]; rows whose loss is NaN are left out.
+        """Sums of losses and numbers of rows for each bin, float64 [2, K]; losses that are not finite are left out.
 
         `share_B` is the share of its response that a row hides, `loss_B` its mean loss per hidden token (NaN, as
         0 / 0 gives, for a row that hides none).
         """
-        seen_B = ~loss_B.isnan()
+        seen_B = loss_B.isfinite()
         bin_B = (share_B * self.bins).long().clamp(0, self.bins - 1)
         tally_2K = torch.zeros(2, self.bins, dtype=torch.float64, device=loss_B.device)
         tally_2K[0].index_add_(0, bin_B, loss_B.double().masked_fill(~seen_B, 0))
@@ -153,12 +161,14 @@ class DwellRate:
         self._rebuild()
 
     def _rebuild(self) -> None:
-        losses = [loss for loss in self.loss_K if loss is not None]
-        if len(losses) < self.bins or sum(losses) <= 0:
+        score = [None if loss is None else loss * math.exp(-loss) for loss in self.loss_K]
+        known = [s for s in score if s is not None]
+        if sum(known) <= 0:
             self._cdf = self._edge.clone()
             return
-        loss_K = torch.tensor(losses, dtype=torch.float64)
-        self._cdf = _cdf_of(self.floor / self.bins + (1 - self.floor) * loss_K / loss_K.sum())
+        mean = sum(known) / len(known)
+        score_K = torch.tensor([mean if s is None else s for s in score], dtype=torch.float64)
+        self._cdf = _cdf_of(self.floor / self.bins + (1 - self.floor) * score_K / score_K.sum())
 
     def state(self) -> dict[str, list[float | None]]:
         """What has been learnt, for a checkpoint's JSON."""
@@ -166,8 +176,12 @@ class DwellRate:
 
     def load_state(self, state: dict[str, list[float | None]]) -> None:
         """Take back what `state` gave."""
-        assert len(state["loss"]) == self.bins, "a checkpoint's bins are those of its config"
-        self.loss_K = list(state["loss"])
+        losses = state.get("loss")
+        if not isinstance(losses, list) or len(losses) != self.bins or not all(map(_is_loss, losses)):
+            raise UserError(
+                f"the saved masking rates are not {self.bins} losses: resume with the saved run's objective."
+            )
+        self.loss_K = list(losses)
         self._rebuild()
 
 
