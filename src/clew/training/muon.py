@@ -11,7 +11,7 @@ The factor sqrt(max(1, R / C)) keeps the size of the change in the layer's outpu
 all widths. To compare with implementations that match AdamW's RMS by 0.2 sqrt(max(R, C)): for a square matrix of width
 d, their rate l is our rate 0.2 sqrt(d) l.
 
-Newton-Schulz steps run in float32 on CPU, where bfloat16 is a hundred times slower, and in bfloat16 on GPU. Every
+Newton-Schulz steps run in float32 on CPU, where bfloat16 may be a hundred times slower, and in bfloat16 on GPU. Every
 process computes the whole update, so all stay the same; sharded parameters are gathered for it.
 
     Muon(matrices, lr=0.02).step()
