@@ -14,7 +14,7 @@ from clew.mazes.generate import generate
 from clew.mazes.maze import TaskBatch
 from clew.models.build import build_model
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
-from clew.models.grid_pointer import GridPointer, GridPointerConfig
+from clew.models.grid_pointer import GridPointerConfig
 
 FORMS = {"edge-list": "dfs", "wall-list": "walls", "grid": "dfs"}
 
@@ -55,21 +55,15 @@ class Oracle:
 def random_models(script: Script) -> dict[str, torch.nn.Module]:
     """Every kind of model that this script's batches fit, with random weights large enough to disagree."""
     if script.vocabulary is None:
-        return {"grid-pointer": stirred(build(GridPointerConfig(width=16, heads=2, hops=1, loops=2)))}
+        return {"grid-pointer": stirred(build_model(GridPointerConfig(width=16, heads=2), seed=0))}
     size = script.vocabulary.size
     two = {"width": 16, "heads": 2}
-    return {
-        "encoder-decoder": stirred(build(EncoderDecoderConfig(size, **two, encoder_depth=2, decoder_depth=2))),
-        "causal": stirred(build(EncoderDecoderConfig(size, **two, encoder_depth=1, decoder_depth=1, causal=True))),
-        "decoder-only": stirred(build(DecoderOnlyConfig(size, **two, depth=2))),
+    configs = {
+        "encoder-decoder": EncoderDecoderConfig(size, **two, encoder_depth=2, decoder_depth=2),
+        "causal": EncoderDecoderConfig(size, **two, encoder_depth=1, decoder_depth=1, causal=True),
+        "decoder-only": DecoderOnlyConfig(size, **two, depth=2),
     }
-
-
-def build(config) -> torch.nn.Module:
-    if isinstance(config, GridPointerConfig):
-        torch.manual_seed(0)
-        return GridPointer(config)
-    return build_model(config, seed=0)
+    return {name: stirred(build_model(config, seed=0)) for name, config in configs.items()}
 
 
 def stirred(model):

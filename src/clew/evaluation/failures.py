@@ -1,0 +1,62 @@
+"""What is wrong with a predicted path: one class for each, defined here and nowhere else.
+
+    failure = classify(task, true_path, predicted)      # None if it is the true path, else a name of FAILURES
+
+The classes are asked in the order of FAILURES, and the first that fits is the one. They are those that the paper
+describes, and "longer path" for what is left of the valid ones.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from clew.mazes.checks import is_shortest, is_valid
+from clew.mazes.maze import Cell, Path, Task
+from clew.mazes.solve import bfs_path
+
+# name -> what a path of the class is
+FAILURES = {
+    "unparsable": "the tokens say no path at all",
+    "equally short": "a valid path as short as the true one, but another",
+    "diagonal or gap": "some step goes to a cell that is no neighbour, or stands still, or leaves the maze",
+    "through a wall": "every step goes to a neighbour, but some through a wall or into a wall cell",
+    "wrong turn, then back": "every step is possible and it arrives, or is on its way, but it has been somewhere twice",
+    "longer path": "a valid path that is no shortest one, though it is nowhere twice",
+    "short of the goal": "a possible walk that ends on a shortest path before the goal",
+    "wrong end": "a possible walk that begins elsewhere than at the start, or ends off every shortest path",
+}
+
+
+def classify(task: Task, true_path: Path, predicted: Path | None) -> str | None:
+    """The class of a prediction that is not the true path; None if it is. `predicted` is None if it is unparsable."""
+    if not predicted:
+        return "unparsable"
+    if predicted == true_path:
+        return None
+    if is_shortest(task, predicted):
+        return "equally short"
+    if any(not _adjacent(a, b) for a, b in pairwise(predicted)) or any(cell not in task.maze for cell in predicted):
+        return "diagonal or gap"
+    if any(task.maze.is_wall(cell) for cell in predicted) or any(
+        not task.maze.is_open(a, b) for a, b in pairwise(predicted)
+    ):
+        return "through a wall"
+    on_the_way = predicted[0] == task.start and _on_shortest_path(task, predicted[-1])
+    if on_the_way and len(set(predicted)) < len(predicted):
+        return "wrong turn, then back"
+    if is_valid(task, predicted):
+        return "longer path"
+    return "short of the goal" if on_the_way else "wrong end"
+
+
+def _adjacent(a: Cell, b: Cell) -> bool:
+    return abs(a[0] - b[0]) + abs(a[1] - b[1]) == 1
+
+
+def _on_shortest_path(task: Task, cell: Cell) -> bool:
+    """Whether some shortest path from start to goal visits the cell."""
+    whole = bfs_path(task)
+    there, onwards = bfs_path(Task(task.maze, task.start, cell)), bfs_path(Task(task.maze, cell, task.goal))
+    if whole is None or there is None or onwards is None:
+        return False
+    return len(there) + len(onwards) - 1 == len(whole)

@@ -1,0 +1,59 @@
+"""Scripts: tasks to canvases and answers back to paths, also of smaller mazes; a sentence for what does not fit."""
+
+import pytest
+import torch
+from decoding_fakes import FORMS, tasks_for
+
+from clew.decoding.script import Script
+from clew.errors import UserError
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("model_side", [5, 8])
+def test_the_true_response_reads_back_as_the_path(form, model_side):
+    tasks = tasks_for(form)
+    script = Script.of(form, model_side, model_side)
+    token_BR, length_B = script.truth(tasks)
+    for i in range(len(tasks)):
+        response = token_BR[i, : int(length_B[i])].tolist()
+        assert script.read(response, 5, 5) == tasks[i][1]
+        assert response[-1] == script.end(5, 5)
+        assert len(response) <= script.room(5, 5)
+
+
+def test_a_smaller_maze_is_written_with_the_larger_vocabulary():
+    tasks = tasks_for("edge-list", count=1)
+    small, large = Script.of("edge-list", 5, 5), Script.of("edge-list", 10, 10)
+    words = [script.vocabulary.decode(script.canvas(tasks).prompt.tokens_BT[0].tolist()) for script in (small, large)]
+    assert words[0] == words[1]
+    assert not torch.equal(small.canvas(tasks).prompt.tokens_BT, large.canvas(tasks).prompt.tokens_BT)
+
+
+@pytest.mark.parametrize("form", ["edge-list", "wall-list"])
+def test_a_maze_larger_than_the_model_is_refused(form):
+    with pytest.raises(UserError, match=r"the model does not know the token .* mazes of 5 rows and 5 columns"):
+        Script.of(form, 4, 4).canvas(tasks_for(form))
+
+
+def test_a_grid_model_takes_any_size():
+    assert Script.of("grid", 4, 4).canvas(tasks_for("grid", side=6)).room == 37
+
+
+def test_mazes_that_the_format_cannot_write_are_refused():
+    with pytest.raises(UserError, match="walls between cells"):
+        Script.of("wall-list", 5, 5).canvas(tasks_for("edge-list"))
+
+
+@pytest.mark.parametrize(
+    ("response", "problem"),
+    [([], "no end after 0"), ([1, 2], "no end after 2 steps"), ([25], "no cell before its end")],
+)
+def test_grid_responses_that_say_no_path(response, problem):
+    with pytest.raises(UserError, match=problem):
+        Script.of("grid", 5, 5).read(response, 5, 5)
+
+
+def test_random_tokens_say_no_path():
+    script = Script.of("edge-list", 5, 5)
+    with pytest.raises(UserError, match="token 1 is"):
+        script.read([127, 3, 90], 5, 5)
