@@ -8,14 +8,13 @@ Shape suffixes: B mazes, R places of the response.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
 
 from clew.data.batches import text_seeds
-from clew.decoding.decode import Decoder, check_order, decode
+from clew.decoding.decode import DecodedBatch, Decoder, check_order, decode
 from clew.decoding.script import Script
 from clew.errors import UserError
 from clew.evaluation.outcome import Evaluation, Outcome, Token, outcome_of
@@ -44,15 +43,16 @@ def evaluate_model(
     for group in [tasks] if isinstance(tasks, TaskBatch) else tasks:
         for first in range(0, len(group), batch_size):
             index = np.arange(first, min(first + batch_size, len(group)))
-            began = time.perf_counter()
-            outcomes += _solve(model, script, group.select(index), decoder, text_seeds(seed, "test", index))
-            seconds += time.perf_counter() - began
+            some = group.select(index)
+            decoded = decode(model, script.canvas(some, text_seeds(seed, "test", index)), decoder)
+            outcomes += outcomes_of(script, some, decoded)
+            seconds += decoded.seconds
             progress(len(outcomes))
     return Evaluation(name, decoder_name or type(decoder).__name__, tuple(outcomes), seconds)
 
 
-def _solve(model: Model, script: Script, tasks: TaskBatch, decoder: Decoder, text_seed: np.ndarray) -> list[Outcome]:  # type: ignore[type-arg]
-    decoded = decode(model, script.canvas(tasks, text_seed), decoder)
+def outcomes_of(script: Script, tasks: TaskBatch, decoded: DecodedBatch) -> list[Outcome]:
+    """What became of each maze of a decoded batch."""
     truth_BR, truth_length_B = script.truth(tasks)
     room = min(decoded.token_BR.shape[1], truth_BR.shape[1])
     right_BR = torch.zeros_like(decoded.token_BR, dtype=torch.bool)

@@ -132,8 +132,5 @@ def _scores(outcomes: Sequence[Outcome]) -> Scores:
 
 def _bin_width(shortest: int, longest: int) -> int:
     """The smallest round width with which the lengths need no more than MOST_BINS bins."""
-    width, factor = 1, 1
-    for width in (step * factor for factor in (1, 10, 100, 1000, 10_000) for step in (1, 2, 5)):
-        if (longest - 1) // width - (shortest - 1) // width < MOST_BINS:
-            break
-    return width
+    widths = (step * factor for factor in (1, 10, 100, 1000, 10_000) for step in (1, 2, 5))
+    return next(width for width in widths if (longest - 1) // width - (shortest - 1) // width < MOST_BINS)
