@@ -50,6 +50,14 @@ class World:
         dist.all_reduce(total)
         return total
 
+    def max(self, tensor: Tensor) -> Tensor:
+        """The largest over all processes, on each of them."""
+        if self.size == 1:
+            return tensor
+        largest = tensor.to(self.device, copy=True)
+        dist.all_reduce(largest, op=dist.ReduceOp.MAX)
+        return largest
+
     def from_main(self, value: Any) -> Any:
         """What the main process has, on all of them; plain Python values."""
         if self.size == 1:

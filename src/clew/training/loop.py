@@ -15,7 +15,6 @@ process with a whole model and must return the same numbers on each.
 from __future__ import annotations
 
 import math
-import signal
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
@@ -139,31 +138,38 @@ class Trainer:
         try:
             with asked_to_leave() as leave:
                 self._tell_start()
-                self._all_steps(leave)
-                if not leave.asked:
+                signal = self._all_steps(leave)
+                if not signal:
                     self._evaluate()
                 self._save()
-            reason: Literal["signal", "done"] = "signal" if leave.asked else "done"
-            end = RunEnd(self.step, self.seconds, reason, self._last_checkpoint(), leave.signal, self.scores)
+            reason: Literal["signal", "done"] = "signal" if signal else "done"
+            end = RunEnd(self.step, self.seconds, reason, self._last_checkpoint(), signal, self.scores)
         finally:
             for observer in self.observers:
                 observer.on_end(end)
         return end
 
-    def _all_steps(self, leave: Leave) -> None:
+    def _all_steps(self, leave: Leave) -> int:
+        """Steps to the end of the budget, or until any process gets a signal; that signal, or 0."""
         ahead = batches(self.source, self.step, self.world.rank, self.world.size)
         with prefetch(ahead) as ready:
             self.clock.run()
-            while self.progress[0] < 1 and not leave.asked:
-                self._step(next(ready), leave)
+            while self.progress[0] < 1:
+                # All processes ask here, so that all leave after the same step.
+                if signal := int(self.world.max(torch.tensor(leave.signal))):
+                    break
+                self._step(next(ready))
                 self._after_step()
+            else:
+                signal = 0
             self.clock.pause()
+        return signal
 
     @property
     def progress(self) -> tuple[float, float]:
         return budget_progress(self.config.budget, self.total_steps, self.step, self.seconds)
 
-    def _step(self, batch: Batch, leave: Leave) -> None:
+    def _step(self, batch: Batch) -> None:
         config, world = self.config, self.world
         rows = self.source.rows(self.step)
         part = draw_part(batch, self.objective, config.seed, self.step, rows, world)
@@ -194,12 +200,10 @@ class Trainer:
         self.scale.update(not overflow)
         self.norm = norm
 
-        # What all processes must agree on goes through one sum: the time, and whether somebody got a signal.
+        # The time too goes through a sum, so that all processes agree on when a budget in minutes is over.
         flops = training_flops(config.model, part.batch, part.question.rank_BT, part.question.ask_BT)
-        own = [float(part.batch.valid_BT.sum()), flops, self.clock.seconds * world.is_main, float(leave.signal)]
-        tokens, all_flops, self.seconds, signals = world.sum(torch.tensor(own, dtype=torch.float64)).tolist()
-        if signals and not leave.asked:
-            leave.signal = signal.SIGTERM
+        own = [float(part.batch.valid_BT.sum()), flops, self.clock.seconds * world.is_main]
+        tokens, all_flops, self.seconds = world.sum(torch.tensor(own, dtype=torch.float64)).tolist()
         self.window.add(sums, rows, tokens, all_flops)
         self.mazes += rows
         self.step += 1

@@ -63,6 +63,5 @@ class LossScale:
         return {"value": self.value, "good_steps": self.good_steps}
 
     def load_state(self, state: dict[str, float]) -> None:
-        """Take back what `state` gave; a run that changes its precision keeps its own scale."""
-        if self.active and state["value"] != 1.0:
-            self.value, self.good_steps = state["value"], int(state["good_steps"])
+        """Take back what `state` gave."""
+        self.value, self.good_steps = float(state["value"]), int(state["good_steps"])

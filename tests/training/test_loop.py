@@ -1,0 +1,305 @@
+"""The loop: budgets, what is told, resuming, evaluation, precision, and that nothing bad is ever stepped."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tiny_runs import assert_same, last_tensors, losses, mean_weight, metrics, next_token_config, tiny_config
+
+from clew.errors import UserError
+from clew.models.build import build_model
+from clew.models.config import EncoderDecoderConfig
+from clew.objectives.config import ObjectiveConfig, RateConfig
+from clew.training import loop
+from clew.training.checkpoint import find_checkpoint, latest_checkpoint, load_model, read_state
+from clew.training.config import Budget, DataConfig, TrainConfig
+from clew.training.loop import train
+from clew.training.observer import EvaluationReport, LinePrinter, RunEnd, RunStart, StepReport
+from clew.training.optimizers import OptimizerConfig
+from clew.training.sources import make_dataset
+from clew.training.step import StepSums
+
+
+class Listener:
+    """Notes what it is told, and may do something at a step."""
+
+    def __init__(self, at_step: Any = None) -> None:
+        self.heard: list[Any] = []
+        self.at_step = at_step
+
+    def on_start(self, start: RunStart) -> None:
+        self.heard.append(start)
+
+    def on_step(self, report: StepReport) -> None:
+        self.heard.append(report)
+        if self.at_step is not None:
+            self.at_step(report.step)
+
+    def on_evaluate(self, report: EvaluationReport) -> None:
+        self.heard.append(report)
+
+    def on_checkpoint(self, step: int, path: Path) -> None:
+        self.heard.append((step, path))
+
+    def on_end(self, end: RunEnd) -> None:
+        self.heard.append(end)
+
+
+def test_a_run_leaves_config_metrics_and_checkpoints(tmp_path: Path) -> None:
+    config, listener = tiny_config(), Listener()
+    end = train(config, tmp_path / "run", evaluate=mean_weight, observers=[listener])
+    run = tmp_path / "run"
+    assert TrainConfig.from_json(json.loads((run / "config.json").read_text())) == config
+    assert [line["step"] for line in metrics(run)] == [2, 4, 6]
+    assert [line["step"] for line in metrics(run, "evaluation")] == [3, 6]
+    assert sorted(os.listdir(run / "checkpoints")) == ["00000003", "00000006"]
+    assert (end.step, end.reason, end.checkpoint) == (6, "done", run / "checkpoints" / "00000006")
+    assert [type(x).__name__ for x in listener.heard] == [
+        *("RunStart", "StepReport", "EvaluationReport", "tuple", "StepReport", "StepReport"),
+        *("EvaluationReport", "tuple", "RunEnd"),
+    ]
+    last = listener.heard[5]
+    assert (last.mazes, last.progress) == (48, 1.0)
+    assert last.mazes_per_second > 0
+    assert last.flops_per_second > 1e6
+
+
+def test_the_loss_falls(tmp_path: Path) -> None:
+    train(tiny_config(budget=Budget(steps=30)), tmp_path)
+    found = losses(tmp_path)
+    assert found[-1] < found[0] - 0.2
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        tiny_config(ema=0.9, optimizer=OptimizerConfig("muon")),
+        next_token_config(accumulation=3),
+        tiny_config(objective=ObjectiveConfig("mlm-u", RateConfig("dwell", dwell_bins=3))),
+        tiny_config(precision="fp16"),
+    ],
+    ids=["ema-muon", "next-token", "dwell", "fp16"],
+)
+def test_a_stopped_and_resumed_run_ends_as_if_it_had_not_been(config: TrainConfig, tmp_path: Path) -> None:
+    train(config, tmp_path / "whole", evaluate=mean_weight)
+    # Stopped in the middle of a line of metrics, and off the rhythm of checkpoints.
+    interrupt = Listener(lambda step: os.kill(os.getpid(), signal.SIGTERM))
+    parts = tmp_path / "parts"
+    end = train(config, parts, evaluate=mean_weight, observers=[interrupt])
+    assert (end.reason, end.signal, end.step) == ("signal", signal.SIGTERM, 2)
+    end = train(config, parts, evaluate=mean_weight, observers=[interrupt])
+    assert end.step == 4
+    end = train(config, parts, evaluate=mean_weight)
+    assert (end.reason, end.step) == ("done", 6)
+    assert_same(last_tensors(tmp_path / "whole"), last_tensors(parts))
+    assert losses(tmp_path / "whole") == losses(parts)
+    assert [line["scores"] for line in metrics(parts, "evaluation")] == [
+        line["scores"] for line in metrics(tmp_path / "whole", "evaluation")
+    ]
+
+
+def test_a_run_that_is_done_stays_as_it_is(tmp_path: Path) -> None:
+    train(tiny_config(), tmp_path, evaluate=mean_weight)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    end = train(tiny_config(), tmp_path, evaluate=mean_weight)
+    assert (end.step, end.reason) == (6, "done")
+    assert before == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+
+
+def test_a_run_can_be_made_longer(tmp_path: Path) -> None:
+    train(tiny_config(), tmp_path)
+    assert train(tiny_config(budget=Budget(steps=8)), tmp_path).step == 8
+    assert [line["step"] for line in metrics(tmp_path)] == [2, 4, 6, 8]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"seed": 1}, r"other settings \(seed 0 and not 1\)"),
+        ({"optimizer": OptimizerConfig(lr=0.5)}, r"optimizer.lr 0.001 and not 0.5"),
+        (
+            {"model": EncoderDecoderConfig(128, 32, 2, encoder_depth=1, decoder_depth=1)},
+            r"model.width 16 and not 32",
+        ),
+    ],
+)
+def test_another_run_is_not_gone_on_with(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
+    train(tiny_config(budget=Budget(steps=1)), tmp_path)
+    with pytest.raises(UserError, match=words):
+        train(tiny_config(**changes), tmp_path)
+
+
+def test_never_resume_means_never(tmp_path: Path) -> None:
+    train(tiny_config(budget=Budget(steps=1)), tmp_path)
+    with pytest.raises(UserError, match="already holds a run"):
+        train(tiny_config(), tmp_path, resume="never")
+
+
+def test_accumulation_changes_nothing(tmp_path: Path) -> None:
+    train(tiny_config(), tmp_path / "whole")
+    train(tiny_config(accumulation=3), tmp_path / "parts")
+    whole, parts = last_tensors(tmp_path / "whole"), last_tensors(tmp_path / "parts")
+    for name in whole:
+        assert torch.allclose(whole[name], parts[name], atol=2e-6), name
+
+
+def test_epochs_show_every_maze_as_often(tmp_path: Path) -> None:
+    data = DataConfig("dataset", sizes=(3,), folder=str(tmp_path / "data"), mazes=20)
+    make_dataset(data)
+    end = train(tiny_config(data=data, budget=Budget(epochs=2)), tmp_path / "run")
+    assert end.step == 6  # 20 mazes in batches of at most 8
+    assert metrics(tmp_path / "run")[-1]["mazes"] == 40
+
+
+def test_minutes_are_those_of_training_and_are_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = iter(range(0, 10_000))
+    monkeypatch.setattr("clew.training.progress.time.perf_counter", lambda: float(next(seconds)))
+    config = tiny_config(budget=Budget(minutes=0.5), log_every=1)
+
+    def slow(model: torch.nn.Module) -> dict[str, float]:
+        for _ in range(1000):
+            next(seconds)
+        return {"exact": 0.0}
+
+    stop = Listener(lambda step: os.kill(os.getpid(), signal.SIGTERM) if step == 3 else None)
+    first = train(config, tmp_path, evaluate=slow, observers=[stop])
+    assert 0 < first.elapsed < 30
+    end = train(config, tmp_path, evaluate=slow)
+    lines = metrics(tmp_path)
+    assert 30 <= end.elapsed < 40
+    assert lines[2]["elapsed"] == first.elapsed < lines[3]["elapsed"]
+    # The schedule follows the time: it rises, then falls to nearly its end.
+    assert lines[-1]["lr"] < 0.2 * max(line["lr"] for line in lines)
+
+
+def test_the_best_checkpoint_is_kept_beside_the_last(tmp_path: Path) -> None:
+    exact = iter([0.1, 0.9, 0.3, 0.2, 0.2, 0.2])
+    config = tiny_config(evaluate_every=1, checkpoint_every=1, keep_last=1)
+    train(config, tmp_path, evaluate=lambda model: {"exact": next(exact)})
+    assert sorted(os.listdir(tmp_path / "checkpoints")) == ["00000002", "00000006"]
+    assert find_checkpoint(tmp_path, "best").name == "00000002"
+    assert find_checkpoint(tmp_path, "last").name == "00000006"
+    assert find_checkpoint(tmp_path, 6).name == "00000006"
+    with pytest.raises(UserError, match="no checkpoint of step 4; it holds 2, 6"):
+        find_checkpoint(tmp_path, 4)
+
+
+def test_the_average_is_evaluated_and_loaded_and_training_does_not_notice(tmp_path: Path) -> None:
+    seen: list[dict[str, torch.Tensor]] = []
+
+    def look(model: torch.nn.Module) -> dict[str, float]:
+        assert not model.training
+        assert not torch.is_grad_enabled()
+        seen.append({name: p.clone() for name, p in model.named_parameters()})
+        return {"exact": 0.0}
+
+    train(tiny_config(ema=0.9), tmp_path / "looked", evaluate=look)
+    train(tiny_config(ema=0.9), tmp_path / "alone")
+    assert_same(last_tensors(tmp_path / "looked"), last_tensors(tmp_path / "alone"))
+    model, config = load_model(tmp_path / "looked", "last")
+    assert config == tiny_config(ema=0.9)
+    assert_same(dict(model.named_parameters()), seen[-1])
+    plain, _ = load_model(tmp_path / "looked", "last", ema=False)
+    assert not torch.equal(plain.head_bias, model.head_bias)  # type: ignore[arg-type]
+    assert torch.equal(plain.head_bias, last_tensors(tmp_path / "alone")["model:head_bias"])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_mixed_precision_is_close_and_keeps_weights_in_float32(tmp_path: Path, precision: Any) -> None:
+    train(tiny_config(), tmp_path / "fp32")
+    train(tiny_config(precision=precision), tmp_path / precision)
+    assert losses(tmp_path / precision) != losses(tmp_path / "fp32")
+    assert losses(tmp_path / precision) == pytest.approx(losses(tmp_path / "fp32"), abs=0.02)
+    assert {t.dtype for t in last_tensors(tmp_path / precision).values()} == {torch.float32}
+
+
+def test_an_overflow_in_float16_leaves_the_step_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    norms = iter([math.inf, math.inf])
+    real = loop.gradient_norm
+    monkeypatch.setattr(loop, "gradient_norm", lambda model: next(norms, None) or real(model))
+    train(tiny_config(precision="fp16", budget=Budget(steps=4), log_every=2), tmp_path)
+    assert [line["skipped"] for line in metrics(tmp_path)] == [2, 0]
+    state = read_state(find_checkpoint(tmp_path, "last"))
+    assert state["loss_scale"] == {"value": 2.0**14, "good_steps": 2}
+    assert int(last_tensors(tmp_path)["optimizer:step.head_bias"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("loss", "norm", "words"),
+    [
+        (math.nan, 1.0, "the loss is nan at step 4"),
+        (2.0, math.inf, "the norm of the gradient is inf at step 4"),
+    ],
+)
+def test_a_bad_step_stops_the_run_before_it_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loss: float, norm: float, words: str
+) -> None:
+    real = loop.accumulate_gradient
+    calls = []
+
+    def bad(*args: Any, **kwargs: Any) -> StepSums:
+        calls.append(1)
+        sums = real(*args, **kwargs)
+        return StepSums(loss, 1.0, 1.0, 0.0) if len(calls) == 5 else sums
+
+    monkeypatch.setattr(loop, "accumulate_gradient", bad)
+    real_norm = loop.gradient_norm
+    monkeypatch.setattr(loop, "gradient_norm", lambda model: norm if len(calls) == 5 else real_norm(model))
+    stepped = []
+    monkeypatch.setattr(loop, "scale_gradient", lambda *args: stepped.append(1))
+    listener = Listener()
+    with pytest.raises(UserError, match=words) as told:
+        train(tiny_config(seed=5), tmp_path, observers=[listener])
+    assert len(stepped) == 4
+    message = str(told.value)
+    assert "seed 5, data seed 0, mazes 32, 33" in message
+    assert str(latest_checkpoint(tmp_path)) in message
+    assert str(latest_checkpoint(tmp_path)).endswith("00000003")
+    assert listener.heard[-1].reason == "failed"
+
+
+def test_a_true_nan_in_the_weights_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(config: Any, seed: int) -> torch.nn.Module:
+        model = build_model(config, seed)
+        with torch.no_grad():
+            next(model.parameters())[:] = math.nan
+        return model
+
+    monkeypatch.setattr(loop, "build_model", broken)
+    with pytest.raises(UserError, match="the loss is nan at step 0"):
+        train(tiny_config(), tmp_path)
+
+
+def test_too_few_mazes_for_the_processes_are_named() -> None:
+    from clew.data.batch import TokenBatch
+    from clew.objectives.config import build_objective
+    from clew.training.distributed import World
+    from clew.training.step import draw_part
+
+    empty = torch.zeros(0, 5)
+    batch = TokenBatch(empty.long(), empty.bool(), empty.bool(), torch.zeros(0).long())
+    with pytest.raises(UserError, match="step 3 has 1 mazes for 2 processes"):
+        draw_part(batch, build_objective(ObjectiveConfig()), 0, 3, 1, World(0, 2))
+
+
+def test_lines_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train(tiny_config(), tmp_path, evaluate=mean_weight, observers=[LinePrinter(every=0)])
+    told = capsys.readouterr().err.splitlines()
+    assert told[0].endswith("parameters on cpu")
+    assert "step       2" in told[1]
+    assert sum("held out" in line for line in told) == 2
+    assert told[-1].startswith("done after 6 steps")
+
+
+def test_compile_is_a_choice_that_keeps_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    called = []
+    monkeypatch.setattr(torch.nn.Module, "compile", lambda self: called.append(type(self).__name__))
+    train(tiny_config(compile=True, budget=Budget(steps=1)), tmp_path)
+    assert called == ["EncoderDecoder"]

@@ -1,0 +1,38 @@
+"""The first signal is noted, the second one is obeyed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+import pytest
+
+from clew.training.signals import asked_to_leave
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_first_noted_second_obeyed(number: int) -> None:
+    before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
+    with asked_to_leave() as leave:
+        assert not leave.asked
+        os.kill(os.getpid(), number)
+        assert leave.signal == number
+        assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
+        if number == signal.SIGINT:
+            with pytest.raises(KeyboardInterrupt):
+                os.kill(os.getpid(), number)
+    assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
+
+
+def test_another_thread_trains_without_handlers() -> None:
+    found = []
+
+    def work() -> None:
+        with asked_to_leave() as leave:
+            found.append(leave.asked)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert found == [False]

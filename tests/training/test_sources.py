@@ -1,0 +1,103 @@
+"""Where batches come from: the same mazes however many share them, sizes that grow, and what is held out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tiny_runs import tiny_config
+
+from clew.data.batch import GridBatch
+from clew.data.dataset import open_dataset
+from clew.data.stream import StreamConfig, fresh_tasks
+from clew.errors import UserError
+from clew.mazes.layout import layout_hashes
+from clew.training.config import Budget, DataConfig
+from clew.training.sources import (
+    ShapeMixSource,
+    build_source,
+    dataset_folder,
+    held_out_tasks,
+    make_dataset,
+)
+
+
+def mixed(grow_steps: int | None = None, seed: int = 0) -> ShapeMixSource:
+    streams = [StreamConfig("dfs", size, size, seed, batch_size=4) for size in (2, 3, 6)]
+    return ShapeMixSource(streams, "grid", tail=1, grow_steps=grow_steps)
+
+
+def test_a_step_has_as_many_cells_whatever_its_size() -> None:
+    source = mixed()
+    found = {}
+    for step in range(20):
+        batch = source.batch(step)
+        assert isinstance(batch, GridBatch)
+        assert len(batch) == source.rows(step)
+        found[batch.cells_BHW.shape[1]] = len(batch)
+    assert found == {2: 36, 3: 16, 6: 4}  # 144 cells each
+
+
+def test_sizes_are_drawn_evenly_or_grow() -> None:
+    count = np.bincount([mixed().shape_number(step) for step in range(600)], minlength=3)
+    assert count.min() > 150
+    growing = [mixed(grow_steps=300).shape_number(step) for step in range(600)]
+    assert set(growing[:100]) == {0}
+    assert set(growing[100:200]) == {0, 1}
+    assert set(growing[200:]) == {0, 1, 2}
+    assert growing != [mixed(grow_steps=300, seed=1).shape_number(step) for step in range(600)]
+
+
+def test_processes_share_a_step_of_any_shape() -> None:
+    source = mixed()
+    for step in range(5):
+        whole = source.batch(step)
+        parts = [source.batch(step, rank, 3) for rank in range(3)]
+        assert torch.equal(torch.cat([part.index_B for part in parts]), whole.index_B)
+        assert isinstance(whole, GridBatch)
+        assert torch.equal(torch.cat([part.cells_BHW for part in parts]), whole.cells_BHW)  # type: ignore[attr-defined]
+
+
+def test_a_dataset_is_made_where_it_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    data = DataConfig("dataset", sizes=(3,), mazes=20)
+    assert dataset_folder(data) == Path("data/dfs-3")
+    assert dataset_folder(DataConfig("dataset", sizes=(3,), width=5)) == Path("data/dfs-3x5")
+    with pytest.raises(UserError, match="does not exist"):
+        build_source(tiny_config(data=data))
+    assert make_dataset(data)
+    assert not make_dataset(data)
+    assert open_dataset(dataset_folder(data)).settings.counts == {"train": 20, "test": 2000}
+
+    source = build_source(tiny_config(data=data, budget=Budget(epochs=1)))
+    assert source.steps_per_epoch == 3
+    assert sorted(i for step in range(3) for i in source.batch(step).index_B.tolist()) == list(range(20))
+    assert [source.rows(step) for step in range(3)] == [len(source.batch(step)) for step in range(3)]
+
+    with pytest.raises(UserError, match="holds dfs mazes of 3 by 3 of seed 0, but the run is for dfs mazes of 4 by 4"):
+        build_source(tiny_config(data=DataConfig("dataset", sizes=(4,), folder="data/dfs-3")))
+    with pytest.raises(UserError, match="30 mazes cannot be taken"):
+        build_source(tiny_config(data=DataConfig("dataset", sizes=(3,), mazes=30)))
+    with pytest.raises(UserError, match="fewer than 2001"):
+        held_out_tasks(data, 2001)
+
+
+def test_held_out_mazes_are_the_same_for_dataset_and_stream_and_never_trained_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    dataset, stream = DataConfig("dataset", sizes=(4,), mazes=50), DataConfig(sizes=(4,))
+    make_dataset(dataset)
+    (from_dataset,), (from_stream,) = held_out_tasks(dataset, 40), held_out_tasks(stream, 40)
+    assert np.array_equal(from_dataset.cells_NHW, from_stream.cells_NHW)
+    assert np.array_equal(from_dataset.path, from_stream.path)
+
+    trained = fresh_tasks(StreamConfig("dfs", 4, 4, seed=0, batch_size=500), step=0)
+    assert not set(layout_hashes(trained.cells_NHW).tolist()) & set(layout_hashes(from_stream.cells_NHW).tolist())
+
+
+def test_held_out_mazes_of_several_sizes() -> None:
+    sets = held_out_tasks(DataConfig(sizes=(3, 5), format="grid"), 11)
+    assert [(len(tasks), tasks.height) for tasks in sets] == [(6, 3), (6, 5)]

@@ -1,0 +1,124 @@
+"""The config of a run: JSON and back, and a sentence for everything that cannot work."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from tiny_runs import encoder_decoder, next_token_config, tiny_config
+
+from clew.errors import UserError
+from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
+from clew.objectives.config import ObjectiveConfig, RateConfig
+from clew.training.config import Budget, DataConfig, TrainConfig
+from clew.training.optimizers import OptimizerConfig
+
+CONFIGS = [
+    tiny_config(),
+    next_token_config(ema=0.9, clip=None, threads=2, optimizer=OptimizerConfig("muon")),
+    tiny_config(
+        data=DataConfig("dataset", "walls", (4,), width=7, format="wall-list", folder="data/x", mazes=9),
+        objective=ObjectiveConfig("mlm-u", RateConfig("beta", "stratified", beta_a=2.0), weighting="rate"),
+        budget=Budget(epochs=2),
+    ),
+]
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_json_and_back(config: TrainConfig) -> None:
+    assert TrainConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
+
+
+def _changed(*path: str, value: Any) -> dict[str, Any]:
+    plain = tiny_config().to_json()
+    inner = plain
+    for name in path[:-1]:
+        inner = inner[name]
+    inner[path[-1]] = value
+    return plain
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        (("colour",), 1, "no field 'colour'"),
+        (("optimizer", "colour"), 1, "optimizer of the config has no field 'colour'"),
+        (("objective", "rates", "colour"), 1, "no field 'colour'"),
+        (("model", "colour"), 1, "no field 'colour'"),
+        (("model", "kind"), "horse", "'horse'"),
+        (("batch_size",), "8", "batch_size of the config cannot be '8'; it must be a whole number"),
+        (("batch_size",), True, "cannot be True"),
+        (("batch_size",), 0, "batch_size is 0"),
+        (("clip",), "much", "a number or null"),
+        (("data", "sizes"), 3, "must be a list"),
+        (("data", "sizes"), [], "at least one"),
+        (("data", "sizes"), [1], "1 rows"),
+        (("data", "sizes"), [5, 3], "rising"),
+        (("data", "sizes"), [3, 4], "several sizes need"),
+        (("data", "family"), "horse", "one of dfs, walls"),
+        (("data", "format"), "wall-list", "dfs mazes have none"),
+        (("data", "folder"), "x", "not to a stream"),
+        (("data", "tail"), 2, "2 end tokens"),
+        (("data",), 7, "must be an object"),
+        (("precision",), "fp8", "one of fp32"),
+        (("seed",), -1, "seed"),
+        (("ema",), 1, "decay"),
+        (("explosion",), 0, "explosion is 0"),
+        (("accumulation",), 9, "cannot be cut"),
+        (("budget",), {"steps": 1, "minutes": 1}, "exactly one"),
+        (("budget",), {}, "exactly one"),
+        (("budget",), {"steps": 0}, "above 0"),
+        (("budget",), {"epochs": 1}, "has no epochs"),
+        (("model", "vocabulary"), 5, "too small"),
+    ],
+)
+def test_what_does_not_fit_is_named(path: tuple[str, ...], value: Any, words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        TrainConfig.from_json(_changed(*path, value=value))
+
+
+def test_a_missing_field_is_named_or_has_its_default() -> None:
+    plain = tiny_config().to_json()
+    del plain["clip"]
+    assert TrainConfig.from_json(plain).clip == 1.0
+    del plain["budget"]
+    with pytest.raises(UserError, match="lacks the field 'budget'"):
+        TrainConfig.from_json(plain)
+
+
+WALLS = DataConfig(family="walls", sizes=(10,), format="wall-list")
+TRACE = DataConfig(family="walls", sizes=(10,), format="wall-list-trace")
+GRID = DataConfig(sizes=(3,), format="grid")
+DECODER = DecoderOnlyConfig(128, 16, 2, depth=1)
+
+
+@pytest.mark.parametrize(
+    ("data", "model", "objective", "words"),
+    [
+        (DataConfig(sizes=(3,)), DECODER, "mlm-u", "from left to right"),
+        (DataConfig(sizes=(3,)), DECODER, "any-order", "from left to right"),
+        (DataConfig(sizes=(3,)), DECODER, "ordered", "from left to right"),
+        (WALLS, DECODER, "trace", "needs the format wall-list-trace"),
+        (TRACE, DECODER, "next-token", "use trace"),
+        (GRID, encoder_decoder(), "mlm-u", "reads a text format"),
+        (DataConfig(sizes=(3,)), encoder_decoder(causal=True), "mlm-u", "turn causal off"),
+        (DataConfig(sizes=(3,)), encoder_decoder(causal=True), "any-order", "turn causal off"),
+    ],
+)
+def test_pairs_that_cannot_work_are_refused(
+    data: DataConfig, model: EncoderDecoderConfig | DecoderOnlyConfig, objective: Any, words: str
+) -> None:
+    with pytest.raises(UserError, match=words):
+        tiny_config(data=data, model=model, objective=ObjectiveConfig(objective))
+
+
+@pytest.mark.parametrize("objective", ["next-token", "ordered"])
+def test_a_causal_encoder_takes_what_hides_a_suffix(objective: Any) -> None:
+    tiny_config(model=encoder_decoder(causal=True), objective=ObjectiveConfig(objective))
+
+
+def test_several_sizes_are_for_streams_of_the_grid_form() -> None:
+    data = DataConfig(sizes=(3, 4, 5), format="grid", mixture="grow", grow_steps=10)
+    assert data.shapes == ((3, 3), (4, 4), (5, 5))
+    assert DataConfig(sizes=(3,), width=5).shapes == ((3, 5),)
