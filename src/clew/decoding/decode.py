@@ -9,7 +9,7 @@ Shape suffixes: B mazes, R places of the response.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -79,14 +79,17 @@ def decode_steps(model: Model, canvas: Canvas, decoder: Decoder) -> Iterator[Ste
         yield step
 
 
-def decode(model: Model, canvas: Canvas, decoder: Decoder) -> DecodedBatch:
-    """Decode to the end."""
+def decode(
+    model: Model, canvas: Canvas, decoder: Decoder, on_step: Callable[[Step], None] = lambda step: None
+) -> DecodedBatch:
+    """Decode to the end; `on_step` is shown every step."""
     began = time.perf_counter()
     count, room = len(canvas), canvas.room
     token_BR = torch.full((count, room), -1, dtype=torch.int64)
     confidence_BR = torch.zeros(count, room)
     passes_B = torch.zeros(count, dtype=torch.int64)
     for step in decode_steps(model, canvas, decoder):
+        on_step(step)
         row_F, place_F = step.row_F.cpu(), step.place_F.cpu()
         token_BR[row_F, place_F] = -1 if step.hides else step.token_F.cpu()
         confidence_BR[row_F, place_F] = step.confidence_F.cpu()

@@ -28,6 +28,7 @@ from clew.errors import UserError
 from clew.mazes.astar import MAX_EVENTS_PER_CELL
 from clew.mazes.maze import Path, TaskBatch
 from clew.text.format import format_named
+from clew.text.token_reader import cell_token
 from clew.text.vocabulary import Vocabulary
 
 TRACE = "wall-list-trace"
@@ -95,6 +96,12 @@ class Script:
         if len(response) == 1:
             raise UserError("the response has no cell before its end.")
         return [divmod(cell, width) for cell in response[:-1]]
+
+    def word(self, token: int, height: int, width: int) -> str:
+        """A token as people read it."""
+        if self.vocabulary is not None:
+            return self.vocabulary.decode([token])[0]
+        return cell_token(divmod(token, width)) if 0 <= token < height * width else format_named(self.form).end_token
 
     def _batch(self, tasks: TaskBatch, text_seed_N: npt.NDArray[np.uint64] | None) -> Batch:
         index_N = np.arange(len(tasks))

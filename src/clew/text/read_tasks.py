@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path as FilePath
 from typing import BinaryIO
 
@@ -67,6 +68,14 @@ def iter_tasks(source: str | FilePath) -> Iterator[ReadTask]:
             yield read
     if not found:
         raise UserError(f"{name} holds no maze: it is empty.")
+
+
+def tasks_in_text(text: str) -> list[ReadTask]:
+    """All tasks that a text holds, written as a file would be."""
+    found = list(_tasks_of(_lines_of(BytesIO(text.encode("utf-8", "surrogatepass")))))
+    if not found:
+        raise UserError("the text holds no maze: it is empty.")
+    return found
 
 
 @contextmanager
