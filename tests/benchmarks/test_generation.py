@@ -17,6 +17,7 @@ from clew.mazes.solve import astar, num_shortest
 def small(monkeypatch):
     """A benchmark of a moment, without maze-dataset."""
     monkeypatch.setattr(generation, "SIDE", 12)
+    monkeypatch.setattr(generation, "JOB_CELLS", 50_000)
     monkeypatch.setattr(generation, "MEMORY_MAZES", 500)
     monkeypatch.setattr(generation, "COST_SIDES", (5, 10))
     monkeypatch.setitem(sys.modules, "maze_dataset", None)
@@ -51,10 +52,10 @@ def test_the_table_says_what_is_missing(small, capsys):
 
 def test_a_straight_line_is_found(monkeypatch):
     """Sizes that cost 3 µs and 0.5 µs a cell."""
-    jobs = iter([25, 100, 400])
-    monkeypatch.setattr(generation, "our_job", lambda family, side, count: lambda: 1)
-    monkeypatch.setattr(generation, "_work", lambda job, seconds: (1000, 1000 * (3 + 0.5 * next(jobs)) * 1e-6))
-    cost = generation.cost("dfs", (5, 10, 20), seconds=1)
+    monkeypatch.setattr(generation, "our_job", lambda family, side: lambda: side**2)
+    slower = iter([1, 1.5] * 3)  # the slower run of each size was disturbed
+    monkeypatch.setattr(generation, "_work", lambda job, _: (1000, 1e-3 * (3 + 0.5 * job()) * next(slower)))
+    cost = generation.cost("dfs", (5, 10, 20), seconds=0)
     assert cost.microseconds_per_cell == pytest.approx(0.5)
     assert cost.microseconds_at_zero == pytest.approx(3)
     assert cost.r_squared == pytest.approx(1)

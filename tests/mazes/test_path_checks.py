@@ -53,6 +53,17 @@ def test_a_path_of_one_cell():
     assert is_shortest(Task(TASK.maze, (1, 1), (1, 1)), [(1, 1)])
 
 
+@pytest.mark.parametrize("family", ["dfs", "walls", "percolation"])
+def test_every_single_step_is_checked_like_a_single_path(family):
+    """All pairs of cells as a path of two: through walls, across the border to the next row, anywhere."""
+    task, _ = generate(family, 5, 5, seed=0, first=0, count=1, side="any")[0]
+    free = [(row, col) for row in range(5) for col in range(5) if not task.maze.is_wall((row, col))]
+    pairs = [(a, b) for a in free for b in free]
+    batch = TaskBatch.from_tasks([Task(task.maze, a, b) for a, b in pairs], [[a, b] for a, b in pairs])
+    valid, shortest = check_batch(batch)
+    assert valid.tolist() == shortest.tolist() == [task.maze.is_open(a, b) for a, b in pairs]
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from(["dfs", "walls", "percolation"]), st.integers(0, 10_000), st.data())
 def test_batches_are_checked_like_single_paths(family, first, data):

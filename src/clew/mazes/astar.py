@@ -62,6 +62,8 @@ def search_astar(
     width = cells_HW.shape[1]
     flat_C = cells_HW.ravel()
     goal_row, goal_col = goal // width, goal % width
+    # here // width = here * inverse >> 32, exactly, as long as here * width < 2**32; a division is far slower.
+    inverse_width = (1 << 32) // width + 1
     best_f_C[:] = _NEVER
     words = (flat_C.size + 63) // 64
     now_B = np.zeros(words, dtype=np.uint64)  # open cells with the present f
@@ -88,7 +90,8 @@ def search_astar(
         word = now_B[now_low]
         now_B[now_low] = word & (word - _ONE)  # takes the lowest bit away
         here = now_low * 64 + _trailing_zeros(word)  # type: ignore[call-arg]
-        row, col = here // width, here % width
+        row = (here * inverse_width) >> 32
+        col = here - row * width
         h = abs(row - goal_row) + abs(col - goal_col)
         if keep_trace:
             events = _log(trace_E4, events, CLOSE, here, f - h, h)

@@ -5,16 +5,11 @@
 A maze is a pure function of (family, shape, seed, its index, side). Attempts are redrawn until the layout lies on the
 wanted side (see layout.py), so training mazes and test mazes never share a layout, whatever their seeds.
 
-Threads, each running compiled code that has released the interpreter's lock, take pieces of the work. numba's own
-parallel loops would abort the process when two threads enter them at once or when it forks, as data loaders do.
-
 Shape suffixes: N mazes, H rows, W columns, C = H * W cells, M = 3 * C layout keys, S = 8 symmetries.
 """
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from typing import Literal, get_args
 
 import numpy as np
@@ -30,6 +25,7 @@ from clew.mazes.layout import HELD_OUT_IN, Keys, layout_hash, layout_keys
 from clew.mazes.maze import WALL, Cells, TaskBatch, check_shape
 from clew.mazes.parts import connected_parts
 from clew.mazes.percolation import open_passages
+from clew.mazes.pieces import in_pieces
 from clew.mazes.random import Stream, begin_stream, below
 from clew.mazes.walls import place_walls
 from clew.mazes.wilson import carve_wilson
@@ -50,8 +46,6 @@ _TRAIN, _TEST, _ANY = 0, 1, 2
 MAX_ATTEMPTS = 10_000
 _MAX_PAIRS = 100  # draws of start and goal in one layout
 DEFAULT_OPEN_SHARE = 0.6
-# About how many cells a thread takes at a time: enough to hide the cost of the call, little enough to stay in cache.
-_PIECE_CELLS = 64 * 900
 
 
 @njit(cache=True)
@@ -87,13 +81,12 @@ def _draw_task(family: int, cells_HW: Cells, state: Stream, path: Indices) -> in
 @njit(cache=True)
 def _draw_astar_task(cells_HW: Cells, state: Stream, min_length: int, path: Indices) -> int:
     """Draw pairs of free cells until A* finds a path of at least `min_length` cells between them."""
-    width = cells_HW.shape[1]
+    flat_C = cells_HW.ravel()
     free = np.empty(cells_HW.size, dtype=np.int32)
     free_count = 0
     for cell in range(cells_HW.size):
-        if cells_HW[cell // width, cell % width] != WALL:
-            free[free_count] = cell
-            free_count += 1
+        free[free_count] = cell  # stays only if counted: a branch would mostly be guessed wrong
+        free_count += flat_C[cell] != WALL
     best_f_C = np.empty(cells_HW.size, dtype=np.int32)
     came_from_C = np.empty(cells_HW.size, dtype=np.int32)
     no_trace = np.empty((0, 4), dtype=np.int32)
@@ -163,7 +156,7 @@ def generate_indices(
     """The tasks with these indices, in this order; `generate` for any set of indices."""
     check_shape(height, width)
     index_N = np.asarray(index_N)
-    _check(family, seed, index_N, side, workers, open_share)
+    _check(family, seed, index_N, side, open_share)
     family_number = list(FAMILIES).index(family)
     side_number = get_args(Side).index(side)
 
@@ -188,15 +181,7 @@ def generate_indices(
         )
         return path
 
-    workers = workers or os.cpu_count() or 1
-    # Small pieces also when there is little work, so that every worker has some.
-    piece_size = max(1, min(_PIECE_CELLS // (height * width), -(-count // workers)))
-    pieces = [slice(i, min(i + piece_size, count)) for i in range(0, count, piece_size)]
-    if workers == 1 or len(pieces) <= 1:
-        paths = [fill(piece) for piece in pieces]
-    else:
-        with ThreadPoolExecutor(workers) as pool:
-            paths = list(pool.map(fill, pieces))
+    paths = in_pieces(fill, count, height * width, workers)
     if stop[0]:
         raise UserError(
             f"no {family} maze of {height} rows and {width} columns "
@@ -233,17 +218,13 @@ def generate(
     )
 
 
-def _check(
-    family: str, seed: int, index_N: npt.NDArray[np.integer], side: str, workers: int | None, open_share: float
-) -> None:
+def _check(family: str, seed: int, index_N: npt.NDArray[np.integer], side: str, open_share: float) -> None:
     if family not in FAMILIES:
         raise UserError(f"there is no family of mazes named {family!r}; choose one of {', '.join(FAMILIES)}.")
     if side not in get_args(Side):
         raise UserError(f"there is no side {side!r}; choose one of {', '.join(get_args(Side))}.")
     if not 0 <= seed < 2**63:
         raise UserError(f"the seed {seed} is out of range; use a whole number from 0 to 2**63 - 1.")
-    if workers is not None and workers < 1:
-        raise UserError(f"{workers} workers cannot work; use 1 or more, or leave it out for all cores.")
     if not 0 < open_share <= 1:
         raise UserError(f"an open share of {open_share} is not a chance; use a number above 0 and up to 1.")
     if index_N.ndim != 1 or index_N.dtype.kind not in "iu" or (index_N.size and int(index_N.min()) < 0):

@@ -31,16 +31,19 @@ def connected_parts(cells_HW: Cells) -> tuple[Indices, Indices]:
     """
     width = cells_HW.shape[1]
     flat_C = cells_HW.ravel()
+    # First the cells of a row that hang together, then these with the row above.
     part_C = np.empty(flat_C.size, dtype=np.int32)
+    first = 0
     for cell in range(flat_C.size):
-        part_C[cell] = cell
-        if flat_C[cell] & WEST:
-            part_C[cell] = root_of(part_C, cell - 1)
-        if flat_C[cell] & NORTH:
-            north, here = root_of(part_C, cell - width), part_C[cell]
+        first = first if flat_C[cell] & WEST else cell
+        part_C[cell] = first
+    for cell in range(width, flat_C.size):
+        # Around a square of four open sides the cell to the left has joined the rows already.
+        square = flat_C[cell] & flat_C[cell - width] & WEST and flat_C[cell - 1] & NORTH
+        if flat_C[cell] & NORTH and not square:
+            north, here = root_of(part_C, cell - width), root_of(part_C, cell)
             # The smaller index stands for both, so that one pass from the first cell on is enough below.
             part_C[max(north, here)] = min(north, here)
-            part_C[cell] = min(north, here)
     size_C = np.zeros(flat_C.size, dtype=np.int32)
     for cell in range(flat_C.size):
         part_C[cell] = part_C[part_C[cell]]

@@ -12,8 +12,6 @@ Shape suffixes: N tasks, H rows, W columns, C = H * W cells by index, E events.
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -25,6 +23,7 @@ from clew.errors import UserError
 from clew.mazes.astar import CLOSE, MAX_EVENTS_PER_CELL, Events, search_astar, search_astar_random
 from clew.mazes.bfs import Indices, search_breadth_first, write_path
 from clew.mazes.maze import Cell, Path, Task, TaskBatch
+from clew.mazes.pieces import in_pieces
 from clew.mazes.random import begin_stream
 
 
@@ -105,19 +104,13 @@ def num_shortest(task: Task) -> int:
 
 def trace_batch(batch: TaskBatch, workers: int | None = None) -> TraceBatch:
     """The deterministic A* trace of every task."""
-    if workers is not None and workers < 1:
-        raise UserError(f"{workers} workers cannot work; use 1 or more, or leave it out for all cores.")
-    workers = workers or os.cpu_count() or 1
     count_N = np.empty(len(batch), dtype=np.int64)
 
     def trace(piece: slice) -> Events:
         event_E4: Events = _trace(batch.cells_NHW[piece], batch.start_N[piece], batch.goal_N[piece], count_N[piece])
         return event_E4
 
-    size = max(1, min(64, -(-len(batch) // workers)))
-    pieces = [slice(i, i + size) for i in range(0, len(batch), size)]
-    with ThreadPoolExecutor(workers) as pool:
-        events = list(pool.map(trace, pieces))
+    events = in_pieces(trace, len(batch), batch.height * batch.width, workers)
     offset_N1 = np.concatenate([[0], np.cumsum(count_N)]).astype(np.int64)
     return TraceBatch(np.concatenate([np.empty((0, 4), dtype=np.int32), *events]), offset_N1)
 

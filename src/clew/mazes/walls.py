@@ -15,14 +15,18 @@ def place_walls(cells_HW: Cells, state: Stream) -> None:
     height, width = cells_HW.shape
     tenth = height * width // 10
     walls = 3 * tenth + below(state, 2 * tenth + 1)
-    order = np.arange(height * width).astype(np.int32)
+    pitch = width + 2  # with a rim around the maze
+    order = np.empty(height * width, dtype=np.int32)
+    for row in range(height):
+        for col in range(width):
+            order[row * width + col] = (row + 1) * pitch + col + 1
     shuffle_first(state, order, walls)
-    # 1 where a cell is free, 0 where it is solid and in a rim around the maze. Whether a cell is solid is a coin's
+    # 1 where a cell is free, 0 where it is solid and in the rim. Whether a cell is solid is a coin's
     # throw, so sums and products instead of branches, which would mostly be guessed wrong.
-    free = np.zeros((height + 2, width + 2), dtype=np.uint8)
-    free[1:-1, 1:-1] = 1
-    for cell in order[:walls]:
-        free[cell // width + 1, cell % width + 1] = 0
+    free_flat = np.zeros((height + 2) * pitch, dtype=np.uint8)
+    for place in order[walls:]:
+        free_flat[place] = 1
+    free = free_flat.reshape(height + 2, pitch)
     for row in range(height):
         for col in range(width):
             sides = (
