@@ -2,7 +2,7 @@
 
 Three forms give the same tokens. `LeftToRightNaive` runs the whole model over the whole canvas of every maze for each
 token, as the paper does. `LeftToRight` asks for one place of each unfinished maze, over a sequence that ends there; and
-for a decoder-only model it keeps the keys and values of what was read.
+for a next-token model (decoder-only, or on the grid) it keeps the keys and values of what was read.
 
 Shape suffixes: B mazes, N mazes that are unfinished, R places, D width, V vocabulary.
 """
@@ -16,9 +16,12 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from clew.data.batch import GridBatch
 from clew.decoding.answers import Answers, Step
+from clew.decoding.canvas import Canvas
 from clew.models.blocks import KeysAndValues
-from clew.models.decoder_only import Cache, DecoderOnly
+from clew.models.decoder_only import DecoderOnly
+from clew.models.grid_next_token import GridNextToken
 from clew.models.interface import Model
 
 NO_TOKEN = -1
@@ -31,7 +34,7 @@ class LeftToRight:
     any_order = False
 
     def steps(self, model: Model, answers: Answers, row_N: Tensor) -> Iterator[Step]:
-        if isinstance(model, DecoderOnly):
+        if isinstance(model, DecoderOnly | GridNextToken):
             yield from _with_cache(model, answers, row_N)
             return
         while len(row_N := answers.unfinished(row_N)):
@@ -83,39 +86,67 @@ def _naive(model: Model) -> Iterator[None]:
         model.naive = before
 
 
-def _with_cache(model: DecoderOnly, answers: Answers, row_N: Tensor) -> Iterator[Step]:
+def _with_cache(model: DecoderOnly | GridNextToken, answers: Answers, row_N: Tensor) -> Iterator[Step]:
     canvas = answers.canvas
-    assert not bool(answers.known_BR[row_N].any()), "a decoder-only model reads from the very left"
+    assert not bool(answers.known_BR[row_N].any()), "a next-token model reads from the very left"
     row_N = answers.unfinished(row_N)
     if not len(row_N):
         return
-    cache = model.new_cache()
-    first_N = canvas.first_B[row_N]
-    longest = int(first_N.max())
-    place_NT = torch.arange(longest, device=canvas.device).expand(len(row_N), -1)
-    prompt = canvas.prompt.rows(row_N)
-    x_NTD = model.extend(cache, prompt.tokens_BT[:, :longest], place_NT, prompt.valid_BT[:, :longest])
-    # Prompts may differ in length: the first token of a response is read at the last one of its prompt.
-    x_ND = x_NTD[torch.arange(len(row_N), device=canvas.device), first_N - 1]
+    reader = _TextReader(model, canvas, row_N) if isinstance(model, DecoderOnly) else _CellReader(model, canvas, row_N)
     for place in range(canvas.room):
-        step = _fill_best(answers, row_N, torch.full_like(row_N, place), model.head(x_ND))
-        yield step
+        yield _fill_best(answers, row_N, torch.full_like(row_N, place), reader.logits_NV)
         going = (answers.limit_B[row_N] > place + 1).nonzero()[:, 0]
         if not len(going) or place + 1 == canvas.room:
             return
         if len(going) < len(row_N):
-            row_N, first_N = row_N[going], first_N[going]
-            _keep(cache, going)
-        token_N1 = answers.token_BR[row_N, place][:, None]
-        x_ND = model.extend(cache, token_N1, (first_N + place)[:, None], torch.ones_like(token_N1).bool())[:, 0]
+            row_N = row_N[going]
+            reader.keep(going)
+        reader.read(answers.token_BR[row_N, place], place)
 
 
-def _keep(cache: Cache, going: Tensor) -> None:
-    """Forget the mazes that are finished."""
-    assert cache.place_BK is not None
-    assert cache.real_BK is not None
-    cache.place_BK, cache.real_BK = cache.place_BK[going], cache.real_BK[going]
-    for number, block in enumerate(cache.blocks):
-        assert block.key_BHKE is not None
-        assert block.value_BHKE is not None
-        cache.blocks[number] = KeysAndValues(block.key_BHKE[going], block.value_BHKE[going])
+class _TextReader:
+    """A decoder-only model and what it has read of some mazes: the prompts, then token after token."""
+
+    def __init__(self, model: DecoderOnly, canvas: Canvas, row_N: Tensor) -> None:
+        self.model, self.cache = model, model.new_cache()
+        self.first_N = canvas.first_B[row_N]
+        longest = int(self.first_N.max())
+        place_NT = torch.arange(longest, device=canvas.device).expand(len(row_N), -1)
+        prompt = canvas.prompt.rows(row_N)
+        x_NTD = model.extend(self.cache, prompt.tokens_BT[:, :longest], place_NT, prompt.valid_BT[:, :longest])
+        # Prompts may differ in length: the first token of a response is read at the last one of its prompt.
+        self.logits_NV = model.head(x_NTD[torch.arange(len(row_N), device=canvas.device), self.first_N - 1])
+
+    def read(self, token_N: Tensor, place: int) -> None:
+        token_N1 = token_N[:, None]
+        real_N1 = torch.ones_like(token_N1).bool()
+        x_N1D = self.model.extend(self.cache, token_N1, (self.first_N + place)[:, None], real_N1)
+        self.logits_NV = self.model.head(x_N1D[:, 0])
+
+    def keep(self, going: Tensor) -> None:
+        """Forget the mazes that are finished."""
+        cache = self.cache
+        assert cache.place_BK is not None
+        assert cache.real_BK is not None
+        self.first_N = self.first_N[going]
+        cache.place_BK, cache.real_BK = cache.place_BK[going], cache.real_BK[going]
+        for number, block in enumerate(cache.blocks):
+            assert block.key_BHKE is not None
+            assert block.value_BHKE is not None
+            cache.blocks[number] = KeysAndValues(block.key_BHKE[going], block.value_BHKE[going])
+
+
+class _CellReader:
+    """A next-token model on the grid: the cells are encoded once, then it reads step after step."""
+
+    def __init__(self, model: GridNextToken, canvas: Canvas, row_N: Tensor) -> None:
+        prompt = canvas.prompt.rows(row_N)
+        assert isinstance(prompt, GridBatch)
+        self.model, self.reading = model, model.begin(prompt)
+        self.read(torch.full_like(row_N, prompt.cells_BHW[0].numel()), place=-1)  # no cell before the first step
+
+    def read(self, token_N: Tensor, place: int) -> None:
+        self.logits_NV = self.model.extend(self.reading, token_N[:, None])[:, 0]
+
+    def keep(self, going: Tensor) -> None:
+        self.reading.keep(going)

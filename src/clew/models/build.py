@@ -24,6 +24,7 @@ from clew.errors import UserError
 from clew.models.config import SIZES, DecoderOnlyConfig, EncoderDecoderConfig
 from clew.models.decoder_only import DecoderOnly
 from clew.models.encoder_decoder import EncoderDecoder
+from clew.models.grid_next_token import GridNextToken, GridNextTokenConfig
 from clew.models.grid_pointer import GridPointer, GridPointerConfig
 
 
@@ -45,6 +46,7 @@ KINDS = {
     "encoder-decoder": Kind(EncoderDecoderConfig, EncoderDecoder),
     "decoder-only": Kind(DecoderOnlyConfig, DecoderOnly),
     "grid-pointer": Kind(GridPointerConfig, GridPointer),
+    "grid-next-token": Kind(GridNextTokenConfig, GridNextToken),
 }
 
 Json: TypeAlias = dict[str, Any]

@@ -176,7 +176,13 @@ class TrainConfig:
         causal = isinstance(self.model, EncoderDecoderConfig) and self.model.causal
         if causal and objective not in (*LEFT_TO_RIGHT, "ordered"):
             raise UserError(f"a causal encoder looks only back, so {objective!r} makes no sense; turn causal off.")
-        if not is_text_model(self.model) and objective in (*LEFT_TO_RIGHT, "any-order"):
+        if kind == "grid-next-token":
+            if objective != "next-token":
+                raise UserError(
+                    f"a {kind} model can only be asked from left to right, not with {objective!r}; "
+                    "use next-token, or a grid-pointer model."
+                )
+        elif not is_text_model(self.model) and objective in (*LEFT_TO_RIGHT, "any-order"):
             raise UserError(f"a {kind} model answers all hidden steps at once, not {objective!r}; use mlm-u.")
         if is_text_model(self.model) and vocabulary_of(self.model) < self.data.vocabulary:
             raise UserError(
