@@ -167,7 +167,11 @@ class LinePrinter:
         if report.elapsed - self._printed < self._every and report.progress < 1:
             return
         self._printed = report.elapsed
-        self._print(
+        self._print(self.line(report))
+
+    def line(self, report: StepReport) -> str:
+        """What is told of the steps since the last report."""
+        return (
             f"step {report.step:>7,} {report.progress:>6.1%}  loss {report.loss:.4f}  "
             f"token accuracy {report.accuracy:.3f}  {report.mazes_per_second:,.0f} mazes/s  "
             f"{report.flops_per_second / 1e9:,.1f} GFLOP/s  {report.elapsed / 60:.1f} min"
