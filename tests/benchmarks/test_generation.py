@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from clew.benchmarks import generation, plain_astar
+from clew.benchmarks.generation import Run
 from clew.commands import bench
 from clew.errors import UserError
 from clew.mazes.maze import Maze, Task
@@ -54,7 +55,7 @@ def test_a_straight_line_is_found(monkeypatch):
     """Sizes that cost 3 µs and 0.5 µs a cell."""
     monkeypatch.setattr(generation, "our_job", lambda family, side: lambda: side**2)
     slower = iter([1, 1.5] * 3)  # the slower run of each size was disturbed
-    monkeypatch.setattr(generation, "_work", lambda job, _: (1000, 1e-3 * (3 + 0.5 * job()) * next(slower)))
+    monkeypatch.setattr(generation, "_work", lambda job, _: Run(1000, 1e-3 * (3 + 0.5 * job()) * next(slower), 0))
     cost = generation.cost("dfs", (5, 10, 20), seconds=0)
     assert cost.microseconds_per_cell == pytest.approx(0.5)
     assert cost.microseconds_at_zero == pytest.approx(3)
@@ -64,9 +65,10 @@ def test_a_straight_line_is_found(monkeypatch):
 def test_the_fastest_way_to_run_theirs_counts(monkeypatch):
     speed = {"ours": 100, "slow": 1, "fast": 4}
     jobs = {name: (lambda name=name: speed[name]) for name in speed}
-    monkeypatch.setattr(generation, "_work", lambda job, seconds: (job(), 1.0))
+    monkeypatch.setattr(generation, "_work", lambda job, seconds: Run(job(), 1.0, 2.0 if job is jobs["ours"] else 1.0))
     result = generation.compare("x", "y", jobs["ours"], [jobs["slow"], jobs["fast"]], 1, target=20)
     assert (result.ours_per_second, result.theirs_per_second, result.ratio) == (100, 4, 25)
+    assert result.ratio_one_core == 12.5
 
 
 def test_plain_tasks_are_of_the_astar_set_and_searched_alike():

@@ -19,7 +19,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -42,15 +42,25 @@ DFS_TARGET, ASTAR_TARGET, MEMORY_TARGET_MB = 500, 200, 1000
 Job = Callable[[], int]  # makes some mazes and says how many
 
 
+class Run(NamedTuple):
+    """How many mazes were made, and what it took."""
+
+    made: int
+    seconds: float
+    processor_seconds: float
+
+
 @dataclass(frozen=True)
 class Comparison:
-    """Mazes a second of two implementations, measured in turns."""
+    """Mazes a second of two implementations, measured in turns, each with all the cores it can use."""
 
     what: str
     against: str
     ours_per_second: float
     theirs_per_second: float
     ratio: float
+    # The same by processor time, so for one core against one core; other work on the machine hardly changes it.
+    ratio_one_core: float
     target: float
 
 
@@ -117,25 +127,29 @@ def measure(seconds: float, command: str, say: Callable[[str], None]) -> Report:
 
 def compare(what: str, against: str, ours: Job, theirs: list[Job], seconds: float, target: float) -> Comparison:
     """Let ours and theirs take turns; of several ways to run theirs, the fastest counts."""
-    jobs = [ours, *theirs]
     ours()  # compiles
-    made, took = np.zeros(len(jobs)), np.zeros(len(jobs))
+    runs: list[list[Run]] = [[] for _ in [ours, *theirs]]
     for _ in range(ROUNDS):
-        for i, job in enumerate(jobs):
-            count, elapsed = _work(job, seconds / ROUNDS)
-            made[i] += count
-            took[i] += elapsed
-    rates = made / took
-    best = float(rates[1:].max())
-    return Comparison(what, against, float(rates[0]), best, float(rates[0]) / best, target)
+        for job, its_runs in zip([ours, *theirs], runs, strict=True):
+            its_runs.append(_work(job, seconds / ROUNDS))
+    rates = [sum(run.made for run in each) / sum(run.seconds for run in each) for each in runs]
+    processor_rates = [sum(run.made for run in each) / sum(run.processor_seconds for run in each) for each in runs]
+    best, processor_best = max(rates[1:]), max(processor_rates[1:])
+    return Comparison(what, against, rates[0], best, rates[0] / best, processor_rates[0] / processor_best, target)
 
 
-def _work(job: Job, seconds: float) -> tuple[int, float]:
-    """Do the job again and again for about `seconds`, once at least: (mazes made, seconds taken)."""
-    made, begin = 0, time.perf_counter()
+def _work(job: Job, seconds: float) -> Run:
+    """Do the job again and again for about `seconds`, once at least."""
+    made, begin, processor_begin = 0, time.perf_counter(), _processor_seconds()
     while made == 0 or time.perf_counter() - begin < seconds:
         made += job()
-    return made, time.perf_counter() - begin
+    return Run(made, time.perf_counter() - begin, _processor_seconds() - processor_begin)
+
+
+def _processor_seconds() -> float:
+    """Of all threads of this process and of the processes it has started and seen end."""
+    times = os.times()
+    return time.process_time() + times.children_user + times.children_system  # the first is finer than in `times`
 
 
 def our_job(family: str, side: int, traces: bool = False) -> Job:
@@ -210,12 +224,12 @@ def cost(family: str, sides: tuple[int, ...], seconds: float) -> Cost:
     microseconds = []
     for side in sides:
         job = our_job(family, side)
-        runs: list[tuple[int, float]] = []
+        runs: list[Run] = []
         begin = time.perf_counter()
         while len(runs) < 2 or time.perf_counter() - begin < seconds:
             runs.append(_work(job, 0))
         # The fastest run: what is slower was held up by something that has nothing to do with the size.
-        microseconds.append(min(took / made for made, took in runs) * 1e6)
+        microseconds.append(min(run.seconds / run.made for run in runs) * 1e6)
     cells = [side**2 for side in sides]
     slope, at_zero = np.polyfit(cells, microseconds, 1)
     rest = np.array(microseconds) - (slope * np.array(cells) + at_zero)

@@ -37,7 +37,7 @@ def generation(json: bool = False, seconds: float = 6.0, plot: Path | None = Non
     for each in report.comparisons:
         print(
             f"{each.what}: {each.ours_per_second:,.0f} a second, {each.against} {each.theirs_per_second:,.1f}: "
-            f"{each.ratio:,.0f} times as fast (target {each.target:g})"
+            f"{each.ratio:,.0f} times as fast (target {each.target:g}), {each.ratio_one_core:,.0f} times on one core"
         )
     for sentence in report.left_out:
         print(f"left out: {sentence}")
