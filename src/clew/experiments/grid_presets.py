@@ -1,0 +1,97 @@
+"""Named configs of the models that read a maze as cells: the grid-pointer, and next token on the same input.
+
+    GRID_PRESETS["grid-dfs"]                  # (summary, what makes the config), as in clew.experiments.presets
+    single_size("grid-next-token", 10)        # one size, as `clew bench time-to-accuracy` trains it
+
+All share one recipe, so that two runs differ in nothing but what their names say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Literal
+
+from clew.models.grid_next_token import GridNextTokenConfig
+from clew.models.grid_pointer import GridPointerConfig
+from clew.objectives.config import ObjectiveConfig, RateConfig
+from clew.training.config import Budget, DataConfig, TrainConfig
+from clew.training.optimizers import OptimizerConfig
+from clew.training.schedules import ScheduleConfig
+
+GridKind = Literal["grid-pointer", "grid-next-token"]
+
+DFS_SIZES = (4, 5, 6, 8, 10, 12, 15, 18, 20)
+# A task of the walls family has a path of at least as many cells as its longer side, which 4x4 mazes rarely offer.
+WALLS_SIZES = DFS_SIZES[1:]
+# Cells a step, with one size: 128 mazes of 5x5, 32 of 10x10.
+CELLS_A_STEP = 3200
+
+
+def _recipe(data: DataConfig, kind: GridKind, batch_size: int, minutes: float, **changes: int) -> TrainConfig:
+    """The one recipe; `changes` are fields of the run, such as how often it is evaluated."""
+    masked = kind == "grid-pointer"
+    objective = ObjectiveConfig("mlm-u", RateConfig(spread="stratified")) if masked else ObjectiveConfig("next-token")
+    return TrainConfig(
+        data=data,
+        model=GridPointerConfig() if masked else GridNextTokenConfig(),
+        budget=Budget(minutes=minutes),
+        objective=objective,
+        optimizer=OptimizerConfig("muon", lr=3e-3, beta2=0.95, muon_lr=0.02),
+        schedule=ScheduleConfig("constant-then-decay", warmup=0.01, decay=0.4),
+        batch_size=batch_size,
+        ema=0.998,
+        **changes,  # type: ignore[arg-type]
+    )
+
+
+def _tail(kind: GridKind) -> int:
+    # Decoders that fill in any place also ask for what comes after the end; one that goes from left to right stops.
+    return 2 if kind == "grid-pointer" else 1
+
+
+def growing(kind: GridKind, family: Literal["dfs", "walls"], minutes: float = 90) -> TrainConfig:
+    """Sizes that grow from the smallest to 20x20."""
+    data = DataConfig(
+        family=family,
+        sizes=DFS_SIZES if family == "dfs" else WALLS_SIZES,
+        format="grid",
+        tail=_tail(kind),
+        mixture="grow",
+        grow_steps=1400,
+    )
+    return _recipe(data, kind, 12, minutes, evaluate_every=200, held_out=32 * len(data.sizes), checkpoint_every=200)
+
+
+def single_size(kind: GridKind, size: int, minutes: float = 10) -> TrainConfig:
+    """DFS mazes of one size."""
+    data = DataConfig(sizes=(size,), format="grid", tail=_tail(kind))
+    batch_size = max(8, CELLS_A_STEP // size**2)
+    return _recipe(data, kind, batch_size, minutes, evaluate_every=200, held_out=500, checkpoint_every=200)
+
+
+def demo_5x5() -> TrainConfig:
+    """Small and quick: two steps along the passages a block, and four loops."""
+    data = DataConfig(sizes=(5,), format="grid", tail=2)
+    config = _recipe(data, "grid-pointer", 128, minutes=2, evaluate_every=100, held_out=500, checkpoint_every=100)
+    return replace(config, model=GridPointerConfig(width=64, heads=4, hops=2, loops_per_side=0.8))
+
+
+GRID_PRESETS: dict[str, tuple[str, Callable[[], TrainConfig]]] = {
+    "demo-5x5": ("5x5 mazes, a small grid-pointer, 2 minutes on 2 cores", demo_5x5),
+    "grid-dfs": ("DFS mazes growing from 4x4 to 20x20, grid-pointer", partial(growing, "grid-pointer", "dfs")),
+    "grid-walls": ("A* mazes growing from 5x5 to 20x20, grid-pointer", partial(growing, "grid-pointer", "walls")),
+    "grid-next-dfs": ("the same as grid-dfs, next token on the grid", partial(growing, "grid-next-token", "dfs")),
+    **{
+        f"grid-{size}": (f"{size}x{size} DFS mazes, grid-pointer", partial(single_size, "grid-pointer", size))
+        for size in (5, 10)
+    },
+    **{
+        f"grid-next-{size}": (
+            f"{size}x{size} DFS mazes, next token on the grid",
+            partial(single_size, "grid-next-token", size),
+        )
+        for size in (5, 10)
+    },
+}
