@@ -81,6 +81,7 @@ class Report:
     """All that one run measured."""
 
     provenance: dict[str, Any]
+    load_before: float  # processes that wanted a core in the minute before; much above 0, the machine was busy
     comparisons: list[Comparison]
     left_out: list[str]  # what could not be measured, and why
     peak_memory_mb: float
@@ -94,6 +95,7 @@ class Report:
 
 def measure(seconds: float, command: str, say: Callable[[str], None]) -> Report:
     """Run everything; each side of each comparison gets about `seconds`."""
+    load_before = os.getloadavg()[0]
     comparisons, left_out = [], []
     say(f"dfs {SIDE}x{SIDE} against maze-dataset")
     try:
@@ -116,6 +118,7 @@ def measure(seconds: float, command: str, say: Callable[[str], None]) -> Report:
     costs = [cost(family, COST_SIDES, seconds / len(COST_SIDES)) for family in COST_FAMILIES]
     return Report(
         provenance(command, [SEED]),
+        load_before,
         comparisons,
         left_out,
         memory,
