@@ -96,6 +96,8 @@ def parse(config: TrainConfig, name: str, arguments: Sequence[str]) -> tuple[Opt
         "Config",
         [("model", type(config.model)), ("budget", Annotated[Budget, tyro.conf.Fixed, tyro.conf.Suppress])],
         bases=(TrainConfig,),
+        # Checked below, when the vocabulary has followed the mazes.
+        namespace={"__post_init__": lambda self: None},
         frozen=True,
     )
     default = shown(**vars(config))

@@ -1,0 +1,134 @@
+"""clew train: the list, the fields, the budget, the dataset that is made, resuming, and what goes wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clew.cli import run
+from clew.training.checkpoint import load_config, load_model
+
+SMALL = ["--steps", "2", "--batch-size", "4", "--held-out", "4", "--model.width", "16", "--threads", "1"]
+
+
+def test_the_list_shows_every_preset(capsys: pytest.CaptureFixture[str]) -> None:
+    from clew.experiments.presets import PRESETS
+
+    assert run(["train", "--list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == list(PRESETS)
+    assert run(["train"]) == 0
+    assert "usage: clew train PRESET" in capsys.readouterr().out
+
+
+def test_fields_reach_the_run_and_the_vocabulary_follows_the_mazes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    fields = ["--optimizer.lr", "3e-4", "--objective.rates.spread", "stratified", "--data.sizes", "12"]
+    fields += ["--ema", "0.9", "--held-out", "0"]
+    assert run(["train", "tiny", "--out", str(out), *SMALL, *fields]) == 0
+    assert "done after 2 steps" in capsys.readouterr().err
+    config = load_config(out)
+    assert (config.optimizer.lr, config.optimizer.kind, config.ema) == (3e-4, "muon", 0.9)
+    assert config.objective.rates.spread == "stratified"
+    assert (config.budget.steps, config.data.sizes) == (2, (12,))
+    assert config.model.vocabulary == 256  # type: ignore[attr-defined]
+    model, _ = load_model(out)
+    assert model.embedding.weight.shape == (256, 16)  # type: ignore[union-attr]
+
+    # A run's config is a preset too.
+    assert run(["train", str(out / "config.json"), "--out", str(tmp_path / "again"), "--steps", "1"]) == 0
+    again = load_config(tmp_path / "again").to_json()
+    assert again == {**config.to_json(), "budget": {"steps": 1, "epochs": None, "minutes": None}}
+
+
+def test_a_missing_dataset_is_made_and_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    fields = ["--data.source", "dataset", "--data.mazes", "8", *SMALL[2:]]
+    assert run(["train", "tiny", "--out", "run", *fields, "--epochs", "2"]) == 0
+    told = capsys.readouterr().err
+    assert "made the dataset data/dfs-3" in told
+    assert "done after 4 steps" in told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["--out", "x"], 2, "the preset comes first"),
+        (["tinny", "--out", "x"], 1, "did you mean tiny"),
+        (["tiny", "--out", "x", "--steps", "1", "--minutes", "1"], 1, "exactly one"),
+        (["tiny", "--out", "x", "--steps", "0"], 1, "above 0"),
+        (["tiny", "--out", "x", "--epochs", "1"], 1, "no epochs"),
+        (["tiny", "--out", "x", "--objective.name", "trace"], 1, "needs the format wall-list-trace"),
+        (["missing.json", "--out", "x"], 1, "missing.json does not exist"),
+    ],
+)
+def test_mistakes_get_one_sentence(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    code: int,
+    words: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["train", *arguments]) == code
+    told = capsys.readouterr().err
+    assert words in told
+    assert told.count("\n") == 1
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "bad", [["--colour", "red"], ["--model.depth", "3"], ["--model.width", "15"], ["--batch-size", "many"]]
+)
+def test_unknown_fields_are_refused(tmp_path: Path, bad: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run(["train", "tiny", "--out", str(tmp_path / "x"), *bad])
+    assert ended.value.code == 2
+    assert not (tmp_path / "x").exists()
+
+
+def test_help_shows_the_presets_own_values(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run(["train", "tiny", "--help"])
+    assert ended.value.code == 0
+    told = capsys.readouterr().out
+    for words in ("--out", "--minutes", "--optimizer.lr", "--model.encoder-depth", "--objective.rates.spread"):
+        assert words in told
+    assert "--budget.steps" not in told
+
+
+def test_sigterm_saves_and_leaves_and_the_same_command_goes_on(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    fields = ["--batch-size", "4", "--held-out", "0", "--log-every", "1", "--model.width", "16", "--threads", "1"]
+    command = [sys.executable, "-m", "clew", "train", "tiny", "--out", str(out), *fields]
+    process = subprocess.Popen([*command, "--steps", "100000"], stderr=subprocess.PIPE, text=True)
+    until = time.time() + 120
+    while not _lines(out) and time.time() < until:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM, told
+    assert "saved after step" in told
+    assert "Traceback" not in told
+    done = _lines(out)[-1]["step"]
+    assert (out / "checkpoints" / f"{done:08d}").is_dir()
+    assert run(["train", "tiny", "--out", str(out), *fields, "--steps", str(done + 2)]) == 0
+    assert [line["step"] for line in _lines(out)] == list(range(1, done + 3))
+
+
+def _lines(run: Path) -> list[dict[str, Any]]:
+    path = run / "metrics.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []

@@ -1,0 +1,61 @@
+"""Scores while training are those of greedy decoding from left to right."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from clew.data.batch import Batch
+from clew.experiments.held_out import held_out_evaluator
+from clew.models.config import EncoderDecoderConfig
+from clew.text.format import format_named
+from clew.training.config import Budget, DataConfig, TrainConfig
+from clew.training.distributed import World
+from clew.training.sources import held_out_tasks
+
+DATA = DataConfig(sizes=(3,))
+CONFIG = TrainConfig(
+    data=DATA,
+    model=EncoderDecoderConfig(DATA.vocabulary, 16, 2, encoder_depth=1, decoder_depth=1),
+    budget=Budget(steps=1),
+    held_out=20,
+)
+
+
+class Oracle(nn.Module):
+    """Knows the true paths by their prompts, and gets the last token of some of them wrong."""
+
+    def __init__(self, wrong: int) -> None:
+        super().__init__()
+        vocabulary = format_named("edge-list").vocabulary(3, 3)
+        (tasks,) = held_out_tasks(DATA, 20)
+        self.known = {}
+        for number in range(20):
+            (_, path) = tasks[number]
+            answer = [*(vocabulary.id_of[f"({r},{c})"] for r, c in path), vocabulary.id_of["<PATH_END>"]]
+            self.known[number] = [*answer[:-1], vocabulary.id_of["[UNK]"]] if number < wrong else answer
+
+    def forward(self, batch: Batch, rank_BT: Tensor, ask_BT: Tensor) -> Tensor:
+        first_B = (~batch.response_BT & batch.valid_BT).sum(1)
+        row_Q, position_Q = ask_BT.nonzero(as_tuple=True)
+        logits_QV = torch.zeros(len(row_Q), DATA.vocabulary)
+        for q, (row, position) in enumerate(zip(row_Q.tolist(), position_Q.tolist(), strict=True)):
+            answer = self.known[int(batch.index_B[row])]
+            logits_QV[q, answer[min(position - int(first_B[row]), len(answer) - 1)]] = 1.0
+        return logits_QV
+
+
+@pytest.mark.parametrize("wrong", [0, 5])
+def test_the_share_of_exact_answers(wrong: int) -> None:
+    evaluate = held_out_evaluator(CONFIG, World())
+    assert evaluate is not None
+    scores = evaluate(Oracle(wrong))
+    assert scores["exact"] == (20 - wrong) / 20
+    assert (scores["token"] == 1) == (wrong == 0)
+
+
+def test_nothing_held_out_is_nothing_to_evaluate() -> None:
+    import dataclasses
+
+    assert held_out_evaluator(dataclasses.replace(CONFIG, held_out=0), World()) is None
