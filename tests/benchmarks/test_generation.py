@@ -56,7 +56,7 @@ def test_a_straight_line_is_found(monkeypatch):
     """Sizes that cost 3 µs and 0.5 µs a cell."""
     monkeypatch.setattr(generation, "our_job", lambda family, side: lambda: side**2)
     slower = iter([1, 1.5] * 3)  # the slower run of each size was disturbed
-    monkeypatch.setattr(generation, "_work", lambda job, _: Run(1000, 1e-3 * (3 + 0.5 * job()) * next(slower), 0))
+    monkeypatch.setattr(generation, "_work", lambda job, _: Run(1000, 1, 1e-3 * (3 + 0.5 * job()) * next(slower)))
     cost = generation.cost("dfs", (5, 10, 20), seconds=0)
     assert cost.microseconds_per_cell == pytest.approx(0.5)
     assert cost.microseconds_at_zero == pytest.approx(3)

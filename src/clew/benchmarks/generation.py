@@ -66,7 +66,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Cost:
-    """Microseconds a maze for several sizes, and the straight line through them."""
+    """Microseconds of processor time a maze for several sizes, and the straight line through them."""
 
     family: str
     cells: list[int]
@@ -232,7 +232,7 @@ def cost(family: str, sides: tuple[int, ...], seconds: float) -> Cost:
         while len(runs) < 2 or time.perf_counter() - begin < seconds:
             runs.append(_work(job, 0))
         # The fastest run: what is slower was held up by something that has nothing to do with the size.
-        microseconds.append(min(run.seconds / run.made for run in runs) * 1e6)
+        microseconds.append(min(run.processor_seconds / run.made for run in runs) * 1e6)
     cells = [side**2 for side in sides]
     slope, at_zero = np.polyfit(cells, microseconds, 1)
     rest = np.array(microseconds) - (slope * np.array(cells) + at_zero)
@@ -254,7 +254,7 @@ def plot_costs(costs: list[Cost], file: Path) -> None:
         label = f"{each.family}: {each.microseconds_per_cell * 1000:.0f} ns a cell, R² = {each.r_squared:.3f}"
         line = each.microseconds_per_cell * cells + each.microseconds_at_zero
         axes.plot(cells, line, color=points.get_color(), label=label)
-    axes.set(xlabel="cells of the maze", ylabel="µs a maze, all cores", xlim=0, ylim=0)
+    axes.set(xlabel="cells of the maze", ylabel="µs of processor time a maze", xlim=0, ylim=0)
     axes.legend()
     figure.savefig(file, dpi=150)
     plt.close(figure)
