@@ -36,6 +36,9 @@ COMMANDS = {
     "solve": Command("clew.commands.solve:solve", "solve mazes exactly, by BFS or A*"),
     "draw": Command("clew.commands.draw:draw", "draw mazes and their paths to a PNG or SVG file"),
     "bench generation": Command("clew.commands.bench:generation", "measure how fast mazes are generated"),
+    "bench time-to-accuracy": Command(
+        "clew.commands.bench:time_to_accuracy", "measure the minutes to 50, 90 and 99 % exact paths"
+    ),
 }
 
 

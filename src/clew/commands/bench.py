@@ -50,3 +50,64 @@ def generation(json: bool = False, seconds: float = 6.0, plot: Path | None = Non
             f"{cost.family}: {cost.microseconds_per_cell * 1000:.1f} ns a cell, "
             f"R² of the straight line {cost.r_squared:.4f}, {min(cost.cells)} to {max(cost.cells):,} cells"
         )
+
+
+def time_to_accuracy(
+    sizes: str = "5,10",
+    minutes: float = 10.0,
+    size_of_paper_model: str = "8m",
+    work: Path = Path("runs/time-to-accuracy"),
+    held_out: int = 300,
+    json: bool = False,
+    plot: Path | None = None,
+) -> None:
+    """Measure the minutes of training to 50, 90 and 99 % exact paths on held-out DFS mazes.
+
+    For the paper's MLM-U and next-token models on text, with its recipe, and for the grid-pointer and next token on
+    cells: one after the other, each for as many minutes. The same command goes on where it was stopped.
+
+    Args:
+        sizes: the mazes' sizes, with commas between them.
+        minutes: of training for each model; evaluation does not count.
+        size_of_paper_model: tiny, 3m or 8m, or several with commas between them. The paper's is 8m; tiny has about as
+            many parameters as the models on cells, and takes many more steps in the same minutes.
+        work: the folder of the runs.
+        held_out: how many mazes each evaluation solves.
+        json: print one JSON document with everything measured, instead of a table.
+        plot: draw the accuracy against the minutes to this PNG or SVG file.
+    """
+    from clew.benchmarks import time_to_accuracy as bench
+    from clew.errors import UserError
+    from clew.mazes.maze import MAX_SIDE, MIN_SIDE
+
+    parts = sizes.split(",")
+    if not all(part.isdecimal() and MIN_SIDE <= int(part) <= MAX_SIDE for part in parts):
+        raise UserError(f"the sizes {sizes!r} cannot be read; give numbers with commas between them, such as 5,10.")
+    models = size_of_paper_model.split(",")
+    if not set(models) <= {"tiny", "3m", "8m"}:
+        raise UserError(f"there is no paper model {size_of_paper_model!r}; use tiny, 3m or 8m, or several with commas.")
+    if not 0 < minutes <= 10_000 or held_out < 1:
+        raise UserError("give --minutes a number above 0 and up to 10,000, and --held-out 1 or more.")
+    if plot is not None and (plot.suffix not in (".png", ".svg") or not plot.parent.is_dir()):
+        raise UserError(f"the plot {plot} cannot be written; give --plot a .png or .svg name in a folder that exists.")
+
+    command = (
+        f"clew bench time-to-accuracy --sizes {sizes} --minutes {minutes:g} --size-of-paper-model "
+        f"{size_of_paper_model} --held-out {held_out}"
+    )
+    try:
+        report = bench.measure(
+            sorted({int(part) for part in parts}),
+            minutes,
+            list(dict.fromkeys(models)),
+            work,
+            command,
+            say=lambda text: print(f"training: {text}", file=sys.stderr),
+            held_out=held_out,
+        )
+    except bench.Interrupted as stopped:
+        print("clew: saved and stopped; the same command goes on from there.", file=sys.stderr)
+        sys.exit(128 + stopped.signal)
+    if plot is not None:
+        bench.plot(report.curves, plot)
+    print(report.as_json() if json else bench.table(report))
