@@ -58,7 +58,7 @@ def _changed(*path: str, value: Any) -> dict[str, Any]:
         (("data", "sizes"), [3, 4], "several sizes need"),
         (("data", "family"), "horse", "one of dfs, walls"),
         (("data", "format"), "wall-list", "dfs mazes have none"),
-        (("data", "folder"), "x", "not to a stream"),
+        (("data", "folder"), "x", "--data.source dataset"),
         (("data", "tail"), 2, "2 end tokens"),
         (("data",), 7, "must be an object"),
         (("precision",), "fp8", "one of fp32"),

@@ -120,9 +120,11 @@ def parse(config: TrainConfig, name: str, arguments: Sequence[str]) -> tuple[Opt
 def resolve(preset: TrainConfig, fields: dict[str, Any], options: Options) -> TrainConfig:
     """The whole config: the budget as asked for, the data as its folder says, the vocabulary as the mazes need."""
     from clew.training.config import Budget, TrainConfig, is_text_model, vocabulary_of, with_vocabulary
+    from clew.training.sources import adopt_dataset
 
     if (options.steps, options.epochs, options.minutes) != (None, None, None):
         fields["budget"] = Budget(options.steps, options.epochs, options.minutes)
+    fields["data"] = adopt_dataset(fields["data"], preset.data)
     model = fields["model"]
     if is_text_model(model) and vocabulary_of(model) == vocabulary_of(preset.model):
         fields["model"] = with_vocabulary(model, fields["data"].vocabulary)

@@ -72,7 +72,9 @@ class DataConfig:
         if self.grow_steps < 1:
             raise UserError(f"sizes cannot grow over {self.grow_steps} steps; use 1 or more.")
         if self.source == "stream" and (self.folder or self.mazes is not None):
-            raise UserError("a folder and a number of mazes belong to a dataset, not to a stream; leave them out.")
+            raise UserError(
+                "a folder and a number of mazes are for --data.source dataset; use that, or leave them out."
+            )
         if self.mazes is not None and self.mazes < 1:
             raise UserError(f"{self.mazes} mazes are too few to train on; use 1 or more.")
 

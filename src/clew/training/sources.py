@@ -18,7 +18,7 @@ import numpy as np
 
 from clew.data.batch import Batch
 from clew.data.dataset import DATASET_FILE, Dataset, open_dataset
-from clew.data.loaders import DatasetLoader, StreamLoader
+from clew.data.loaders import GRID, DatasetLoader, StreamLoader
 from clew.data.settings import DatasetSettings
 from clew.data.stream import StreamConfig
 from clew.data.writer import write_dataset
@@ -134,6 +134,28 @@ def open_matching(data: DataConfig) -> Dataset:
             "--data.folder, or the dataset's own settings."
         )
     return dataset
+
+
+def adopt_dataset(data: DataConfig, preset: DataConfig) -> DataConfig:
+    """The data with family, shape, seed and format of the folder it names, unless it differs from its preset in them.
+
+    So `--data.folder my-mazes` is all that somebody with mazes of their own has to say; what they do say stands.
+    """
+    same = all(getattr(data, name) == getattr(preset, name) for name in ("family", "sizes", "width", "seed", "format"))
+    if data.source != "dataset" or not same or data.folder in ("", preset.folder):
+        return data
+    found = open_dataset(data.folder).settings
+    form = GRID if data.format == GRID else found.format
+    return dataclasses.replace(
+        data,
+        family=found.family,
+        sizes=(found.height,),
+        width=None if found.height == found.width else found.width,
+        seed=found.seed,
+        format=form,
+        open_share=found.open_share,
+        mazes=data.mazes if data.mazes != preset.mazes else None,
+    )
 
 
 def held_out_tasks(data: DataConfig, count: int) -> list[TaskBatch]:
