@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from clew.data.writer import write_dataset
 from clew.errors import UserError
 from clew.mazes.generate import DEFAULT_OPEN_SHARE, generate
 from clew.mazes.maze import TaskBatch
-from clew.training.config import DataConfig, TrainConfig
+from clew.training.config import DataConfig, Family, FormatName, TrainConfig
 
 PAPER_MAZES, PAPER_HELD_OUT = 100_000, 2_000
 
@@ -148,11 +148,11 @@ def adopt_dataset(data: DataConfig, preset: DataConfig) -> DataConfig:
     form = GRID if data.format == GRID else found.format
     return dataclasses.replace(
         data,
-        family=found.family,
+        family=cast(Family, found.family),
         sizes=(found.height,),
         width=None if found.height == found.width else found.width,
         seed=found.seed,
-        format=form,
+        format=cast(FormatName, form),
         open_share=found.open_share,
         mazes=data.mazes if data.mazes != preset.mazes else None,
     )
