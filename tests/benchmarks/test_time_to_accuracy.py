@@ -65,6 +65,7 @@ def test_the_four_are_trained_and_told(small, tmp_path: Path, capsys: pytest.Cap
     for curve in report["curves"]:
         assert curve["minutes"] >= 0.005
         assert curve["points"][-1]["step"] == curve["steps"] > 0
+        assert curve["gigaflops"] > 0
         assert list(curve["minutes_to"]) == ["50%", "90%", "99%"]
         assert curve["final"]["low"] <= curve["final"]["exact"] <= curve["final"]["high"]
     assert report["provenance"]["command"].startswith("clew bench time-to-accuracy --sizes 2,3 --minutes 0.005")
@@ -164,6 +165,11 @@ def test_minutes_are_those_of_the_first_score_that_is_high_enough() -> None:
     assert [minutes_to(points, target) for target in (0.5, 0.9, 0.99)] == [2, 4, None]
 
 
+def test_operations_are_added_up_line_by_line() -> None:
+    lines = [{"elapsed": 2.0, "flops_per_second": 10.0}, {"elapsed": 3.0, "flops_per_second": 4.0}]
+    assert time_to_accuracy.operations(lines) == 24
+
+
 def test_another_machine_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "machine.json"
     here = {"cpu": "one", "cores": 2, "date": "today", "commit": None}
@@ -210,6 +216,7 @@ def test_the_label_and_the_table_name_what_ran() -> None:
         60,
         7680,
         10.0,
+        25.0,
         {"50%": 1.5, "90%": None},
         {"exact": 0.6, "low": 0.5, "high": 0.7},
         [],

@@ -68,6 +68,7 @@ class Curve:
     steps: int
     mazes: int  # trained on
     minutes: float
+    gigaflops: float  # useful operations a second, on average: two that differ much met a busy machine or a slow form
     minutes_to: dict[str, float | None]  # "50 %": when it was first reached; None if it was not
     final: dict[str, float]  # the last score with its 95 % interval
     points: list[Point]
@@ -183,10 +184,18 @@ def curve(contestant: Contestant, folder: Path) -> Curve:
         steps=steps[-1]["step"],
         mazes=steps[-1]["mazes"],
         minutes=points[-1].minutes,
+        gigaflops=operations(steps) / steps[-1]["elapsed"] / 1e9,
         minutes_to={f"{target:.0%}": minutes_to(points, target) for target in TARGETS},
         final={"exact": last.share, "low": last.low, "high": last.high},
         points=points,
     )
+
+
+def operations(steps: Sequence[dict[str, Any]]) -> float:
+    """The useful operations of a run; each line of its metrics gives the rate since the line before."""
+    began = [0.0, *(line["elapsed"] for line in steps)]
+    parts = [line["flops_per_second"] * (line["elapsed"] - b) for b, line in zip(began[:-1], steps, strict=True)]
+    return float(sum(parts))
 
 
 def minutes_to(points: Sequence[Point], target: float) -> float | None:
