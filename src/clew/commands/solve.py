@@ -1,8 +1,8 @@
-"""`clew solve FILE`: exact shortest paths of the mazes in a file."""
+"""`clew solve FILE`: paths of the mazes in a file, exact ones or those of a trained model."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
@@ -16,27 +16,37 @@ if TYPE_CHECKING:
 
 def solve(
     file: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")],
-    solver: Literal["bfs", "astar"] = "astar",
+    solver: Annotated[str, tyro.conf.arg(metavar="bfs|astar|RUN")] = "astar",
+    decoder: str | None = None,
     trace: bool = False,
     json: bool = False,
 ) -> None:
-    """Solve the mazes of a file exactly, and draw them with a shortest path.
+    """Solve the mazes of a file exactly, or with a trained model, and draw them with their paths.
 
     For example: clew solve mazes.txt --solver astar --trace --json
+    or: clew solve mazes.txt --solver runs/x
 
     With --json, one line a maze: {"path":[[x,y],...],"length","num_shortest","prompt","plan","trace"}. The length is
     the number of cells of the path, both ends counted. Prompt and plan are wall-list text for mazes of wall cells, and
     edge-list text for mazes with walls between cells. The trace is null without --trace. A maze without a way through
-    ends the command; the mazes before it have been printed.
+    ends the command; the mazes before it have been printed. A model's line has "path", "length", "valid", "shortest",
+    "problem", "passes" and "seconds".
 
     Args:
         file: mazes as drawings, edge-list, wall-list or grid text, or JSON lines; - for standard input.
-        solver: breadth-first search, or A* with the deterministic rule of the paper's set.
+        solver: breadth-first search, or A* with the deterministic rule of the paper's set, or a model: the folder of
+            a run, or the name of one that comes with Clew.
+        decoder: how to read a model's answer, as in `clew evaluate`.
         trace: also give the log of the A* search, as create and close tokens.
         json: print JSON lines instead of drawings.
     """
     if trace and solver != "astar":
         raise UserError(f"--trace tells how A* searched, which {solver} does not do; use --solver astar.")
+    if solver not in ("bfs", "astar"):
+        _solve_with_model(file, solver, decoder, json)
+        return
+    if decoder is not None:
+        raise UserError(f"--decoder says how to read a model's answer, but {solver} is exact; leave it out.")
 
     from clew.text.read_tasks import iter_tasks
 
@@ -65,6 +75,34 @@ def _solve(read: ReadTask, solver: str) -> tuple[Path, list[Event]]:
             "open one and solve again."
         )
     return path, events
+
+
+def _solve_with_model(file: str, solver: str, decoder: str | None, json: bool) -> None:
+    """Let a model answer, maze by maze, so that the mazes before a bad line come out."""
+    import json as json_module
+
+    from clew.loading import load
+    from clew.text.read_tasks import iter_tasks
+
+    model = load(solver)
+    for read in iter_tasks(file):
+        try:
+            found = model.solve(read.task, decoder)
+        except UserError as error:
+            raise UserError(f"line {read.line}: {error}") from None
+        if not json:
+            print(f"{found}\n")
+            continue
+        answer = {
+            "path": None if found.path is None else [[col, row] for row, col in found.path],
+            "length": len(found.path or []),
+            "valid": found.valid,
+            "shortest": found.shortest,
+            "problem": found.problem,
+            "passes": found.passes,
+            "seconds": round(found.seconds, 6),
+        }
+        print(json_module.dumps(answer))
 
 
 def _json_line(read: ReadTask, path: Path, events: list[Event] | None) -> str:

@@ -41,7 +41,7 @@ def _entry(decoder: type[Any], summary: str, **fixed: Any) -> Entry:
     return Entry(make, options, summary)
 
 
-def _repair(inner: str = "threshold", rounds: int = 4, margin: int = 2) -> Decoder:
+def _repair(inner: str = "threshold", rounds: int = 4, margin: int = 1) -> Decoder:
     return Repair(decoder_named(inner), rounds, margin)
 
 

@@ -1,6 +1,6 @@
 """Decode, check the path against its maze, hide what is wrong and try again.
 
-    decoder = Repair(Threshold(0.9), rounds=4, margin=2)
+    decoder = Repair(Threshold(0.9), rounds=4, margin=1)
 
 A path is sound if it begins at the start, goes from neighbour to neighbour through open sides, and ends at the goal.
 Everything from the first place that breaks this rule to the last is hidden again, with a margin around it that grows
@@ -37,7 +37,7 @@ class Repair:
 
     inner: Decoder
     rounds: int = 4
-    margin: int = 2
+    margin: int = 1
 
     any_order = True
 

@@ -1,0 +1,108 @@
+"""How fast left-to-right decoding is, against its naive form, in one run with the same tokens.
+
+    clew bench decoding [--json]
+
+The model is the paper's 8M encoder-decoder with fresh weights, on held-out 10x10 DFS mazes. Such a model never says
+the end, so both forms are given the same wrapper around it, which says the end where the true path has it and nowhere
+else: every answer is as long as a good model's would be.
+
+Shape suffixes: B mazes, T positions, Q asked positions, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from clew.data.batch import Batch
+from clew.decoding.canvas import Canvas
+from clew.decoding.decode import DecodedBatch, Decoder, decode
+from clew.decoding.left_to_right import LeftToRight, LeftToRightNaive
+from clew.decoding.script import Script
+from clew.mazes.generate import generate
+from clew.models.build import build_model, sized_config
+from clew.report.provenance import provenance
+
+TARGET = 4.0
+SIDE, FORM, FAMILY, SEED = 10, "edge-list", "dfs", 0
+
+
+@dataclass(frozen=True)
+class DecodingSpeed:
+    """What one run measured."""
+
+    model: str
+    mazes: int
+    tokens: int  # of all responses
+    longest: int  # response
+    naive_seconds: float
+    fast_seconds: float
+    ratio: float
+    target: float
+    same_tokens: bool
+
+    def as_json(self, command: str) -> dict[str, Any]:
+        return {"provenance": provenance(command, [SEED]), **asdict(self)}
+
+
+class KnownLengths(nn.Module):
+    """A model that says the end at the place where each maze's response has it, and never before."""
+
+    def __init__(self, model: nn.Module, canvas: Canvas, length_B: Tensor) -> None:
+        super().__init__()
+        self.model, self.end = model, canvas.end
+        self.last_B = canvas.first_B + length_B - 1  # the position of the end
+
+    @property
+    def naive(self) -> bool:
+        return bool(self.model.naive)
+
+    @naive.setter
+    def naive(self, value: bool) -> None:
+        setattr(self.model, "naive", value)  # noqa: B010 (a plain flag, which Module's type does not know)
+
+    def forward(self, batch: Batch, rank_BT: Tensor, ask_BT: Tensor) -> Tensor:
+        logits_QV: Tensor = self.model(batch, rank_BT, ask_BT)
+        row_Q, position_Q = ask_BT.nonzero(as_tuple=True)
+        is_last_Q = position_Q >= self.last_B[batch.index_B[row_Q]]
+        logits_QV[:, self.end] = torch.where(is_last_Q, 1e4, -1e4)
+        return logits_QV
+
+
+def measure(mazes: int, size: str, say: Callable[[str], None]) -> DecodingSpeed:
+    """Decode the same mazes in both forms."""
+    tasks = generate(FAMILY, SIDE, SIDE, seed=SEED, first=0, count=mazes, side="test")
+    script = Script.of(FORM, SIDE, SIDE)
+    assert script.vocabulary is not None
+    canvas = script.canvas(tasks)
+    length_B = script.truth(tasks)[1]
+    bare = build_model(sized_config("encoder-decoder", size, vocabulary=script.vocabulary.size), seed=SEED).eval()
+    model = KnownLengths(bare, canvas, length_B)
+
+    def timed(name: str, decoder: Decoder) -> tuple[DecodedBatch, float]:
+        say(f"{name}, {mazes} mazes of {SIDE}x{SIDE}")
+        began = time.perf_counter()
+        decoded = decode(model, canvas, decoder)
+        return decoded, time.perf_counter() - began
+
+    # A short pass first, so that neither form pays for what is only done once.
+    decode(model, script.canvas(tasks.select(np.arange(1)), room=2), LeftToRight())
+    fast, fast_seconds = timed("fast", LeftToRight())
+    naive, naive_seconds = timed("naive", LeftToRightNaive())
+    return DecodingSpeed(
+        model=f"encoder-decoder {size}",
+        mazes=mazes,
+        tokens=int(length_B.sum()),
+        longest=int(length_B.max()),
+        naive_seconds=naive_seconds,
+        fast_seconds=fast_seconds,
+        ratio=naive_seconds / fast_seconds,
+        target=TARGET,
+        same_tokens=bool(torch.equal(naive.token_BR, fast.token_BR)) and bool(torch.equal(fast.length_B, length_B)),
+    )

@@ -1,0 +1,223 @@
+"""`clew evaluate RUN`: how well a trained model solves mazes it has never seen."""
+
+from __future__ import annotations
+
+import json as json_module
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from clew.errors import UserError
+
+if TYPE_CHECKING:
+    from clew.evaluation.outcome import Evaluation
+    from clew.loading import Trained
+    from clew.mazes.maze import TaskBatch
+
+ALL = "all"
+
+
+def evaluate(
+    run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")],
+    mazes: int | None = None,
+    input: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None,
+    decoder: tuple[str, ...] = ("left-to-right",),
+    compare: tuple[str, ...] = (),
+    family: str | None = None,
+    size: int | None = None,
+    embedded_in: int | None = None,
+    seed: int | None = None,
+    batch_size: int = 256,
+    device: str = "cpu",
+    json: bool = False,
+    report: Path | None = None,
+) -> None:
+    """Let a trained model solve held-out mazes, and count what it gets right.
+
+    For example: clew evaluate runs/x --decoder left-to-right threshold --report out.html
+
+    Told are the share of mazes whose exact path was found, the share of right tokens, valid and shortest paths,
+    responses that say no path, each with a 95 % interval, the passes and the time a maze, and how it fails.
+
+    Args:
+        run: the folder of a run, or the name of a model that comes with Clew.
+        mazes: how many held-out mazes (2,000 if nothing is said).
+        input: a file of mazes instead, as drawings, edge-list, wall-list or grid text, or JSON lines; - for
+            standard input.
+        decoder: one or more ways to read the answer: left-to-right, right-to-left, both-ends, certainty,
+            certainty-margin, certainty-entropy, threshold, entropy-bound, repair; with options as in
+            certainty:count=4 or threshold:probability=0.8; or all.
+        compare: other runs to evaluate on the same mazes.
+        family: which held-out mazes; by default those that the run was trained on.
+        size: their rows and columns; by default the (largest) size that the run was trained on.
+        embedded_in: put each maze into the upper left corner of a random maze of this size.
+        seed: which held-out mazes; by default the run's own.
+        batch_size: mazes that are solved at once.
+        device: cpu, or cuda.
+        json: print one JSON document with everything that was counted.
+        report: write an HTML page with tables, charts and drawn mazes to this file.
+    """
+    from clew.decoding.registry import parse_decoder
+    from clew.loading import load_trained
+
+    if input is not None and (mazes, family, size, embedded_in, seed) != (None,) * 5:
+        raise UserError("give either --input or --mazes with its family, size and seed, not both.")
+    if report is not None and not report.parent.is_dir():
+        raise UserError(f"the folder {report.parent} does not exist; make it first, or give --report another name.")
+    for name in decoder:
+        if name != ALL:
+            parse_decoder(name)  # before anything is computed
+    models = [load_trained(name) for name in (run, *compare)]
+    for model in models:
+        model.model.to(_device(device))
+    if input is not None:
+        from clew.evaluation.tasks import from_file
+
+        groups, what = from_file(input), f"the mazes of {'standard input' if input == '-' else input}"
+    else:
+        groups, what = _held_out(models[0], 2000 if mazes is None else mazes, family, size, embedded_in, seed)
+    leaks = [_leakage(model, groups) for model in models]
+    for model, leak in zip(models, leaks, strict=True):
+        if leak.perhaps_trained:
+            print(f"{model.name}: {leak}", file=sys.stderr)
+
+    evaluations = [_evaluate(model, groups, name, batch_size) for model in models for name in _decoders(model, decoder)]
+    if report is not None:
+        _write_report(
+            report, models, evaluations, what, [f"{m.name}: {leak}" for m, leak in zip(models, leaks, strict=True)]
+        )
+    if json:
+        print(json_module.dumps(_json(evaluations, what, [str(leak) for leak in leaks]), indent=2))
+    else:
+        _print(evaluations, what)
+        if report is not None:
+            print(f"the report is in {report}")
+
+
+def _device(name: str) -> str:
+    import torch
+
+    if name not in ("cpu", "cuda"):
+        raise UserError(f"there is no device {name!r}; use cpu or cuda.")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise UserError("this machine has no GPU that torch can use; use --device cpu.")
+    return name
+
+
+def _held_out(
+    model: Trained, count: int, family: str | None, size: int | None, embedded_in: int | None, seed: int | None
+) -> tuple[list[TaskBatch], str]:
+    from clew.evaluation.tasks import held_out
+
+    family = family or model.family
+    height, width = (model.height, model.width) if size is None else (size, size)
+    seed = model.seed if seed is None else seed
+    groups = held_out(family, height, width, count=count, seed=seed, embedded_in=embedded_in)
+    inside = f" in the corner of {embedded_in}x{embedded_in} ones" if embedded_in else ""
+    return groups, f"{count:,} held-out {family} mazes of {height}x{width}{inside}"
+
+
+def _leakage(model: Trained, groups: list[TaskBatch]) -> Any:
+    from clew.data.dataset import DATASET_FILE, open_dataset
+    from clew.evaluation.leakage import check_leakage, training_layouts
+
+    folder = model.training_set
+    if folder is not None and (folder / DATASET_FILE).is_file():
+        return check_leakage(groups, training_layouts(open_dataset(folder)))
+    return check_leakage(groups)
+
+
+def _decoders(model: Trained, wanted: tuple[str, ...]) -> list[str]:
+    from clew.decoding.decode import reads_left_to_right_only
+    from clew.decoding.registry import DECODERS
+
+    names = [name for each in wanted for name in (DECODERS if each == ALL else [each])]
+    if ALL in wanted:  # every one that the model can do and that is not the same as another
+        names = [name for name in names if name != "left-to-right-naive"]
+        if reads_left_to_right_only(model.model):
+            names = [name for name in names if name == "left-to-right"]
+    return list(dict.fromkeys(names))
+
+
+def _evaluate(model: Trained, groups: list[TaskBatch], decoder: str, batch_size: int) -> Evaluation:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from clew.decoding.registry import parse_decoder
+    from clew.evaluation.evaluate import evaluate_model
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(f"{model.name}, {decoder}", total=sum(map(len, groups)))
+        return evaluate_model(
+            model.model,
+            model.script,
+            groups,
+            parse_decoder(decoder),
+            batch_size,
+            name=model.name,
+            decoder_name=decoder,
+            seed=model.seed,
+            progress=lambda done: bar.update(task, completed=done),
+        )
+
+
+def _print(evaluations: list[Evaluation], what: str) -> None:
+    """A table; intervals of the other shares are in the JSON and in the report."""
+    from clew.evaluation.scores import failures_of, scores_of
+
+    head = [
+        "model",
+        "decoder",
+        "exact %",
+        "95 %",
+        "per token",
+        "valid",
+        "shortest",
+        "unparsable",
+        "passes",
+        "ms a maze",
+    ]
+    rows = [head]
+    for each in evaluations:
+        scores = scores_of(each)
+        others = (scores.per_token, scores.valid, scores.shortest, scores.unparsable)
+        rows.append(
+            [
+                each.name,
+                each.decoder,
+                f"{100 * scores.exact.share:.1f}",
+                f"{100 * scores.exact.low:.1f} to {100 * scores.exact.high:.1f}",
+                *(f"{100 * share.share:.1f}" for share in others),
+                f"{scores.passes:.1f}",
+                f"{1000 * each.seconds / max(1, len(each)):.1f}",
+            ]
+        )
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    print(what)
+    for row in rows:
+        words = [word.ljust(width) for word, width in zip(row[:2], widths[:2], strict=True)]
+        words += [word.rjust(width) for word, width in zip(row[2:], widths[2:], strict=True)]
+        print("  ".join(words))
+    for each in evaluations:
+        if counts := {name: count for name, count in failures_of(each).items() if count}:
+            print(f"{each.name}, {each.decoder} fails: " + "; ".join(f"{name} {n:,}" for name, n in counts.items()))
+
+
+def _json(evaluations: list[Evaluation], what: str, leaks: list[str]) -> dict[str, Any]:
+    from clew.evaluation.scores import scores_json
+
+    return {"mazes": what, "leakage": leaks, "evaluations": [scores_json(each) for each in evaluations]}
+
+
+def _write_report(
+    file: Path, models: list[Trained], evaluations: list[Evaluation], what: str, leaks: list[str]
+) -> None:
+    from clew.report.evaluation_page import Page, write_page
+
+    title = " and ".join(model.name for model in models)
+    sizes = [f"{model.name}: {model.parameters:,} parameters." for model in models]
+    write_page(file, Page(f"{title}: {what}", evaluations, [*sizes, *leaks]))

@@ -1,0 +1,241 @@
+"""An evaluation as one HTML page that needs nothing else: tables, charts, and galleries of mazes.
+
+    write_page("out.html", Page("runs/x on 10x10 DFS mazes", [evaluation, ...], notes=["..."]))
+
+Style and drawings are inside the page; it loads nothing and runs no script.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from html import escape
+
+from clew.evaluation.failures import FAILURES
+from clew.evaluation.intervals import Share
+from clew.evaluation.outcome import Evaluation, Outcome
+from clew.evaluation.scores import calibration_of, failures_of, scores_by_length, scores_of
+from clew.files import PathLike, atomic_write
+from clew.report.charts import COLOURS, Axes, Dot, Series, chart_svg
+from clew.report.page_style import STYLE
+from clew.report.svg import task_svg
+
+SOLVED_SHOWN, FAILED_SHOWN = 8, 4  # mazes of an evaluation; of each failure class
+FEWEST_TOKENS = 20  # fewer say nothing about calibration
+
+
+@dataclass(frozen=True)
+class Page:
+    """What is on the page."""
+
+    title: str
+    evaluations: Sequence[Evaluation]
+    notes: Sequence[str] = field(default_factory=tuple)  # sentences below the title
+
+
+def write_page(file: PathLike, page: Page) -> None:
+    """Write the page, wholly or not at all."""
+    html = page_html(page)
+    with atomic_write(file) as out:
+        out.write(html)
+
+
+def page_html(page: Page) -> str:
+    """The page as text."""
+    assert page.evaluations, "a page tells of at least one evaluation"
+    first_of_model = {evaluation.name: evaluation for evaluation in reversed(page.evaluations)}
+    notes = "".join(f"<p>{escape(note)}</p>" for note in page.notes)
+    sections = [
+        _section("Scores", _scores_table(page.evaluations), _SCORES_NOTE),
+        '<div class="charts">',
+        _chart("Exact path, by length of the true path", _by_length(page.evaluations)),
+        _chart("Exact path against passes a maze", _passes(page.evaluations)),
+        _chart("Calibration: how often a token is right, by how sure the model was of it", _calibration(page)),
+        "</div>",
+        _section("How it fails", _failures_table(page.evaluations), "") + _meanings(),
+        *[
+            _galleries(each, many=len(page.evaluations) > 1, folded=each is not first_of_model[each.name])
+            for each in page.evaluations
+        ],
+    ]
+    when = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(page.title)}</title><style>{STYLE}</style></head><body><main>"
+        f"<header><h1>{escape(page.title)}</h1>{notes}{_legend(page.evaluations)}</header>"
+        f"{''.join(sections)}<footer>Made by Clew, {when}.</footer></main></body></html>\n"
+    )
+
+
+_SCORES_NOTE = (
+    "Exact: the path is the true one. Per token: of the true response's tokens, how many stand at their place. Valid: "
+    "a way from start to goal; shortest: none is shorter. Small numbers: 95 % interval."
+)
+
+
+def _label(evaluation: Evaluation) -> str:
+    return f"{evaluation.name}, {evaluation.decoder}"
+
+
+def _short_labels(evaluations: Sequence[Evaluation]) -> list[str]:
+    """The decoder alone where there is one model."""
+    one_model = len({evaluation.name for evaluation in evaluations}) == 1
+    return [evaluation.decoder if one_model else _label(evaluation) for evaluation in evaluations]
+
+
+def _legend(evaluations: Sequence[Evaluation]) -> str:
+    items = [
+        f'<li><span class="swatch" style="background:{COLOURS[i % len(COLOURS)]}"></span>{escape(label)}</li>'
+        for i, label in enumerate(_short_labels(evaluations))
+    ]
+    return f'<ul class="legend">{"".join(items)}</ul>'
+
+
+def _section(title: str, body: str, note: str) -> str:
+    return f"<section><h2>{escape(title)}</h2>{body}<p class=note>{escape(note)}</p></section>"
+
+
+def _chart(title: str, svg: str) -> str:
+    return f"<figure><figcaption>{escape(title)}</figcaption>{svg}</figure>"
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Cells are HTML already."""
+    top = "".join(f"<th>{escape(name)}</th>" for name in head)
+    body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
+    return f'<div class="wide"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def _percent(share: Share) -> str:
+    return f"{100 * share.share:.1f}<small>{100 * share.low:.1f} to {100 * share.high:.1f}</small>"
+
+
+def _scores_table(evaluations: Sequence[Evaluation]) -> str:
+    head = [
+        "model",
+        "decoder",
+        "mazes",
+        "exact %",
+        "per token %",
+        "valid %",
+        "shortest %",
+        "unparsable %",
+        "passes",
+        "ms",
+    ]
+    rows = []
+    for evaluation in evaluations:
+        scores = scores_of(evaluation)
+        shares = (scores.exact, scores.per_token, scores.valid, scores.shortest, scores.unparsable)
+        rows.append(
+            [
+                escape(evaluation.name),
+                escape(evaluation.decoder),
+                f"{scores.mazes:,}",
+                *map(_percent, shares),
+                f"{scores.passes:.1f}",
+                f"{1000 * evaluation.seconds / max(1, scores.mazes):.1f}",
+            ]
+        )
+    return _table(head, rows)
+
+
+def _failures_table(evaluations: Sequence[Evaluation]) -> str:
+    """Only the classes that occur."""
+    counts = [failures_of(each) for each in evaluations]
+    names = [name for name in FAILURES if any(count[name] for count in counts)]
+    if not names:
+        return "<p>No maze failed.</p>"
+    rows = [
+        [escape(each.name), escape(each.decoder), *(f"{count[name]:,}" if count[name] else "·" for name in names)]
+        for each, count in zip(evaluations, counts, strict=True)
+    ]
+    return _table(["model", "decoder", *names], rows)
+
+
+def _meanings() -> str:
+    items = "".join(f"<dt>{escape(name)}</dt><dd>{escape(meaning)}</dd>" for name, meaning in FAILURES.items())
+    return f'<details><summary class="quiet">what the classes mean</summary><dl>{items}</dl></details>'
+
+
+def _share_dot(x: float, share: Share, what: str) -> Dot:
+    return Dot(x, share.share, share.low, share.high, f"{what}: {share}, {share.hits:,} of {share.count:,}")
+
+
+def _by_length(evaluations: Sequence[Evaluation]) -> str:
+    series = []
+    for each in evaluations:
+        dots = []
+        for part in scores_by_length(each):
+            cells = f"{part.low}" if part.low == part.high else f"{part.low} to {part.high}"
+            dots.append(_share_dot((part.low + part.high) / 2, part.scores.exact, f"{_label(each)}, {cells} cells"))
+        series.append(Series(_label(each), dots))
+    return chart_svg(series, Axes("cells of the true path", "exact path", x_from=0))
+
+
+def _passes(evaluations: Sequence[Evaluation]) -> str:
+    series, lowest = [], 1.0
+    for each, label in zip(evaluations, _short_labels(evaluations), strict=True):
+        scores = scores_of(each)
+        lowest = min(lowest, scores.exact.low)
+        what = f"{_label(each)}, {scores.passes:.1f} passes"
+        series.append(Series(label, [_share_dot(max(scores.passes, 1.0), scores.exact, what)]))
+    floor = min(0.9, math.floor(10 * lowest) / 10)
+    return chart_svg(series, Axes("passes a maze", "exact path", log=True, x_from=1, y_from=floor, named=True))
+
+
+def _calibration(page: Page) -> str:
+    """The first decoder of each model: how sure a model is, is the model's own, and more lines would hide it."""
+    series, models = [], set()
+    for each in page.evaluations:
+        parts = [] if each.name in models else calibration_of(each)
+        models.add(each.name)
+        dots = [
+            _share_dot(part.confidence, part.right, f"{_label(each)}, sure to {100 * part.confidence:.0f} %")
+            for part in parts
+            if part.right.count >= FEWEST_TOKENS
+        ]
+        series.append(Series(_label(each), dots))  # an empty one keeps the colours of the others
+    return chart_svg(series, Axes("probability the model gave the token", "right", 0.0, 1.0, diagonal=True))
+
+
+def _galleries(evaluation: Evaluation, many: bool, folded: bool) -> str:
+    after = f": {_label(evaluation)}" if many else ""
+    solved = [outcome for outcome in evaluation.outcomes if outcome.exact]
+    parts = []
+    if solved:
+        # The hardest ones: the longest paths.
+        longest = sorted(solved, key=lambda outcome: -outcome.length)[:SOLVED_SHOWN]
+        parts.append(f"<h2>Solved{escape(after)}</h2>" + _gallery(longest, lambda o: f"{o.length} cells"))
+    failed = [(name, [o for o in evaluation.outcomes if o.failure == name and o.predicted]) for name in FAILURES]
+    if any(outcomes for _, outcomes in failed):
+        parts.append(f"<h2>Failed{escape(after)}</h2>")
+        parts.append(
+            '<p class="note">Red: the true path. Amber arrows: the predicted one; purple where the maze has no such '
+            "step.</p>"
+        )
+    for name, outcomes in failed:
+        if outcomes:
+            parts.append(f'<h3>{escape(name)} <span class="quiet">{escape(FAILURES[name])}</span></h3>')
+            parts.append(_gallery(outcomes[:FAILED_SHOWN], lambda o: f"{len(o.predicted or [])} of {o.length} cells"))
+    unread = [outcome.problem or "" for outcome in evaluation.outcomes if outcome.predicted is None][:FAILED_SHOWN]
+    if unread:
+        items = "".join(f"<li>{escape(problem)}</li>" for problem in unread)
+        parts.append(f'<h3>unparsable <span class="quiet">{escape(FAILURES["unparsable"])}</span></h3><ul>{items}</ul>')
+    body = "".join(parts)
+    if folded:
+        summary = f"mazes of {_label(evaluation)}"
+        body = f'<details><summary class="quiet">{escape(summary)}</summary>{body}</details>'
+    return f"<section>{body}</section>" if parts else ""
+
+
+def _gallery(outcomes: Sequence[Outcome], caption: Callable[[Outcome], str]) -> str:
+    cards = [
+        f"<figure>{task_svg(each.task, each.path, each.predicted)}"
+        f"<figcaption>{escape(caption(each))}</figcaption></figure>"
+        for each in outcomes
+    ]
+    return f'<div class="gallery">{"".join(cards)}</div>'
