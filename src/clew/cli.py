@@ -33,9 +33,11 @@ COMMANDS = {
     "data verify": Command("clew.commands.data:verify", "check a dataset's files against their checksums"),
     "train": Command("clew.commands.train:train", "train a model, or go on with a run", parses=True),
     "convert": Command("clew.commands.convert:convert", "make a run folder of published weights"),
-    "solve": Command("clew.commands.solve:solve", "solve mazes exactly, by BFS or A*"),
+    "evaluate": Command("clew.commands.evaluate:evaluate", "let a model solve held-out mazes, and score it"),
+    "solve": Command("clew.commands.solve:solve", "solve mazes exactly, by BFS or A*, or with a model"),
     "draw": Command("clew.commands.draw:draw", "draw mazes and their paths to a PNG or SVG file"),
     "bench generation": Command("clew.commands.bench:generation", "measure how fast mazes are generated"),
+    "bench decoding": Command("clew.commands.bench:decoding", "measure how fast answers are decoded"),
     "bench time-to-accuracy": Command(
         "clew.commands.bench:time_to_accuracy", "measure the minutes to 50, 90 and 99 % exact paths"
     ),

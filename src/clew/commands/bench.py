@@ -52,6 +52,35 @@ def generation(json: bool = False, seconds: float = 6.0, plot: Path | None = Non
         )
 
 
+def decoding(json: bool = False, mazes: int = 128, size: str = "8m") -> None:
+    """Measure how fast left-to-right decoding is, beside the naive form that computes everything for every token.
+
+    An encoder-decoder with fresh weights answers held-out 10x10 DFS mazes, whose answers are as long as the true ones;
+    both forms must give the same tokens. With 128 mazes it takes some minutes on two cores.
+
+    Args:
+        json: print one JSON document with everything measured.
+        mazes: how many mazes are decoded at once.
+        size: of the model: tiny, 3m, 8m or 25m.
+    """
+    from json import dumps
+
+    from clew.benchmarks.decoding import measure
+    from clew.errors import UserError
+
+    if mazes < 1:
+        raise UserError(f"{mazes} mazes leave nothing to measure; use 1 or more.")
+    found = measure(mazes, size, say=lambda text: print(f"measuring: {text}", file=sys.stderr))
+    if json:
+        print(dumps(found.as_json(f"clew bench decoding --mazes {mazes} --size {size}"), indent=2))
+        return
+    print(
+        f"{found.model}, {found.mazes} mazes of 10x10, {found.tokens:,} tokens: fast {found.fast_seconds:.1f} s, naive "
+        f"{found.naive_seconds:.1f} s: {found.ratio:.1f} times as fast (target {found.target:g}), "
+        + ("the same tokens." if found.same_tokens else "but NOT the same tokens: a bug.")
+    )
+
+
 def time_to_accuracy(
     sizes: str = "5,10",
     minutes: float = 10.0,
