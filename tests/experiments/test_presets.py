@@ -24,8 +24,8 @@ RUN: set[TrainConfig] = set()
 
 def shrunken(config: TrainConfig, folder: Path) -> TrainConfig:
     """The same run with a handful of small mazes and a model of the same kind that is thin and flat."""
-    size = min(config.data.sizes[0], 4)
-    data = dataclasses.replace(config.data, sizes=(size,))
+    sizes = (4, 5) if len(config.data.sizes) > 1 else (min(config.data.sizes[0], 4),)
+    data = dataclasses.replace(config.data, sizes=sizes)
     if data.source == "dataset":
         data = dataclasses.replace(data, mazes=12, folder=str(folder))
     model = config.model

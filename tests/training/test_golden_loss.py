@@ -14,9 +14,12 @@ import tempfile
 from pathlib import Path
 
 import pytest
+import torch
 
 from clew.models.build import ModelConfig
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
+from clew.models.grid_next_token import GridNextTokenConfig
+from clew.models.grid_pointer import GridPointerConfig
 from clew.objectives.config import ObjectiveConfig, ObjectiveName
 from clew.training.config import Budget, DataConfig, TrainConfig
 from clew.training.loop import train
@@ -29,19 +32,27 @@ MODELS: dict[str, ModelConfig] = {
     "encoder-decoder": EncoderDecoderConfig(128, 16, 2, encoder_depth=1, decoder_depth=1),
     "causal-encoder-decoder": EncoderDecoderConfig(128, 16, 2, encoder_depth=1, decoder_depth=1, causal=True),
     "decoder-only": DecoderOnlyConfig(128, 16, 2, depth=2),
+    "grid-pointer": GridPointerConfig(width=16, heads=2, hops=2, loops_per_side=0.5),
+    "grid-next-token": GridNextTokenConfig(width=16, heads=2, hops=2, loops_per_side=0.5),
 }
 FITTING: dict[str, tuple[ObjectiveName, ...]] = {
     "encoder-decoder": ("mlm-u", "fixed-rate", "ordered", "ordered-reverse", "next-token", "any-order", "trace"),
     "causal-encoder-decoder": ("ordered", "next-token", "trace"),
     "decoder-only": ("next-token", "trace"),
+    "grid-pointer": ("mlm-u", "fixed-rate", "ordered", "ordered-reverse"),
+    "grid-next-token": ("next-token",),
 }
 
 
 def _config(model: str, objective: ObjectiveName) -> TrainConfig:
-    # Traces belong to mazes of wall cells; all others are shown the smaller texts. Both optimizers have their turn.
-    trace = DataConfig(family="walls", sizes=(4,), format="wall-list-trace")
+    data = DataConfig(sizes=(3,))
+    if objective == "trace":  # which only mazes of wall cells have
+        data = DataConfig(family="walls", sizes=(4,), format="wall-list-trace")
+    elif model.startswith("grid"):
+        data = DataConfig(sizes=(3, 4), format="grid", tail=2, mixture="grow", grow_steps=10)
+    # Both optimizers have their turn.
     return TrainConfig(
-        data=trace if objective == "trace" else DataConfig(sizes=(3,)),
+        data=data,
         model=MODELS[model],
         objective=ObjectiveConfig(objective),
         budget=Budget(steps=STEPS),
@@ -80,6 +91,7 @@ def test_the_golden_file_has_these_cases_and_no_others() -> None:
 
 def main() -> None:
     """Write the losses of this very version."""
+    torch.set_num_threads(1)  # as in the tests; more only wait for one another
     curves = {}
     for case, config in CASES.items():
         with tempfile.TemporaryDirectory() as folder:
