@@ -1,0 +1,166 @@
+"""`clew evaluate` and `clew solve --solver RUN`, as a user calls them."""
+
+import json
+
+import pytest
+
+from clew.cli import run
+from clew.models.build import build_model
+from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
+from clew.models.grid_pointer import GridPointerConfig
+from clew.objectives.config import ObjectiveConfig
+from clew.training.checkpoint import model_tensors, write_checkpoint
+from clew.training.config import Budget, DataConfig, TrainConfig
+from clew.training.run_folder import RunFolder
+
+WALLS = "S...\n.##.\n....\n...G\n"
+PERFECT = "+--+--+--+\n|S       |\n+--+--+  +\n|G       |\n+  +--+--+\n|        |\n+--+--+--+\n"
+
+
+def make_run(folder, data, model, objective="mlm-u"):
+    config = TrainConfig(data=data, model=model, budget=Budget(steps=1), objective=ObjectiveConfig(name=objective))
+    made = RunFolder(folder)
+    with made.locked():
+        made.begin(config, resume="never")
+        tensors = {"model": model_tensors(build_model(model, seed=0))}
+        write_checkpoint(made.checkpoints, 0, tensors, {"step": 0, "best": None})
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def grid_run(tmp_path_factory):
+    data = DataConfig(sizes=(4,), format="grid", tail=2)
+    return make_run(tmp_path_factory.mktemp("runs") / "pointer", data, GridPointerConfig(width=16, heads=2))
+
+
+@pytest.fixture(scope="module")
+def text_run(tmp_path_factory):
+    data = DataConfig(sizes=(4,))
+    model = EncoderDecoderConfig(data.vocabulary, width=16, heads=2, encoder_depth=1, decoder_depth=1)
+    return make_run(tmp_path_factory.mktemp("runs") / "mlmu", data, model)
+
+
+@pytest.fixture(scope="module")
+def next_token_run(tmp_path_factory):
+    data = DataConfig(sizes=(4,))
+    model = DecoderOnlyConfig(data.vocabulary, width=16, heads=2, depth=1)
+    return make_run(tmp_path_factory.mktemp("runs") / "next", data, model, "next-token")
+
+
+def test_everything_at_once(grid_run, text_run, next_token_run, tmp_path, capsys):
+    report = tmp_path / "out.html"
+    arguments = [grid_run, "--mazes", "6", "--decoder", "all", "--compare", text_run, next_token_run]
+    assert run(["evaluate", *arguments, "--report", str(report), "--json"]) == 0
+    out = json.loads(capsys.readouterr().out)
+    assert out["mazes"] == "6 held-out dfs mazes of 4x4"
+    assert out["leakage"] == ["none of the 6 mazes has a layout that was trained on."] * 3
+    pairs = [(each["model"], each["decoder"]) for each in out["evaluations"]]
+    assert pairs.count(("pointer", "left-to-right")) == 1
+    assert ("mlmu", "repair") in pairs
+    assert [decoder for model, decoder in pairs if model == "next"] == ["left-to-right"]
+    assert all(each["mazes"] == 6 and each["passes"] >= 1 for each in out["evaluations"])
+    page = report.read_text()
+    assert page.count('class="chart"') == 3
+    assert "http://www.w3.org" in page
+    assert "https://" not in page
+    assert "<script" not in page
+
+
+def test_the_table(grid_run, capsys):
+    assert run(["evaluate", grid_run, "--mazes", "5", "--decoder", "threshold", "certainty:count=4"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "5 held-out dfs mazes of 4x4"
+    assert lines[2].split()[:2] == ["pointer", "threshold"]
+    assert lines[3].split()[:2] == ["pointer", "certainty:count=4"]
+
+
+def test_mazes_from_a_file_of_any_size(grid_run, tmp_path, capsys):
+    file = tmp_path / "mazes.txt"
+    file.write_text(f"{WALLS}\n{PERFECT}")
+    assert run(["evaluate", grid_run, "--input", str(file), "--json"]) == 0
+    out = json.loads(capsys.readouterr().out)
+    assert out["evaluations"][0]["mazes"] == 2
+
+
+def test_smaller_mazes_plain_and_embedded(text_run, capsys):
+    assert run(["evaluate", text_run, "--mazes", "4", "--size", "3", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["mazes"] == "4 held-out dfs mazes of 3x3"
+    assert run(["evaluate", text_run, "--mazes", "4", "--size", "2", "--embedded-in", "4", "--json"]) == 0
+    out = json.loads(capsys.readouterr().out)
+    assert out["mazes"] == "4 held-out dfs mazes of 2x2 in the corner of 4x4 ones"
+    assert out["leakage"] == ["none of the 4 mazes has a layout that was trained on."]
+
+
+def test_solving_with_a_model(grid_run, tmp_path, capsys):
+    file = tmp_path / "mazes.txt"
+    file.write_text(f"{PERFECT}\n{PERFECT}")
+    assert run(["solve", str(file), "--solver", grid_run]) == 0
+    out = capsys.readouterr().out
+    assert out.count("+--+--+--+") == 4
+    assert out.count("found in") == 2
+    assert "valid" in out or "no path could be read" in out
+    assert run(["solve", str(file), "--solver", grid_run, "--decoder", "repair", "--json"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert set(lines[0]) == {"path", "length", "valid", "shortest", "problem", "passes", "seconds"}
+
+
+def expect(capsys, arguments, sentence, code=1):
+    """The command ends with this one sentence on stderr."""
+    assert run(arguments) == code
+    error = capsys.readouterr().err
+    assert sentence in error
+    assert error.count("\n") == 1, error
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"", "holds no maze: it is empty"),
+        (b"S#G\n.#.\n.#.\n", "line 1: no way leads from the start"),
+        (b"x" * 10_000_000, "line 1 is longer than 8,000,000 bytes"),
+        (b"\x80\x81\x82", "not text in UTF-8"),
+        (b"<ADJLIST_START> foo (0,1) ;", "token 2 is 'foo'"),
+        (b"<PATH_END> ; (0,0) [MASK]", "none of what Clew reads"),
+        (
+            b'{"width":3,"height":3,"start":[0,0],"goal":[2,0],"walls":[],"path":[[0,0],[2,0]]}',
+            "line 1: the path in the file cannot be the true one, since step 1 goes from (0, 0) to (0, 2)",
+        ),
+    ],
+)
+def test_garbage_files(grid_run, tmp_path, capsys, content, sentence):
+    file = tmp_path / "garbage"
+    file.write_bytes(content)
+    expect(capsys, ["evaluate", grid_run, "--input", str(file)], sentence)
+
+
+def test_a_model_of_another_size_or_format(text_run, tmp_path, capsys):
+    expect(capsys, ["evaluate", text_run, "--mazes", "3", "--size", "6"], "the model does not know the token (0,4)")
+
+
+def test_wrong_calls(grid_run, next_token_run, tmp_path, capsys):
+    expect(capsys, ["evaluate", "no-such-run"], "no-such-run does not exist; give the folder of a run")
+    expect(capsys, ["evaluate", grid_run, "--input", "x", "--mazes", "3"], "give either --input or --mazes")
+    expect(capsys, ["evaluate", grid_run, "--input", str(tmp_path / "none")], "No such file")
+    expect(capsys, ["evaluate", grid_run, "--mazes", "0"], "0 mazes leave nothing to evaluate")
+    expect(capsys, ["evaluate", grid_run, "--decoder", "magic"], "there is no decoder 'magic'")
+    expect(capsys, ["evaluate", grid_run, "--device", "tpu"], "there is no device 'tpu'")
+    expect(capsys, ["evaluate", grid_run, "--report", str(tmp_path / "no" / "r.html")], "does not exist; make it first")
+    expect(
+        capsys,
+        ["evaluate", next_token_run, "--mazes", "3", "--decoder", "threshold"],
+        "can only be decoded left-to-right",
+    )
+    expect(capsys, ["evaluate", grid_run, "--family", "moss", "--mazes", "3"], "no family of mazes named 'moss'")
+    expect(capsys, ["evaluate", grid_run, "--mazes", "3", "--embedded-in", "4"], "give a larger size")
+    expect(capsys, ["solve", "x", "--solver", "bfs", "--decoder", "threshold"], "bfs is exact; leave it out")
+    expect(capsys, ["solve", "x", "--solver", grid_run, "--trace"], "use --solver astar")
+
+
+def test_solving_garbage_with_a_model(grid_run, text_run, tmp_path, capsys):
+    file = tmp_path / "mazes.txt"
+    file.write_text("S#G\n.#.\n.#.\n")
+    expect(capsys, ["solve", str(file), "--solver", grid_run], "line 1: no way leads from the start (0, 0)")
+    file.write_text("\n\nS....\n....G\n.....\n")
+    expect(capsys, ["solve", str(file), "--solver", text_run], "line 3: the model does not know the token")
+    file.write_text("")
+    expect(capsys, ["solve", str(file), "--solver", grid_run], "holds no maze")

@@ -1,0 +1,175 @@
+"""clew.load: run folders, folders of weights and their names; solutions that check and draw themselves."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import clew
+from clew import loading
+from clew.errors import UserError
+from clew.loading import export_weights, load_trained, shipped_weights
+from clew.mazes.generate import generate
+from clew.models.build import build_model
+from clew.models.config import DecoderOnlyConfig
+from clew.models.grid_pointer import GridPointerConfig
+from clew.training.checkpoint import model_tensors, write_checkpoint
+from clew.training.config import Budget, DataConfig, TrainConfig
+from clew.training.run_folder import RunFolder
+
+DRAWING = """\
++--+--+--+
+|S       |
++--+--+  +
+|G       |
++--+--+--+
+"""
+NO_WAY = "S#G\n.#.\n.#.\n"
+
+
+def make_run(folder, config):
+    run = RunFolder(folder)
+    with run.locked():
+        run.begin(config, resume="never")
+        model = build_model(config.model, seed=0)
+        write_checkpoint(run.checkpoints, 0, {"model": model_tensors(model)}, {"step": 0, "best": None})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def grid_run(tmp_path_factory):
+    data = DataConfig(sizes=(4,), format="grid", tail=2)
+    config = TrainConfig(data=data, model=GridPointerConfig(width=16, heads=2), budget=Budget(steps=1))
+    return make_run(tmp_path_factory.mktemp("runs") / "grid", config)
+
+
+@pytest.fixture(scope="module")
+def next_token_run(tmp_path_factory):
+    data = DataConfig(sizes=(3,))
+    from clew.objectives.config import ObjectiveConfig
+
+    model = DecoderOnlyConfig(data.vocabulary, width=16, heads=2, depth=1)
+    config = TrainConfig(data=data, model=model, budget=Budget(steps=1), objective=ObjectiveConfig(name="next-token"))
+    return make_run(tmp_path_factory.mktemp("runs") / "next", config)
+
+
+def test_importing_clew_is_quick():
+    program = "import sys, clew; clew.load; print('torch' in sys.modules, 'numba' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]
+
+
+def test_a_solution_has_its_path_its_checks_and_its_steps(grid_run):
+    solver = clew.load(grid_run)
+    solution = solver.solve(DRAWING, decoder="certainty:count=2")
+    assert solution.shortest_path[0] == (0, 0)
+    assert len(solution.shortest_path) == 6
+    assert solution.passes == len(solution.steps) > 0
+    places = sorted(filled.place for step in solution.steps for filled in step.filled)
+    assert places == list(range(len(places)))
+    assert all(0 <= filled.confidence <= 1 for step in solution.steps for filled in step.filled)
+    assert solution.valid == (solution.problem is None)
+    assert solution.seconds > 0
+    assert solution._repr_svg_().startswith("<svg")
+    assert "<figcaption>" in solution._repr_html_()
+    assert solution.verdict in str(solution)
+    assert "grid: " in repr(solver)
+
+
+def test_many_tasks_of_several_sizes_in_their_order(grid_run):
+    solver = clew.load(grid_run)
+    tasks = [
+        generate("dfs", side, side, seed=0, first=i, count=1, side="test", workers=1)[0][0]
+        for i, side in enumerate([4, 6, 4, 5, 6])
+    ]
+    solutions = solver.solve_many(tasks, batch_size=1)
+    assert [solution.task for solution in solutions] == tasks
+    together = solver.solve_many(tasks)
+    assert [s.path for s in together] == [s.path for s in solutions]
+
+
+def test_a_next_token_model_is_read_left_to_right_unless_told_otherwise(next_token_run):
+    solver = clew.load(next_token_run)
+    task = generate("dfs", 3, 3, seed=0, first=0, count=1, side="test", workers=1)[0][0]
+    assert solver.solve(task).passes >= 1
+    with pytest.raises(UserError, match="can only be decoded left-to-right"):
+        solver.solve(task, decoder="threshold")
+
+
+def test_weights_give_the_same_answers_as_their_run(grid_run, tmp_path, monkeypatch):
+    export_weights(grid_run, tmp_path / "shipped" / "small", about="made by a test")
+    monkeypatch.setattr(loading, "_SHIPPED", (tmp_path / "shipped",))
+    assert list(shipped_weights()) == ["small"]
+    run, weights = load_trained(grid_run), load_trained("small")
+    for name, tensor in run.model.state_dict().items():
+        assert torch.equal(tensor, weights.model.state_dict()[name])
+    assert (weights.height, weights.width, weights.family, weights.script) == (4, 4, "dfs", run.script)
+    assert clew.load("small").solve(DRAWING).path == clew.load(grid_run).solve(DRAWING).path
+    with pytest.raises(UserError, match="is not empty"):
+        export_weights(grid_run, tmp_path / "shipped" / "small")
+    with pytest.raises(
+        UserError, match=r"does not exist; give the folder of a run, or one of the shipped models \(small"
+    ):
+        clew.load("large")
+
+
+def test_every_shipped_model_loads():
+    for name in shipped_weights():
+        assert load_trained(name).parameters > 0
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ("", "it is empty"),
+        (NO_WAY, "no way leads from the start"),
+        (DRAWING + "\n" + DRAWING, "holds 2 mazes"),
+        ("qwe rty", "none of what Clew reads"),
+        ("." * 10_000_000, "longer than 8,000,000 bytes"),
+        ("\ud800", "not text in UTF-8"),
+    ],
+)
+def test_texts_that_cannot_be_solved(grid_run, given, problem):
+    with pytest.raises(UserError, match=problem):
+        clew.load(grid_run).solve(given)
+
+
+def test_a_maze_larger_than_a_text_model(next_token_run):
+    task = generate("dfs", 5, 5, seed=0, first=0, count=1, side="test", workers=1)[0][0]
+    with pytest.raises(UserError, match=r"does not know the token .* 5 rows and 5 columns"):
+        clew.load(next_token_run).solve(task)
+
+
+def damage(folder, change):
+    value = json.loads((folder / "model.json").read_text())
+    change(value)
+    (folder / "model.json").write_text(json.dumps(value))
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda value: value.update(height="four"), "must give height as a whole number"),
+        (lambda value: value.pop("form"), "must give form as a word"),
+        (lambda value: value.pop("model"), "must have a kind"),
+        (lambda value: value["model"].update(width=32), "model needs|another model"),
+        (lambda value: value.update(form="poem"), "no text format 'poem'"),
+    ],
+)
+def test_damaged_weights_are_told(grid_run, tmp_path, change, problem):
+    export_weights(grid_run, tmp_path / "w")
+    damage(tmp_path / "w", change)
+    with pytest.raises(UserError, match=problem):
+        clew.load(tmp_path / "w")
+
+
+def test_a_cut_off_weights_file_is_told(grid_run, tmp_path):
+    export_weights(grid_run, tmp_path / "w")
+    file = tmp_path / "w" / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:1000])
+    with pytest.raises(UserError, match="damaged"):
+        clew.load(tmp_path / "w")
+    with pytest.raises(UserError, match="is no run and no weights"):
+        clew.load(tmp_path)
