@@ -49,16 +49,16 @@ def next_token_run(tmp_path_factory):
 
 def test_everything_at_once(grid_run, text_run, next_token_run, tmp_path, capsys):
     report = tmp_path / "out.html"
-    arguments = [grid_run, "--mazes", "6", "--decoder", "all", "--compare", text_run, next_token_run]
+    arguments = [grid_run, "--mazes", "3", "--decoder", "all", "--compare", text_run, next_token_run]
     assert run(["evaluate", *arguments, "--report", str(report), "--json"]) == 0
     out = json.loads(capsys.readouterr().out)
-    assert out["mazes"] == "6 held-out dfs mazes of 4x4"
-    assert out["leakage"] == ["none of the 6 mazes has a layout that was trained on."] * 3
+    assert out["mazes"] == "3 held-out dfs mazes of 4x4"
+    assert out["leakage"] == ["none of the 3 mazes has a layout that was trained on."] * 3
     pairs = [(each["model"], each["decoder"]) for each in out["evaluations"]]
     assert pairs.count(("pointer", "left-to-right")) == 1
     assert ("mlmu", "repair") in pairs
     assert [decoder for model, decoder in pairs if model == "next"] == ["left-to-right"]
-    assert all(each["mazes"] == 6 and each["passes"] >= 1 for each in out["evaluations"])
+    assert all(each["mazes"] == 3 and each["passes"] >= 1 for each in out["evaluations"])
     page = report.read_text()
     assert page.count('class="chart"') == 3
     assert "http://www.w3.org" in page
