@@ -37,6 +37,7 @@ COMMANDS = {
     "solve": Command("clew.commands.solve:solve", "solve mazes exactly, by BFS or A*, or with a model"),
     "draw": Command("clew.commands.draw:draw", "draw mazes and their paths to a PNG or SVG file"),
     "bench generation": Command("clew.commands.bench:generation", "measure how fast mazes are generated"),
+    "bench training": Command("clew.commands.bench:training", "measure how fast the paper's model trains"),
     "bench decoding": Command("clew.commands.bench:decoding", "measure how fast answers are decoded"),
     "bench time-to-accuracy": Command(
         "clew.commands.bench:time_to_accuracy", "measure the minutes to 50, 90 and 99 % exact paths"

@@ -1,0 +1,83 @@
+"""The benchmark measures what it says; its numbers depend on the machine and are not tested."""
+
+import json
+
+import pytest
+import torch
+
+from clew.benchmarks import training
+from clew.commands import bench
+from clew.errors import UserError
+from clew.training import peak
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """A benchmark of a moment."""
+    monkeypatch.setattr(training, "SIDE", 4)
+    monkeypatch.setattr(training, "MODEL_SIZE", "tiny")
+    monkeypatch.setattr(peak, "SECONDS", 0.02)
+
+
+def test_everything_is_measured(small, capsys):
+    before = torch.get_num_threads()
+    bench.training(json=True, batches=3, batch_size=4)
+    printed = capsys.readouterr()
+    report = json.loads(printed.out)
+    naive, fast = report["naive"], report["fast"]
+    assert len(naive["seconds"]) == len(fast["seconds"]) == 3
+    assert naive["median_seconds"] == sorted(naive["seconds"])[1]
+    ratios = [a / b for a, b in zip(naive["seconds"], fast["seconds"], strict=True)]
+    assert report["ratio"] == pytest.approx(sorted(ratios)[1])
+    assert fast["mazes_per_second"] == pytest.approx(4 / fast["median_seconds"])
+    assert fast["share_of_peak"] == pytest.approx(fast["gigaflops"] / report["peak_gigaflops"])
+    # The same useful work in both, whatever they do besides.
+    work = [form["gigaflops"] * form["median_seconds"] for form in (naive, fast)]
+    assert work[0] == pytest.approx(work[1])
+    assert report["largest_loss_difference"] <= report["loss_tolerance"] == 1e-5
+    assert report["losses_naive"] == pytest.approx(report["losses_fast"], abs=1e-5)
+    assert len(set(report["losses_fast"])) == 3
+    assert report["provenance"]["command"] == "clew bench training --batches 3 --batch-size 4 --threads 1"
+    assert "measuring: batch 3 of 3" in printed.err
+    assert torch.get_num_threads() == before
+
+
+def test_each_form_is_asked_for_and_they_take_turns(small, monkeypatch):
+    asked = []
+
+    def record(model, batch, question, naive):
+        asked.append(naive)
+        return (3.0 if naive else 1.0), 0.5
+
+    monkeypatch.setattr(training, "forward_backward", record)
+    report = training.measure(2, 4, 1, "x", say=lambda text: None)
+    assert asked[2:] == [True, False, False, True]
+    assert report.ratio == 3.0
+
+
+def test_the_naive_form_is_naive(small, monkeypatch):
+    """The two times are those of the two ways through the model."""
+    from clew.models.encoder_decoder import EncoderDecoder
+
+    ways = []
+    everywhere = EncoderDecoder._everywhere
+    monkeypatch.setattr(
+        EncoderDecoder, "_everywhere", lambda self, *args: ways.append("everywhere") or everywhere(self, *args)
+    )
+    training.measure(2, 2, 1, "x", say=lambda text: None)
+    assert len(ways) == 3  # two batches and the first small one; the fast form never
+
+
+def test_the_table_says_it_all(small, capsys):
+    bench.training(batches=1, batch_size=2)
+    out = capsys.readouterr().out
+    assert out.startswith("naive: ")
+    assert "of the peak" in out
+    assert "times as fast (target 1.7)" in out
+    assert "the losses differ by" in out
+
+
+@pytest.mark.parametrize("option", ["batches", "batch_size", "threads"])
+def test_bad_options_get_one_sentence(option):
+    with pytest.raises(UserError, match="must each be 1 or more"):
+        bench.training(**{option: 0})
