@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from html import escape
 
 from clew.decoding.answers import Step
-from clew.decoding.decode import decode, reads_left_to_right_only
-from clew.decoding.registry import parse_decoder
+from clew.decoding.decode import decode
+from clew.decoding.registry import default_decoder, parse_decoder
 from clew.decoding.script import Script
 from clew.errors import UserError
 from clew.mazes.checks import is_shortest, path_problem
@@ -93,7 +93,7 @@ def solve_tasks(
     """The model's answers to tasks of any sizes, in their order."""
     if batch_size < 1:
         raise UserError(f"a batch size of {batch_size} is impossible; use 1 or more.")
-    decoder = decoder or default_decoder(model)
+    decoder = decoder or default_decoder(script)
     best = [_way_through(task) for task in tasks]
     groups: dict[tuple[int, ...], list[int]] = {}
     for i, task in enumerate(tasks):
@@ -105,11 +105,6 @@ def solve_tasks(
             batch = TaskBatch.from_tasks([tasks[i] for i in some], [best[i] for i in some])
             solutions |= zip(some, _solve_batch(model, script, batch, decoder), strict=True)
     return [solutions[i] for i in range(len(tasks))]
-
-
-def default_decoder(model: Model) -> str:
-    """The quick one where a model can answer in any order."""
-    return "left-to-right" if reads_left_to_right_only(model) else "threshold"
 
 
 def _solve_batch(model: Model, script: Script, tasks: TaskBatch, decoder: str) -> list[Solution]:

@@ -23,7 +23,7 @@ def evaluate(
     run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")],
     mazes: int | None = None,
     input: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None,
-    decoder: tuple[str, ...] = ("left-to-right",),
+    decoder: tuple[str, ...] = (),
     compare: tuple[str, ...] = (),
     family: str | None = None,
     size: int | None = None,
@@ -48,7 +48,8 @@ def evaluate(
             standard input.
         decoder: one or more ways to read the answer: left-to-right, right-to-left, both-ends, certainty,
             certainty-margin, certainty-entropy, threshold, entropy-bound, repair; with options as in
-            certainty:count=4 or threshold:probability=0.8; or all.
+            certainty:count=4 or threshold:probability=0.8; or all. By default left-to-right for a text model, and
+            threshold for a grid-pointer.
         compare: other runs to evaluate on the same mazes.
         family: which held-out mazes; by default those that the run was trained on.
         size: their rows and columns; by default the (largest) size that the run was trained on.
@@ -131,8 +132,9 @@ def _leakage(model: Trained, groups: list[TaskBatch]) -> Any:
 
 def _decoders(model: Trained, wanted: tuple[str, ...]) -> list[str]:
     from clew.decoding.decode import reads_left_to_right_only
-    from clew.decoding.registry import DECODERS
+    from clew.decoding.registry import DECODERS, default_decoder
 
+    wanted = wanted or (default_decoder(model.script),)
     names = [name for each in wanted for name in (DECODERS if each == ALL else [each])]
     if ALL in wanted:  # every one that the model can do and that is not the same as another
         names = [name for name in names if name != "left-to-right-naive"]

@@ -17,6 +17,7 @@ from clew.decoding.from_the_end import BothEnds, RightToLeft
 from clew.decoding.left_to_right import LeftToRight, LeftToRightNaive
 from clew.decoding.parallel import Certainty, EntropyBound, Threshold
 from clew.decoding.repair import Repair
+from clew.decoding.script import Script
 from clew.errors import UserError
 
 
@@ -61,6 +62,14 @@ DECODERS: dict[str, Entry] = {
         "another decoder (`inner`), then hide and try again what breaks the maze's rules",
     ),
 }
+
+
+def default_decoder(script: Script) -> str:
+    """What is used where nothing is said: the paper's for text models, a few passes for models that read cells.
+
+    Text models were trained in many ways, of which all can be read from left to right.
+    """
+    return "threshold" if script.vocabulary is None else "left-to-right"
 
 
 def decoder_named(name: str, **options: Any) -> Decoder:
