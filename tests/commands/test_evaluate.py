@@ -53,6 +53,8 @@ def test_everything_at_once(grid_run, text_run, next_token_run, tmp_path, capsys
     assert run(["evaluate", *arguments, "--report", str(report), "--json"]) == 0
     out = json.loads(capsys.readouterr().out)
     assert out["mazes"] == "3 held-out dfs mazes of 4x4"
+    command = f"clew evaluate {grid_run} --mazes 3 --decoder all --compare {text_run} {next_token_run} --json"
+    assert out["provenance"]["command"] == command
     assert out["leakage"] == ["none of the 3 mazes has a layout that was trained on."] * 3
     pairs = [(each["model"], each["decoder"]) for each in out["evaluations"]]
     assert pairs.count(("pointer", "left-to-right")) == 1

@@ -46,6 +46,7 @@ def task_of(drawing):
         ("short of the goal", TRUE[:-1]),
         ("short of the goal", TRUE[:1]),
         ("wrong end", [*TRUE, (2, 0), (2, 1)]),
+        ("wrong end", [*TRUE, (2, 0), (2, 1), (2, 0)]),
         ("wrong end", TRUE[1:]),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -61,7 +62,9 @@ def evaluate(
         report: write an HTML page with tables, charts and drawn mazes to this file.
     """
     from clew.decoding.registry import parse_decoder
+    from clew.evaluation.scores import scores_json
     from clew.loading import load_trained
+    from clew.report.provenance import provenance
 
     if input is not None and (mazes, family, size, embedded_in, seed) != (None,) * 5:
         raise UserError("give either --input or --mazes with its family, size and seed, not both.")
@@ -90,7 +93,15 @@ def evaluate(
             report, models, evaluations, what, [f"{m.name}: {leak}" for m, leak in zip(models, leaks, strict=True)]
         )
     if json:
-        print(json_module.dumps(_json(evaluations, what, [str(leak) for leak in leaks]), indent=2))
+        options = {"mazes": mazes, "input": input, "decoder": decoder, "compare": compare, "family": family}
+        options |= {"size": size, "embedded-in": embedded_in, "seed": seed}
+        value = {
+            "mazes": what,
+            "leakage": [str(leak) for leak in leaks],
+            "provenance": provenance(_command(run, options), [models[0].seed if seed is None else seed]),
+            "evaluations": [scores_json(each) for each in evaluations],
+        }
+        print(json_module.dumps(value, indent=2))
     else:
         _print(evaluations, what)
         if report is not None:
@@ -209,10 +220,13 @@ def _print(evaluations: list[Evaluation], what: str) -> None:
             print(f"{each.name}, {each.decoder} fails: " + "; ".join(f"{name} {n:,}" for name, n in counts.items()))
 
 
-def _json(evaluations: list[Evaluation], what: str, leaks: list[str]) -> dict[str, Any]:
-    from clew.evaluation.scores import scores_json
-
-    return {"mazes": what, "leakage": leaks, "evaluations": [scores_json(each) for each in evaluations]}
+def _command(run: str, options: dict[str, Any]) -> str:
+    """The command that gives these numbers again."""
+    words = ["clew", "evaluate", run]
+    for name, value in options.items():
+        values = value if isinstance(value, tuple) else () if value is None else (value,)
+        words += [f"--{name}", *map(str, values)] if values else []
+    return shlex.join([*words, "--json"])
 
 
 def _write_report(
