@@ -1,6 +1,7 @@
 """The benchmark measures what it says; its numbers depend on the machine and are not tested."""
 
 import json
+import time
 
 import pytest
 import torch
@@ -42,10 +43,20 @@ def test_everything_is_measured(small, capsys):
     assert torch.get_num_threads() == before
 
 
+def test_several_threads_go_by_the_wall_clock(small, monkeypatch):
+    clocks = []
+    monkeypatch.setattr(training, "forward_backward", lambda *args: clocks.append(args[-1]) or (1.0, 0.5))
+    reports = [training.measure(1, 2, threads, "x", say=lambda text: None) for threads in (1, 2)]
+    assert [report.clock for report in reports] == ["cpu", "wall"]
+    assert clocks[2:4] == [time.process_time] * 2
+    assert clocks[6:] == [time.perf_counter] * 2
+
+
 def test_each_form_is_asked_for_and_they_take_turns(small, monkeypatch):
     asked = []
 
-    def record(model, batch, question, naive):
+    def record(model, batch, question, naive, clock):
+        assert clock in (time.process_time, time.perf_counter)
         asked.append(naive)
         return (3.0 if naive else 1.0), 0.5
 

@@ -109,7 +109,7 @@ def training(json: bool = False, batches: int = 5, batch_size: int = 24, threads
         return
     for name, form in (("naive", report.naive), ("fast", report.fast)):
         print(
-            f"{name}: {form.median_seconds:.2f} s a batch of {report.batch_size}, {form.mazes_per_second:.1f} mazes/s, "
+            f"{name}: {form.median_seconds:.2f} {report.clock} s a batch of {report.batch_size}, {form.mazes_per_second:.1f} mazes/s, "
             f"{form.gigaflops:.1f} GFLOP/s, {form.share_of_peak:.0%} of the peak"
         )
     print(f"peak: {report.peak_gigaflops:.1f} GFLOP/s in float32, with {report.threads} thread(s)")

@@ -31,7 +31,7 @@ from clew.models.blocks import CrossBlock, Seen, SelfBlock, initialise
 from clew.models.config import EncoderDecoderConfig, needed, seen_and_asked
 from clew.models.positions import make_positions
 
-GROUP_TOKENS = 4096
+GROUP_TOKENS = 2048
 
 
 class EncoderDecoder(nn.Module):
