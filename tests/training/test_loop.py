@@ -17,7 +17,7 @@ from clew.errors import UserError
 from clew.models.build import build_model
 from clew.models.config import EncoderDecoderConfig
 from clew.objectives.config import ObjectiveConfig, RateConfig
-from clew.training import loop
+from clew.training import loop, run_state
 from clew.training.checkpoint import find_checkpoint, latest_checkpoint, load_model, read_state
 from clew.training.config import Budget, DataConfig, TrainConfig
 from clew.training.loop import train
@@ -108,7 +108,7 @@ def _stopped_after(step: int, config: TrainConfig, run: Path) -> int:
 
         def step_and_signal(self: loop.Trainer, batch: Any) -> None:
             real(self, batch)
-            if self.step == step:
+            if self.state.step == step:
                 os.kill(os.getpid(), signal.SIGTERM)
 
         patch.setattr(loop.Trainer, "_step", step_and_signal)
@@ -213,6 +213,21 @@ def test_the_best_checkpoint_is_kept_beside_the_last(tmp_path: Path) -> None:
         find_checkpoint(tmp_path, 4)
 
 
+def test_an_evaluation_after_the_last_checkpoint_is_saved_too(tmp_path: Path) -> None:
+    exact = iter([0.1, 0.2])
+    train(tiny_config(evaluate_every=4, checkpoint_every=3), tmp_path, evaluate=lambda model: {"exact": next(exact)})
+    state = read_state(find_checkpoint(tmp_path, "last"))
+    assert (state["best"], state["evaluated_step"]) == ({"step": 6, "exact": 0.2}, 6)
+    assert find_checkpoint(tmp_path, "best").name == "00000006"
+    # Nothing is evaluated twice: the iterator is used up.
+    train(tiny_config(evaluate_every=4, checkpoint_every=3), tmp_path, evaluate=lambda model: {"exact": next(exact)})
+
+
+def test_scores_without_exact_have_no_best(tmp_path: Path) -> None:
+    train(tiny_config(), tmp_path, evaluate=lambda model: {"loss": 1.0})
+    assert read_state(find_checkpoint(tmp_path, "best"))["best"] is None
+
+
 def test_the_average_is_evaluated_and_loaded_and_training_does_not_notice(tmp_path: Path) -> None:
     seen: list[dict[str, torch.Tensor]] = []
 
@@ -298,7 +313,7 @@ def test_a_true_nan_in_the_weights_is_caught(tmp_path: Path, monkeypatch: pytest
             next(model.parameters())[:] = math.nan
         return model
 
-    monkeypatch.setattr(loop, "build_model", broken)
+    monkeypatch.setattr(run_state, "build_model", broken)
     with pytest.raises(UserError, match="the loss is nan at step 0"):
         train(tiny_config(), tmp_path)
 

@@ -141,7 +141,7 @@ def model_tensors(model: nn.Module) -> dict[str, Tensor]:
     return {bare_name(name): whole(tensor).detach() for name, tensor in bare_model(model).state_dict().items()}
 
 
-def load_model_tensors(model: nn.Module, tensors: Mapping[str, Tensor], where: Path) -> None:
+def load_model_tensors(model: nn.Module, tensors: Mapping[str, Tensor], where: Path | str) -> None:
     """Write weights into a model, sharded or not; UserError if they are of another one."""
     own = {bare_name(name): tensor for name, tensor in bare_model(model).state_dict().items()}
     if odd := sorted(own.keys() ^ tensors.keys()):

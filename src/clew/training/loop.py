@@ -18,45 +18,28 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import nn
 
-from clew import __version__
 from clew.data.batch import Batch
 from clew.data.loaders import batches
 from clew.data.prefetch import prefetch
 from clew.errors import UserError
-from clew.models.build import build_model, count_parameters, training_flops
-from clew.objectives.config import build_objective, dwell_of
-from clew.training.checkpoint import (
-    latest_checkpoint,
-    load_model_tensors,
-    model_tensors,
-    read_state,
-    read_tensors,
-    write_checkpoint,
-)
+from clew.files import write_json
+from clew.models.build import training_flops
+from clew.training.checkpoint import STATE_FILE, checkpoint_name, latest_checkpoint, write_checkpoint
 from clew.training.config import TrainConfig
-from clew.training.distributed import World, share_model
-from clew.training.ema import Ema
-from clew.training.observer import (
-    EvaluationReport,
-    MetricsFile,
-    Observer,
-    RunEnd,
-    RunStart,
-    StepReport,
-)
-from clew.training.optimizers import build_optimizer
-from clew.training.precision import LossScale, autocast
+from clew.training.distributed import World
+from clew.training.observer import EvaluationReport, MetricsFile, Observer, RunEnd, RunStart, StepReport
+from clew.training.precision import autocast
 from clew.training.progress import Clock, Window, budget_progress, total_steps
 from clew.training.run_folder import Resume, RunFolder
+from clew.training.run_state import RunState
 from clew.training.schedules import lr_factor
 from clew.training.signals import Leave, asked_to_leave
-from clew.training.sources import Source, build_source
-from clew.training.stability import GradientWatch
+from clew.training.sources import build_source
 from clew.training.step import Part, accumulate_gradient, draw_part, gradient_norm, scale_gradient
 
 Evaluate = Callable[[nn.Module], dict[str, float]]
@@ -77,64 +60,50 @@ def train(
         torch.set_num_threads(config.threads)
     folder = RunFolder(run)
     with ExitStack() as stack:
-        begun: Path | UserError | None = None
+        begun: Path | Exception | None = None
         if world.is_main:
             try:
                 stack.enter_context(folder.locked())
                 begun = folder.begin(config, resume)
-            except UserError as error:  # the others wait for an answer, so it is sent before it is raised
+            except (UserError, OSError) as error:  # the others wait for an answer, so it is sent before it is raised
                 begun = error
         begun = world.from_main(begun)
-        if isinstance(begun, UserError):
+        if isinstance(begun, Exception):
             raise begun
-        trainer = Trainer(config, folder, world, evaluate, observers)
+        state = RunState(config, world)
         if begun is not None:
-            trainer.load(begun)
-        return trainer.run()
+            state.load(begun)
+        return Trainer(config, folder, world, state, evaluate, observers).run()
 
 
 class Trainer:
-    """The state of a run, and what a step does to it."""
+    """What is done to the state of a run, step by step, and who hears of it."""
 
     def __init__(
         self,
         config: TrainConfig,
         folder: RunFolder,
         world: World,
+        state: RunState,
         evaluate: Evaluate | None = None,
         observers: Sequence[Observer] = (),
     ) -> None:
-        self.config, self.folder, self.world, self.evaluate = config, folder, world, evaluate
+        self.config, self.folder, self.world, self.state, self.evaluate = config, folder, world, state, evaluate
         self.metrics = MetricsFile(folder.metrics)
         self.observers: list[Observer] = [self.metrics, *observers] if world.is_main else []
-        self.source: Source = build_source(config)
+        self.source = build_source(config)
         self.total_steps = total_steps(config.budget, self.source)
-        self.objective = build_objective(config.objective)
-        self.dwell = dwell_of(self.objective)
-        # In place, so that the parameters keep their names; before sharing, which wraps what is compiled.
-        self.model = build_model(config.model, config.seed).to(world.device)
-        self.parameters = count_parameters(self.model)
-        if config.compile:
-            self.model.compile()
-        self.forward = share_model(self.model, config.parallel, world)
-        self.optimizer = build_optimizer(self.model, config.optimizer)
-        self.ema = None if config.ema is None else Ema(self.model, config.ema)
-        self.scale = LossScale(config.precision)
-        self.watch = GradientWatch(config.explosion)
-        self.clock, self.window = Clock(), Window()
-        self.step = 0  # steps done
-        self.seconds = 0.0  # the main process's clock after the last step, so that all processes agree
-        self.mazes = 0
-        self.best: dict[str, float] | None = None
-        self.scores: dict[str, float] = {}
-        self.evaluated_step = -1
-        self.saved_step = -1
+        self.clock = Clock(state.seconds)
+        self.norm = 0.0  # of the last gradient
+        # The last checkpoint's step, and that of the evaluation it knows of.
+        self.saved = (state.step, state.evaluated_step) if state.step else (-1, -1)
 
     # The run
 
     def run(self) -> RunEnd:
         """Steps until the budget is used or a signal comes."""
-        end = RunEnd(self.step, self.seconds, "failed", latest_checkpoint(self.folder.path))
+        state = self.state
+        end = RunEnd(state.step, state.seconds, "failed", latest_checkpoint(self.folder.path))
         try:
             with asked_to_leave() as leave:
                 self._tell_start()
@@ -143,7 +112,7 @@ class Trainer:
                     self._evaluate()
                 self._save()
             reason: Literal["signal", "done"] = "signal" if signal else "done"
-            end = RunEnd(self.step, self.seconds, reason, self._last_checkpoint(), signal, self.scores)
+            end = RunEnd(state.step, state.seconds, reason, self._last_checkpoint(), signal, state.scores)
         finally:
             for observer in self.observers:
                 observer.on_end(end)
@@ -151,7 +120,8 @@ class Trainer:
 
     def _all_steps(self, leave: Leave) -> int:
         """Steps to the end of the budget, or until any process gets a signal; that signal, or 0."""
-        ahead = batches(self.source, self.step, self.world.rank, self.world.size)
+        state = self.state
+        ahead = batches(self.source, state.step, self.world.rank, self.world.size)
         with prefetch(ahead) as ready:
             self.clock.run()
             while self.progress[0] < 1:
@@ -167,49 +137,50 @@ class Trainer:
 
     @property
     def progress(self) -> tuple[float, float]:
-        return budget_progress(self.config.budget, self.total_steps, self.step, self.seconds)
+        state = self.state
+        return budget_progress(self.config.budget, self.total_steps, state.step, state.seconds)
 
     def _step(self, batch: Batch) -> None:
-        config, world = self.config, self.world
-        rows = self.source.rows(self.step)
-        part = draw_part(batch, self.objective, config.seed, self.step, rows, world)
-        self.optimizer.scale_lr(lr_factor(config.schedule, *self.progress))
-        self.optimizer.zero_grad(set_to_none=True)
+        config, world, state = self.config, self.world, self.state
+        rows = self.source.rows(state.step)
+        part = draw_part(batch, state.objective, config.seed, state.step, rows, world)
+        state.optimizer.scale_lr(lr_factor(config.schedule, *self.progress))
+        state.optimizer.zero_grad(set_to_none=True)
         sums = accumulate_gradient(
-            self.forward,
+            state.forward,
             part,
             world,
             parts=config.accumulation,
             precision=config.precision,
-            scale=self.scale.value,
-            dwell=self.dwell,
+            scale=state.scale.value,
+            dwell=state.dwell,
         )
-        norm = gradient_norm(self.model) / self.scale.value
-        overflow = self.scale.can_shrink and math.isfinite(sums.mean_loss) and not math.isfinite(norm)
+        norm = gradient_norm(state.model) / state.scale.value
+        overflow = state.scale.can_shrink and math.isfinite(sums.mean_loss) and not math.isfinite(norm)
         if overflow:
-            self.window.skipped += 1
+            state.window.skipped += 1
         else:
-            if problem := self.watch.problem(sums.mean_loss, norm):
+            if problem := state.watch.problem(sums.mean_loss, norm):
                 raise self._stopped(problem, part)
             clip = 1.0 if config.clip is None else min(1.0, config.clip / (norm + 1e-6))
-            scale_gradient(self.model, clip / self.scale.value)
-            self.optimizer.step()
-            self.watch.remember(norm)
-            if self.ema is not None:
-                self.ema.update(self.model)
-        self.scale.update(not overflow)
+            scale_gradient(state.model, clip / state.scale.value)
+            state.optimizer.step()
+            state.watch.remember(norm)
+            if state.ema is not None:
+                state.ema.update(state.model)
+        state.scale.update(not overflow)
         self.norm = norm
 
         # The time too goes through a sum, so that all processes agree on when a budget in minutes is over.
         flops = training_flops(config.model, part.batch, part.question.rank_BT, part.question.ask_BT)
         own = [float(part.batch.valid_BT.sum()), flops, self.clock.seconds * world.is_main]
-        tokens, all_flops, self.seconds = world.sum(torch.tensor(own, dtype=torch.float64)).tolist()
-        self.window.add(sums, rows, tokens, all_flops)
-        self.mazes += rows
-        self.step += 1
+        tokens, all_flops, state.seconds = world.sum(torch.tensor(own, dtype=torch.float64)).tolist()
+        state.window.add(sums, rows, tokens, all_flops)
+        state.mazes += rows
+        state.step += 1
 
     def _after_step(self) -> None:
-        config, step = self.config, self.step
+        config, step = self.config, self.state.step
         if step % config.log_every == 0 or self.progress[0] >= 1:
             self._report()
         if step % config.evaluate_every == 0:
@@ -218,12 +189,13 @@ class Trainer:
             self._save()
 
     def _stopped(self, problem: str, part: Part) -> UserError:
+        state = self.state
         mazes = part.batch.index_B.tolist()
         named = f"{', '.join(map(str, mazes[:8]))}{', ...' if len(mazes) > 8 else ''}"
         last = self._last_checkpoint()
         seeds = f"seed {self.config.seed}, data seed {self.config.data.seed}"
         return UserError(
-            f"{problem} at step {self.step} ({seeds}, mazes {named}), so the run stopped before it changed the "
+            f"{problem} at step {state.step} ({seeds}, mazes {named}), so the run stopped before it changed the "
             f"weights; the last good checkpoint is {last or 'none'}: go on from it with a lower --optimizer.lr in a "
             "new run, or look at these mazes."
         )
@@ -231,13 +203,14 @@ class Trainer:
     # What others hear of it
 
     def _tell_start(self) -> None:
+        state = self.state
         start = RunStart(
             self.config,
             self.folder.path,
-            self.parameters,
-            self.step,
+            state.parameters,
+            state.step,
             self.total_steps,
-            self.seconds,
+            state.seconds,
             self.world.device.type,
             self.world.size,
         )
@@ -245,16 +218,17 @@ class Trainer:
             observer.on_start(start)
 
     def _report(self) -> None:
-        window, seconds = self.window, max(self.seconds - self.window.begun, 1e-9)
+        state = self.state
+        window, seconds = state.window, max(state.seconds - state.window.begun, 1e-9)
         report = StepReport(
-            step=self.step,
+            step=state.step,
             progress=self.progress[0],
             loss=window.loss / (window.weight or 1.0),
             accuracy=window.correct / (window.count or 1.0),
             gradient_norm=self.norm,
-            lr=self.optimizer.param_groups[0]["lr"],
-            mazes=self.mazes,
-            elapsed=self.seconds,
+            lr=state.optimizer.param_groups[0]["lr"],
+            mazes=state.mazes,
+            elapsed=state.seconds,
             mazes_per_second=window.mazes / seconds,
             tokens_per_second=window.tokens / seconds,
             flops_per_second=window.flops / seconds,
@@ -262,38 +236,31 @@ class Trainer:
         )
         for observer in self.observers:
             observer.on_step(report)
-        self.window = Window(begun=self.seconds)
+        state.window = Window(begun=state.seconds)
 
     def _evaluate(self) -> None:
-        if self.evaluate is None or self.evaluated_step == self.step:
+        state = self.state
+        if self.evaluate is None or state.evaluated_step == state.step:
             return
         self.clock.pause()
         timer = Clock()
         timer.run()
-        averaged = nullcontext() if self.ema is None else self.ema.swapped(self.model)
+        averaged = nullcontext() if state.ema is None else state.ema.swapped(state.model)
         with averaged, torch.no_grad(), autocast(self.config.precision, self.world.device):
-            model = self._whole_model().eval()
+            model = state.whole_model().eval()
             scores = self.world.from_main(self.evaluate(model))
             model.train()
         exact = scores.get("exact", -math.inf)
-        better = self.best is None or exact > self.best["exact"]
+        better = exact > (state.best["exact"] if state.best else -math.inf)
         if better:
-            self.best = {"step": self.step, "exact": exact}
-        self.scores, self.evaluated_step = scores, self.step
-        report = EvaluationReport(self.step, self.seconds, scores, better, timer.seconds)
+            state.best = {"step": state.step, "exact": exact}
+        state.scores, state.evaluated_step = scores, state.step
+        report = EvaluationReport(state.step, state.seconds, scores, better, timer.seconds)
         for observer in self.observers:
             observer.on_evaluate(report)
         if better:
             self._save()
         self.clock.run()
-
-    def _whole_model(self) -> nn.Module:
-        """The model, or, if its weights are sharded, an unsharded copy, so that processes may use it on their own."""
-        if self.world.size == 1 or self.config.parallel == "ddp":
-            return self.model
-        copy = build_model(self.config.model, seed=0).to(self.world.device)
-        load_model_tensors(copy, model_tensors(self.model), self.folder.path)
-        return copy
 
     # Checkpoints
 
@@ -301,63 +268,31 @@ class Trainer:
         return latest_checkpoint(self.folder.path)
 
     def _save(self) -> None:
-        if self.saved_step == self.step:
+        state = self.state
+        if self.saved == (state.step, state.evaluated_step):
             return
         was_running = self.clock.running
         self.clock.pause()
-        # Gathering shards needs every process; writing needs one.
-        tensors = {"model": model_tensors(self.model), "optimizer": self.optimizer.state_tensors()}
-        if self.ema is not None:
-            tensors["ema"] = self.ema.state_tensors()
+        # The weights of this step may be saved already, without the evaluation that came after.
+        only_scores = self.saved[0] == state.step
+        tensors = {} if only_scores else state.tensors()  # gathering shards needs every process; writing needs one
         problem: Exception | None = None
         if self.world.is_main:
             try:
                 self.metrics.sync()
-                path = write_checkpoint(self.folder.checkpoints, self.step, tensors, self._state())
-                self.folder.prune(self.config.keep_last, int(self.best["step"]) if self.best else None)
+                path = self.folder.checkpoints / checkpoint_name(state.step)
+                if only_scores:
+                    write_json(path / STATE_FILE, state.to_json())
+                else:
+                    write_checkpoint(self.folder.checkpoints, state.step, tensors, state.to_json())
+                self.folder.prune(self.config.keep_last, int(state.best["step"]) if state.best else None)
                 for observer in self.observers:
-                    observer.on_checkpoint(self.step, path)
+                    observer.on_checkpoint(state.step, path)
             except (UserError, OSError) as error:
                 problem = error
         problem = self.world.from_main(problem)  # also keeps the others from running ahead
         if problem is not None:
             raise problem
-        self.saved_step = self.step
+        self.saved = (state.step, state.evaluated_step)
         if was_running:
             self.clock.run()
-
-    def _state(self) -> dict[str, Any]:
-        return {
-            "step": self.step,
-            "seconds": self.seconds,
-            "mazes": self.mazes,
-            "best": self.best,
-            "scores": self.scores,
-            "evaluated_step": self.evaluated_step,
-            "loss_scale": self.scale.state(),
-            "gradient_norms": self.watch.state(),
-            "window": self.window.state(),
-            "dwell": None if self.dwell is None else self.dwell.state(),
-            "versions": {"clew": __version__, "torch": torch.__version__},
-        }
-
-    def load(self, checkpoint: Path) -> None:
-        """Go on from a checkpoint, however many processes wrote it."""
-        state = read_state(checkpoint)
-        path = checkpoint / "model.safetensors"
-        load_model_tensors(self.model, read_tensors(path), path)
-        self.optimizer.load_state_tensors(read_tensors(checkpoint / "optimizer.safetensors"))
-        if self.ema is not None:
-            self.ema.load_state_tensors(read_tensors(checkpoint / "ema.safetensors"))
-        try:
-            self.step = self.saved_step = int(state["step"])
-            self.seconds, self.mazes = float(state["seconds"]), int(state["mazes"])
-            self.best, self.scores = state["best"], state["scores"]
-            self.evaluated_step = int(state["evaluated_step"])
-            self.clock, self.window = Clock(self.seconds), Window(**state["window"])
-            self.scale.load_state(state["loss_scale"])
-            self.watch.load_state(state["gradient_norms"])
-            if self.dwell is not None:
-                self.dwell.load_state(state["dwell"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise UserError(f"{checkpoint} is not a state of this Clew ({error!r}); take another checkpoint.") from None
