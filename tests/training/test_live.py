@@ -117,7 +117,7 @@ def test_the_smoothed_loss_is_an_average():
     tally.step(report(10, loss=4.0))
     assert tally.loss == pytest.approx(4.0)
     tally.step(report(20, loss=2.0))
-    assert tally.loss == pytest.approx((0.9 * 4 + 2) / 1.9)
+    assert tally.loss == pytest.approx((0.8 * 4 + 2) / 1.8)
     for step in range(30, 2000, 10):
         tally.step(report(step, loss=2.0))
     assert tally.loss == pytest.approx(2.0)

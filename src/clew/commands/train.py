@@ -3,14 +3,17 @@
     clew train --list
     clew train laptop-dfs-4-mlmu --out runs/mlmu --minutes 10 --optimizer.lr 3e-4
     torchrun --nproc-per-node 4 -m clew train paper-dfs-10-mlmu-8m --out runs/dfs-10
+    clew train paper-dfs-10-mlmu-8m --out runs/dfs-10 --launcher slurm --slurm.partition gpu
 
-Exit codes: 0 done; 1 failed; 2 called wrongly; 130 after Ctrl-C and 143 after SIGTERM, both with a checkpoint saved,
-so that `clew train ... && clew evaluate ...` does not go on with half a run. The same command resumes it.
+Exit codes: 0 done; 1 failed; 2 called wrongly; 130 after Ctrl-C, 143 after SIGTERM and 140 after SIGUSR2, all with a
+checkpoint saved, so that `clew train ... && clew evaluate ...` does not go on with half a run. The same command
+resumes it.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +23,8 @@ import tyro
 
 from clew.errors import UserError
 from clew.guard import UsageError
+from clew.training.sinks import LogOptions
+from clew.training.slurm import SlurmOptions
 
 if TYPE_CHECKING:
     from clew.training.config import TrainConfig
@@ -67,15 +72,37 @@ class Options:
     minutes: float | None = None
     # auto goes on with the run in the folder, if there is one; never refuses to.
     resume: Literal["auto", "never"] = "auto"
+    # local trains here; slurm hands the run to the cluster and returns.
+    launcher: Literal["local", "slurm"] = "local"
+    slurm: SlurmOptions = dataclasses.field(default_factory=SlurmOptions)
+    log: LogOptions = dataclasses.field(default_factory=LogOptions)
 
 
 def run_preset(name: str, arguments: Sequence[str]) -> None:
     """Parse the fields that are to be changed, and train."""
     options, config = parse(starting_config(name), name, arguments)
-    end = run(config, options.out, options.resume)
+    if options.launcher == "slurm":
+        launch(config, options)
+        return
+    end = run(config, options.out, options.resume, options.log)
     if end.reason == "signal":
         print(f"clew: saved after step {end.step:,} and stopped; the same command goes on from there.", file=sys.stderr)
         sys.exit(128 + end.signal)
+
+
+def launch(config: TrainConfig, options: Options) -> None:
+    """Hand the run to Slurm."""
+    from clew.training.checkpoint import CONFIG_FILE
+    from clew.training.sinks import build_sinks
+    from clew.training.slurm import job_folder, submit
+
+    build_sinks(options.log)  # what is missing is told here and not in a log an hour later
+    out = options.out.absolute()
+    if options.resume == "never" and (out / CONFIG_FILE).exists():
+        raise UserError(f"{options.out} already holds a run; use another --out, or --resume auto to go on.")
+    # A job that comes out of the queue again must go on with what it has done.
+    job = submit(functools.partial(run, config, out, "auto", options.log), out, options.slurm)
+    print(f"job {job.job_id} is in the queue; its output goes to {job_folder(out)}/{job.job_id}")
 
 
 def starting_config(name: str) -> TrainConfig:
@@ -131,12 +158,13 @@ def resolve(preset: TrainConfig, fields: dict[str, Any], options: Options) -> Tr
     return TrainConfig(**fields)
 
 
-def run(config: TrainConfig, out: Path, resume: Literal["auto", "never"]) -> RunEnd:
-    """Train alone, or as one of torchrun's processes."""
+def run(config: TrainConfig, out: Path, resume: Literal["auto", "never"], log: LogOptions) -> RunEnd:
+    """Train alone, or as one of torchrun's or Slurm's processes."""
     from clew.experiments.held_out import held_out_evaluator
     from clew.training.distributed import joined_world
+    from clew.training.live import terminal_view
     from clew.training.loop import train
-    from clew.training.observer import LinePrinter
+    from clew.training.sinks import build_sinks
     from clew.training.sources import dataset_folder, make_dataset
 
     with joined_world(config.device) as world:
@@ -145,7 +173,8 @@ def run(config: TrainConfig, out: Path, resume: Literal["auto", "never"]) -> Run
                 print(f"made the dataset {dataset_folder(config.data)}", file=sys.stderr)
             world.wait_for_all()
             evaluate = held_out_evaluator(config, world)
-            return train(config, out, evaluate=evaluate, observers=[LinePrinter()], world=world, resume=resume)
+            observers = [terminal_view(), *build_sinks(log)]
+            return train(config, out, evaluate=evaluate, observers=observers, world=world, resume=resume)
         except UserError:
             if not world.is_main:
                 sys.exit(1)  # the main process says it

@@ -23,7 +23,7 @@ from rich.text import Text
 from clew.training.observer import EvaluationReport, LinePrinter, Observer, RunEnd, RunStart, StepReport
 from clew.training.peak import measure_matmul_peak
 
-SMOOTHING = 0.9  # how much of the loss's average is kept at each report
+SMOOTHING = 0.8  # how much of the loss's average is kept at each report
 SPARKS = "▁▂▃▄▅▆▇█"
 SPARK_WIDTH = 24
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}

@@ -1,21 +1,23 @@
-"""Ctrl-C and a scheduler's SIGTERM: finish the step, save, leave.
+"""Ctrl-C, SIGTERM, and SIGUSR2, by which a scheduler warns of its time limit: finish the step, save, leave.
 
     with asked_to_leave() as leave:
         while not leave.asked: ...
 
-The first signal only sets `asked`; a second one ends the process at once, as without this.
+The first signal only sets `asked`; a second one ends the process at once, as without this. A warning ends nothing:
+it may follow a SIGTERM, and the checkpoint must still be written.
 """
 
 from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
+WARNINGS = (signal.SIGUSR2,) if hasattr(signal, "SIGUSR2") else ()  # Windows has none
 
 
 @dataclass
@@ -31,24 +33,24 @@ class Leave:
 
 @contextmanager
 def asked_to_leave() -> Iterator[Leave]:
-    """Within, the first SIGTERM or SIGINT is noted and not obeyed."""
+    """Within, the first SIGTERM or SIGINT and every warning is noted and not obeyed."""
     leave = Leave()
     if threading.current_thread() is not threading.main_thread():
         yield leave  # only the main thread may have handlers; a run in another thread is ended by its owner
         return
-    before = {number: signal.getsignal(number) for number in SIGNALS}
+    before = {number: signal.getsignal(number) for number in (*SIGNALS, *WARNINGS)}
 
     def note(number: int, frame: FrameType | None) -> None:
         leave.signal = number
-        restore()
+        restore(SIGNALS)
 
-    def restore() -> None:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    def restore(numbers: Iterable[int]) -> None:
+        for number in numbers:
+            signal.signal(number, before[number])
 
-    for number in SIGNALS:
+    for number in before:
         signal.signal(number, note)
     try:
         yield leave
     finally:
-        restore()
+        restore(before)

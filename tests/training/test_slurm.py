@@ -1,0 +1,131 @@
+"""Jobs that are really submitted and run, by submitit's local executor; Slurm itself is a stand-in that keeps the
+script it is given."""
+
+import functools
+import signal
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+import slurm_worker
+import torch
+from tiny_runs import last_tensors, metrics
+
+from clew.errors import UserError
+from clew.training import slurm
+from clew.training.loop import train
+from clew.training.slurm import SlurmOptions, job_folder, submit
+
+LOCAL = SlurmOptions(gpus_per_node=0)
+
+
+@pytest.fixture
+def importable(monkeypatch):
+    """The processes of a job find slurm_worker.py."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+
+
+def run_job(run, options=LOCAL, number=signal.SIGUSR2):
+    return submit(functools.partial(slurm_worker.work, run, number), run, options, cluster="local")
+
+
+def saved_steps(run):
+    return sorted(int(path.name) for path in (run / "checkpoints").iterdir())
+
+
+def test_a_job_that_is_warned_saves_goes_back_into_the_queue_and_ends_as_if_nothing_had_been(tmp_path, importable):
+    """Two processes share each batch; the first one is warned, and tells the second."""
+    job = run_job(tmp_path / "job", SlurmOptions(gpus_per_node=0, tasks_per_node=2))
+    assert job.results() == [12, 12]
+    assert saved_steps(tmp_path / "job") == [4, 12]
+    assert [line["step"] for line in metrics(tmp_path / "job")] == [2, 4, 6, 8, 10, 12]
+    told = job.task(0).stderr()
+    assert "parameters on 2 x cpu" in told
+    assert "goes on after step 4" in told
+    assert "Requeued job" in told + job.task(0).stdout()
+    assert "parameters on" not in (job.task(1).stderr() or "")
+    train(slurm_worker.job_config(), tmp_path / "whole")
+    alone, together = last_tensors(tmp_path / "whole"), last_tensors(tmp_path / "job")
+    for name, tensor in alone.items():
+        assert torch.allclose(tensor, together[name], atol=1e-5), name
+
+
+def test_a_cancelled_job_saves_and_does_not_come_back(tmp_path, importable):
+    job = run_job(tmp_path / "job", number=signal.SIGTERM)
+    job.wait()
+    assert saved_steps(tmp_path / "job") == [4]
+    assert "Requeued job" not in job.stderr() + job.stdout()
+
+
+def put_in_path(folder, monkeypatch, **programs):
+    for name, text in programs.items():
+        file = folder / name
+        file.write_text(f"#!/bin/sh\n{text}\n")
+        file.chmod(file.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", str(folder), prepend=":")
+
+
+def test_slurm_is_asked_for_what_the_options_say(tmp_path, monkeypatch):
+    put_in_path(tmp_path, monkeypatch, srun="exit 1", sbatch=f'cp "$1" {tmp_path}/script; echo Submitted batch job 42')
+    options = SlurmOptions(partition="gpu", nodes=2, gpus_per_node=4, hours=2, mem_gb=64, setup=("module load cuda",))
+    job = submit(functools.partial(slurm_worker.work, tmp_path), tmp_path / "dfs", options)
+    assert job.job_id == "42"
+    script = (tmp_path / "script").read_text()
+    for line in (
+        "#SBATCH --partition=gpu",
+        "#SBATCH --nodes=2",
+        "#SBATCH --gpus-per-node=4",
+        "#SBATCH --ntasks-per-node=4",
+        "#SBATCH --time=120",
+        "#SBATCH --mem=64GB",
+        "#SBATCH --signal=USR2@180",
+        "#SBATCH --requeue",
+        "#SBATCH --job-name=dfs",
+        "module load cuda",
+    ):
+        assert line in script.splitlines(), line
+    assert job_folder(tmp_path / "dfs") == tmp_path / "dfs-slurm"
+    assert str(tmp_path / "dfs-slurm") in script
+
+
+def test_a_refusal_of_slurm_is_told(tmp_path, monkeypatch):
+    put_in_path(tmp_path, monkeypatch, srun="exit 1", sbatch="echo 'invalid partition specified: gpuu' >&2; exit 1")
+    with pytest.raises(UserError, match=r"Slurm refused the job \(.*gpuu\); change the --slurm options"):
+        submit(functools.partial(slurm_worker.work, tmp_path), tmp_path / "x", SlurmOptions(partition="gpuu"))
+
+
+def test_what_is_missing_is_told(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UserError, match="there is no Slurm here"):
+        submit(slurm_worker.work, tmp_path / "x", SlurmOptions())
+    monkeypatch.setattr(slurm.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match=r"pip install 'clew\[slurm\]'"):
+        submit(slurm_worker.work, tmp_path / "x", SlurmOptions())
+
+
+@pytest.mark.parametrize(
+    "options", [{"nodes": 0}, {"gpus_per_node": -1}, {"tasks_per_node": 0}, {"hours": 0.01}, {"warn_seconds": 0}]
+)
+def test_impossible_options_get_one_sentence(options):
+    with pytest.raises(UserError):
+        SlurmOptions(**options)
+
+
+def test_the_command_submits_and_refuses_an_old_run(tmp_path, monkeypatch, capsys):
+    from clew.cli import run
+
+    put_in_path(tmp_path, monkeypatch, srun="exit 1", sbatch=f'cp "$1" {tmp_path}/script; echo Submitted batch job 7')
+    arguments = ["train", "tiny", "--out", str(tmp_path / "run"), "--launcher", "slurm", "--slurm.partition", "gpu"]
+    assert run(arguments) == 0
+    assert "job 7 is in the queue" in capsys.readouterr().out
+    assert "#SBATCH --partition=gpu" in (tmp_path / "script").read_text()
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "config.json").write_text("{}")
+    assert run([*arguments, "--resume", "never"]) == 1
+    assert "already holds a run" in capsys.readouterr().err
+
+
+def test_the_example_is_a_script(tmp_path):
+    example = Path(__file__).parents[2] / "examples" / "train.sbatch"
+    assert subprocess.run(["bash", "-n", str(example)], check=False).returncode == 0
