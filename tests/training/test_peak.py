@@ -35,7 +35,7 @@ def test_the_best_product_counts(monkeypatch):
 
 def test_it_is_measured_once_and_nothing_changes(monkeypatch):
     calls = []
-    monkeypatch.setattr(peak, "_best_rate", lambda device, dtype: calls.append(torch.get_num_threads()) or 7.0)
+    monkeypatch.setattr(peak, "best_rate", lambda device, dtype: calls.append(torch.get_num_threads()) or 7.0)
     threads, state = torch.get_num_threads(), torch.random.get_rng_state()
     for _ in range(2):
         assert peak.measure_matmul_peak("cpu", torch.float32, threads=threads + 1) == 7.0

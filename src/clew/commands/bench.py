@@ -109,8 +109,8 @@ def training(json: bool = False, batches: int = 5, batch_size: int = 24, threads
         return
     for name, form in (("naive", report.naive), ("fast", report.fast)):
         print(
-            f"{name}: {form.median_seconds:.2f} {report.clock} s a batch of {report.batch_size}, {form.mazes_per_second:.1f} mazes/s, "
-            f"{form.gigaflops:.1f} GFLOP/s, {form.share_of_peak:.0%} of the peak"
+            f"{name}: {form.median_seconds:.2f} s ({report.clock} clock) a batch of {report.batch_size}, "
+            f"{form.mazes_per_second:.1f} mazes/s, {form.gigaflops:.1f} GFLOP/s, {form.share_of_peak:.0%} of the peak"
         )
     print(f"peak: {report.peak_gigaflops:.1f} GFLOP/s in float32, with {report.threads} thread(s)")
     print(f"the fast form is {report.ratio:.2f} times as fast (target {report.target:g})")

@@ -30,12 +30,13 @@ def _measure(device: str, dtype: torch.dtype, threads: int) -> float:
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        return _best_rate(torch.device(device), dtype)
+        return best_rate(torch.device(device), dtype)
     finally:
         torch.set_num_threads(before)
 
 
-def _best_rate(device: torch.device, dtype: torch.dtype) -> float:
+def best_rate(device: torch.device, dtype: torch.dtype) -> float:
+    """One measurement, with torch's threads as they are, that is not remembered."""
     begin, best, side = time.perf_counter(), 0.0, SMALLEST
     a, b = _two_matrices(side, device, dtype)
     _seconds_of_product(a, b)  # the first one also prepares the library
