@@ -36,6 +36,7 @@ from clew.training.named_tensors import bare_model, bare_name, copy_into, whole
 CONFIG_FILE = "config.json"
 CHECKPOINTS = "checkpoints"
 STATE_FILE = "state.json"
+MODEL_FILE = "model.safetensors"
 _UNFINISHED, _DISCARDED = ".unfinished-", ".discarded-"
 
 
@@ -187,12 +188,24 @@ def load_model(
     config = load_config(run)
     checkpoint = find_checkpoint(run, which)
     model = build_model(config.model, seed=0)
-    path = checkpoint / "model.safetensors"
+    path = checkpoint / MODEL_FILE
     load_model_tensors(model, read_tensors(path), path)
     average = checkpoint / "ema.safetensors"
     if ema and average.is_file():
         load_average(model, read_tensors(average))
     return model.eval(), config
+
+
+def load_start(model: nn.Module, source: str | Path) -> None:
+    """Write the weights of a run, or of a folder with a model.safetensors, into a fresh model."""
+    folder = Path(source)
+    if (folder / CONFIG_FILE).is_file():
+        tensors = model_tensors(load_model(folder)[0])
+    elif (folder / MODEL_FILE).is_file():
+        tensors = read_tensors(folder / MODEL_FILE)
+    else:
+        raise UserError(f"{source} is neither a run nor a folder of weights, so there is nothing to start from in it.")
+    load_model_tensors(model, tensors, folder)
 
 
 @torch.no_grad()

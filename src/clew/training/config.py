@@ -123,6 +123,8 @@ class TrainConfig:
     ema: float | None = None
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"
     compile: bool = False
+    # A run, or a folder of weights, to begin with instead of random weights: carry on with other mazes or settings.
+    start_from: str = ""
     # Of the first weights, the objective's chance and the order of a dataset's mazes; the mazes have their own.
     seed: int = 0
     # Steps between two evaluations on held-out mazes, and how many of those; the last step is always evaluated.

@@ -70,7 +70,7 @@ def train(
         begun = world.from_main(begun)
         if isinstance(begun, Exception):
             raise begun
-        state = RunState(config, world)
+        state = RunState(config, world, fresh=begun is None)
         if begun is not None:
             state.load(begun)
         return Trainer(config, folder, world, state, evaluate, observers).run()

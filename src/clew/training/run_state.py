@@ -19,7 +19,7 @@ from clew import __version__
 from clew.errors import UserError
 from clew.models.build import build_model, count_parameters
 from clew.objectives.config import build_objective, dwell_of
-from clew.training.checkpoint import load_model_tensors, model_tensors, read_state, read_tensors
+from clew.training.checkpoint import load_model_tensors, load_start, model_tensors, read_state, read_tensors
 from clew.training.config import TrainConfig
 from clew.training.distributed import World, share_model
 from clew.training.ema import Ema
@@ -32,11 +32,14 @@ from clew.training.stability import GradientWatch
 class RunState:
     """The weights, what changes them, and how far the run is."""
 
-    def __init__(self, config: TrainConfig, world: World) -> None:
+    def __init__(self, config: TrainConfig, world: World, fresh: bool = True) -> None:
+        """`fresh` is False if a checkpoint is going to be loaded."""
         self._config, self._world = config, world
         self.objective = build_objective(config.objective)
         self.dwell = dwell_of(self.objective)
         self.model = build_model(config.model, config.seed).to(world.device)
+        if fresh and config.start_from:  # a resumed run has its own weights, and the others may be gone
+            load_start(self.model, config.start_from)
         self.parameters = count_parameters(self.model)
         if config.compile:
             # In place, so that the parameters keep their names; before sharing, which wraps what is compiled.
