@@ -137,10 +137,10 @@ def _laptop(objective: ObjectiveName) -> TrainConfig:
     data = DataConfig(sizes=(4,))
     model: ModelConfig
     if objective == "mlm-u":
-        model = EncoderDecoderConfig(data.vocabulary, width=64, heads=4, encoder_depth=4, decoder_depth=4)
+        model = EncoderDecoderConfig(data.vocabulary, width=64, heads=4, encoder_depth=8, decoder_depth=8)
         rates = RateConfig(spread="stratified")
     else:
-        model = DecoderOnlyConfig(data.vocabulary, width=64, heads=4, depth=8)
+        model = DecoderOnlyConfig(data.vocabulary, width=64, heads=4, depth=16)
         rates = RateConfig()
     return TrainConfig(
         data=data,
@@ -149,6 +149,7 @@ def _laptop(objective: ObjectiveName) -> TrainConfig:
         objective=ObjectiveConfig(objective, rates),
         optimizer=OptimizerConfig("muon"),
         batch_size=32,
+        ema=0.999,
         evaluate_every=2000,
         checkpoint_every=1000,
         log_every=50,
