@@ -2,6 +2,7 @@
 
 import json
 import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ import torch
 from clew.benchmarks import training
 from clew.commands import bench
 from clew.errors import UserError
+from clew.files import read_json
 from clew.training import peak
 
 
@@ -92,3 +94,15 @@ def test_the_table_says_it_all(small, capsys):
 def test_bad_options_get_one_sentence(option):
     with pytest.raises(UserError, match="must each be 1 or more"):
         bench.training(**{option: 0})
+
+
+def test_the_page_on_models_quotes_the_measured_numbers():
+    root = Path(__file__).parents[2]
+    report = read_json(root / "results" / "training-speed.json")
+    naive, fast = (report[form]["share_of_peak"] for form in ("naive", "fast"))
+    told = f"the fast form is {report['ratio']:.2f} times as fast, at {fast:.0%} of the float32 peak of one core"
+    told = f"{told} instead of {naive:.0%}, and the losses differ by less than 1e-6".replace("%", " %")
+    assert told in " ".join((root / "docs" / "models.md").read_text().split())
+    assert report["threads"] == 1
+    assert report["largest_loss_difference"] < 1e-6
+    assert report["ratio"] >= report["target"] == 1.7

@@ -3,8 +3,11 @@ script it is given."""
 
 import functools
 import signal
+import socket
 import stat
 import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -15,9 +18,7 @@ from tiny_runs import last_tensors, metrics
 from clew.errors import UserError
 from clew.training import slurm
 from clew.training.loop import train
-from clew.training.slurm import SlurmOptions, job_folder, submit
-
-LOCAL = SlurmOptions(gpus_per_node=0)
+from clew.training.slurm import RequeuedRun, SlurmOptions, job_folder, submit
 
 
 @pytest.fixture
@@ -26,17 +27,14 @@ def importable(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
 
 
-def run_job(run, options=LOCAL, number=signal.SIGUSR2):
-    return submit(functools.partial(slurm_worker.work, run, number), run, options, cluster="local")
-
-
 def saved_steps(run):
     return sorted(int(path.name) for path in (run / "checkpoints").iterdir())
 
 
 def test_a_job_that_is_warned_saves_goes_back_into_the_queue_and_ends_as_if_nothing_had_been(tmp_path, importable):
     """Two processes share each batch; the first one is warned, and tells the second."""
-    job = run_job(tmp_path / "job", SlurmOptions(gpus_per_node=0, tasks_per_node=2))
+    options = SlurmOptions(gpus_per_node=0, tasks_per_node=2)
+    job = submit(functools.partial(slurm_worker.work, tmp_path / "job"), tmp_path / "job", options, cluster="local")
     assert job.results() == [12, 12]
     assert saved_steps(tmp_path / "job") == [4, 12]
     assert [line["step"] for line in metrics(tmp_path / "job")] == [2, 4, 6, 8, 10, 12]
@@ -51,11 +49,21 @@ def test_a_job_that_is_warned_saves_goes_back_into_the_queue_and_ends_as_if_noth
         assert torch.allclose(tensor, together[name], atol=1e-5), name
 
 
-def test_a_cancelled_job_saves_and_does_not_come_back(tmp_path, importable):
-    job = run_job(tmp_path / "job", number=signal.SIGTERM)
-    job.wait()
-    assert saved_steps(tmp_path / "job") == [4]
-    assert "Requeued job" not in job.stderr() + job.stdout()
+def test_a_cancelled_job_saves_and_does_not_come_back(tmp_path, monkeypatch):
+    """SIGTERM, in a job of one process that is this one."""
+    for name, value in {"EXECUTOR": "local", "LOCAL_JOB_ID": "1", "LOCAL_NTASKS": "1", "LOCAL_GLOBALID": "0"}.items():
+        monkeypatch.setenv(f"SUBMITIT_{name}", value)
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.setenv(name, "0")  # so that what the job exports is taken back
+    requeued = []
+    before = signal.signal(signal.SIGUSR2, lambda number, frame: requeued.append(number))
+    try:
+        with pytest.raises(SystemExit) as ended:
+            RequeuedRun(functools.partial(slurm_worker.work, tmp_path, signal.SIGTERM))()
+        assert (ended.value.code, requeued) == (128 + signal.SIGTERM, [])
+        assert saved_steps(tmp_path) == [4]
+    finally:
+        signal.signal(signal.SIGUSR2, before)
 
 
 def put_in_path(folder, monkeypatch, **programs):
@@ -126,6 +134,43 @@ def test_the_command_submits_and_refuses_an_old_run(tmp_path, monkeypatch, capsy
     assert "already holds a run" in capsys.readouterr().err
 
 
-def test_the_example_is_a_script(tmp_path):
+def test_the_example_saves_and_requeues(tmp_path, monkeypatch):
+    """Slurm's script with a real torchrun; srun starts it here, and scontrol notes what it is told."""
+    put_in_path(
+        tmp_path,
+        monkeypatch,
+        srun='exec "$@"',
+        scontrol=f'if [ "$1" = show ]; then echo localhost; else echo "$@" > {tmp_path}/told; fi',
+        torchrun=f'exec {sys.executable} -m torch.distributed.run "$@"',
+    )
+    slurm = {"SLURM_JOB_ID": "42", "SLURM_JOB_NUM_NODES": "1", "SLURM_JOB_NODELIST": "here", "SLURM_GPUS_ON_NODE": "1"}
+    for name, value in {**slurm, "MASTER_PORT": str(free_port())}.items():
+        monkeypatch.setenv(name, value)
+    run = tmp_path / "run"
     example = Path(__file__).parents[2] / "examples" / "train.sbatch"
-    assert subprocess.run(["bash", "-n", str(example)], check=False).returncode == 0
+    fields = ["--steps", "1000000", "--held-out", "0", "--batch-size", "8"]
+    script = subprocess.Popen(["bash", str(example), "tiny", str(run), *fields], cwd=tmp_path)
+    try:
+        wait_until(lambda: (run / "metrics.jsonl").exists() and (run / "metrics.jsonl").read_text(), script)
+        script.send_signal(signal.SIGUSR1)
+        assert script.wait(timeout=120) == 0
+    finally:
+        script.kill()
+    assert (tmp_path / "told").read_text() == "requeue 42\n"
+    assert saved_steps(run)
+    assert saved_steps(run)[-1] < 1_000_000
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("localhost", 0))
+        return listener.getsockname()[1]
+
+
+def wait_until(true, process):
+    for _ in range(1200):
+        if true():
+            return
+        assert process.poll() is None, "the process ended too early"
+        time.sleep(0.1)
+    raise AssertionError("waited two minutes for nothing")
