@@ -139,7 +139,10 @@ def picture(tally: Tally) -> RenderableType:
     left = "" if tally.seconds_left is None else f"{spoken_time(tally.seconds_left)} left"
     bar = Table.grid(padding=(0, 2))
     bar.add_row(
-        ProgressBar(total=1.0, completed=min(report.progress, 1.0), width=30),
+        # Plain colours: on a terminal of sixteen, rich's own for a full bar is that of an empty one.
+        ProgressBar(
+            1.0, min(report.progress, 1.0), width=30, style="dim", complete_style="green", finished_style="green"
+        ),
         f"{report.progress:.1%}",
         f"step {report.step:,}{of_all}",
         left,
