@@ -114,7 +114,8 @@ def _unknown(arguments: list[str]) -> str:
     group = arguments[0] in _groups()
     asked = " ".join(arguments[:2]) if group else arguments[0]
     # People also forget the first word of two (`clew verify`), so that is compared as well.
-    spellings = {spelling: name for name in COMMANDS for spelling in (name.split()[-1], name.split()[0], name)}
+    # Of several commands with one first word, the first in the table is named.
+    spellings = {word: name for name in reversed(COMMANDS) for word in (name.split()[-1], name.split()[0], name)}
     near = difflib.get_close_matches(asked, spellings, n=1, cutoff=0.5)
     if group:
         near = near or [next(name for name in COMMANDS if name.split()[0] == arguments[0])]

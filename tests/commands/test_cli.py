@@ -134,9 +134,11 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 def test_every_command_exists_and_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     module, function = COMMANDS[name].function.split(":")
     assert getattr(importlib.import_module(module), function).__doc__
-    with pytest.raises(SystemExit) as caught:
-        run([*name.split(), "--help"])
-    assert caught.value.code == 0
+    try:
+        code: object = run([*name.split(), "--help"])  # train prints its own
+    except SystemExit as done:  # tyro ends the program when it has told its help
+        code = done.code
+    assert code == 0
     assert f"usage: clew {name}" in capsys.readouterr().out
 
 

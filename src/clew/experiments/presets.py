@@ -137,15 +137,15 @@ def _laptop(objective: ObjectiveName) -> TrainConfig:
     data = DataConfig(sizes=(4,))
     model: ModelConfig
     if objective == "mlm-u":
-        model = EncoderDecoderConfig(data.vocabulary, width=64, heads=4, encoder_depth=8, decoder_depth=8)
+        model = EncoderDecoderConfig(data.vocabulary, width=128, heads=4, encoder_depth=4, decoder_depth=4)
         rates = RateConfig(spread="stratified")
     else:
-        model = DecoderOnlyConfig(data.vocabulary, width=64, heads=4, depth=16)
+        model = DecoderOnlyConfig(data.vocabulary, width=128, heads=4, depth=8)
         rates = RateConfig()
     return TrainConfig(
         data=data,
         model=model,
-        budget=Budget(minutes=25),
+        budget=Budget(minutes=20),
         objective=ObjectiveConfig(objective, rates),
         optimizer=OptimizerConfig("muon"),
         batch_size=32,
@@ -159,7 +159,7 @@ def _laptop(objective: ObjectiveName) -> TrainConfig:
 PRESETS: dict[str, Preset] = {
     "tiny": Preset("3x3 mazes, a very small MLM-U model: to see in a minute that all works", _tiny),
     "laptop-dfs-4-mlmu": Preset(
-        "4x4 mazes, MLM-U on a small encoder-decoder, 25 minutes on 2 cores", partial(_laptop, "mlm-u")
+        "4x4 mazes, MLM-U on a small encoder-decoder, 20 minutes on 2 cores", partial(_laptop, "mlm-u")
     ),
     "laptop-dfs-4-next": Preset(
         "the same mazes, minutes and parameters, next token on a small decoder", partial(_laptop, "next-token")
