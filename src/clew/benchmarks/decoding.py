@@ -12,7 +12,7 @@ Shape suffixes: B mazes, T positions, Q asked positions, V vocabulary.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -21,8 +21,9 @@ import torch
 from torch import Tensor, nn
 
 from clew.data.batch import Batch
+from clew.decoding.answers import Step
 from clew.decoding.canvas import Canvas
-from clew.decoding.decode import DecodedBatch, Decoder, decode
+from clew.decoding.decode import decode, decode_steps
 from clew.decoding.left_to_right import LeftToRight, LeftToRightNaive
 from clew.decoding.script import Script
 from clew.mazes.generate import generate
@@ -79,6 +80,26 @@ class KnownLengths(nn.Module):
         return logits_QV
 
 
+class Timed:
+    """Steps of decoding, and what they took so far on the clock and of the processor."""
+
+    def __init__(self, steps: Iterator[Step]) -> None:
+        self.steps, self.seconds, self.processor_seconds = steps, 0.0, 0.0
+
+    def next(self) -> Step | None:
+        clock, processor = time.perf_counter(), time.process_time()
+        step = next(self.steps, None)
+        self.seconds += time.perf_counter() - clock
+        self.processor_seconds += time.process_time() - processor
+        return step
+
+
+def _equal(one: Step, other: Step) -> bool:
+    """Whether two steps fill the same places with the same tokens; both go through the mazes in order."""
+    pairs = ((one.row_F, other.row_F), (one.place_F, other.place_F), (one.token_F, other.token_F))
+    return all(torch.equal(a, b) for a, b in pairs)
+
+
 def measure(mazes: int, size: str, say: Callable[[str], None]) -> DecodingSpeed:
     """Decode the same mazes in both forms."""
     tasks = generate(FAMILY, SIDE, SIDE, seed=SEED, first=0, count=mazes, side="test")
@@ -89,28 +110,29 @@ def measure(mazes: int, size: str, say: Callable[[str], None]) -> DecodingSpeed:
     bare = build_model(sized_config("encoder-decoder", size, vocabulary=script.vocabulary.size), seed=SEED).eval()
     model = KnownLengths(bare, canvas, length_B)
 
-    def timed(name: str, decoder: Decoder) -> tuple[DecodedBatch, float, float]:
-        """The answers, and what they took on the clock and of the processor."""
-        say(f"{name}, {mazes} mazes of {SIDE}x{SIDE}")
-        clock, processor = time.perf_counter(), time.process_time()
-        decoded = decode(model, canvas, decoder)
-        return decoded, time.perf_counter() - clock, time.process_time() - processor
-
     # A short pass first, so that neither form pays for what is only done once.
     decode(model, script.canvas(tasks.select(np.arange(1)), room=2), LeftToRight())
-    fast, fast_seconds, fast_processor = timed("fast", LeftToRight())
-    naive, naive_seconds, naive_processor = timed("naive", LeftToRightNaive())
+    say(f"{mazes} mazes of {SIDE}x{SIDE}, {int(length_B.max())} tokens at most")
+    # The forms take turns, a token each, so that other work on the machine slows down both alike.
+    fast = Timed(decode_steps(model, canvas, LeftToRight()))
+    naive = Timed(decode_steps(model, canvas, LeftToRightNaive()))
+    same, tokens = True, 0
+    while (quick := fast.next()) is not None:
+        slow = naive.next()
+        same = same and slow is not None and _equal(quick, slow)
+        tokens += len(quick.row_F)
+    same = same and naive.next() is None and tokens == int(length_B.sum())
     return DecodingSpeed(
         model=f"encoder-decoder {size}",
         mazes=mazes,
         tokens=int(length_B.sum()),
         longest=int(length_B.max()),
-        naive_seconds=naive_seconds,
-        fast_seconds=fast_seconds,
-        ratio=naive_seconds / fast_seconds,
-        naive_processor_seconds=naive_processor,
-        fast_processor_seconds=fast_processor,
-        processor_ratio=naive_processor / fast_processor,
+        naive_seconds=naive.seconds,
+        fast_seconds=fast.seconds,
+        ratio=naive.seconds / fast.seconds,
+        naive_processor_seconds=naive.processor_seconds,
+        fast_processor_seconds=fast.processor_seconds,
+        processor_ratio=naive.processor_seconds / fast.processor_seconds,
         target=TARGET,
-        same_tokens=bool(torch.equal(naive.token_BR, fast.token_BR)) and bool(torch.equal(fast.length_B, length_B)),
+        same_tokens=same,
     )

@@ -56,7 +56,7 @@ def decoding(json: bool = False, mazes: int = 32, size: str = "8m") -> None:
     """Measure how fast left-to-right decoding is, beside the naive form that computes everything for every token.
 
     An encoder-decoder with fresh weights answers held-out 10x10 DFS mazes, whose answers are as long as the true ones;
-    both forms must give the same tokens. With 32 mazes it takes some minutes on two cores.
+    both forms must give the same tokens. With 32 mazes it takes some five minutes on two cores.
 
     Args:
         json: print one JSON document with everything measured.
