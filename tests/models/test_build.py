@@ -47,7 +47,7 @@ def test_a_config_survives_json(config):
         ({"width": 3}, "no kind"),
         ({"kind": "oracle"}, "'oracle'"),
         ({"kind": ["oracle"]}, "oracle"),
-        ({"kind": "decoder-only"}, "no 'vocabulary'"),
+        ({"kind": "decoder-only"}, "lacks the field 'vocabulary'"),
         ({"kind": "decoder-only", "vocabulary": 8, "encoder_depth": 3}, "no field 'encoder_depth'"),
         ({"kind": "decoder-only", "vocabulary": "8"}, "a whole number"),
         ({"kind": "decoder-only", "vocabulary": True}, "a whole number"),

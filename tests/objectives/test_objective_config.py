@@ -54,10 +54,10 @@ def test_dwell_of():
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        ({"name": "bert"}, "'bert' is unknown"),
-        ({"weighting": "elbo"}, "'elbo' is unknown"),
-        ({"rates": {"shape": "normal"}}, "'normal' is unknown"),
-        ({"rates": {"spread": "even"}}, "'even' is unknown"),
+        ({"name": "bert"}, "cannot be 'bert'"),
+        ({"weighting": "elbo"}, "cannot be 'elbo'"),
+        ({"rates": {"shape": "normal"}}, "cannot be 'normal'"),
+        ({"rates": {"spread": "even"}}, "cannot be 'even'"),
         ({"rates": {"fixed": 1.5}}, "fixed masking rate is 1.5"),
         ({"rates": {"fixed": float("nan")}}, "fixed masking rate is nan"),
         ({"rates": {"beta_a": 0.1}}, "beta_a"),

@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from types import UnionType
-from typing import Any, Literal, Protocol, TypeAlias, Union, get_args, get_origin, get_type_hints
+from typing import Any, Protocol, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -26,6 +25,7 @@ from clew.models.decoder_only import DecoderOnly
 from clew.models.encoder_decoder import EncoderDecoder
 from clew.models.grid_next_token import GridNextToken, GridNextTokenConfig
 from clew.models.grid_pointer import GridPointer, GridPointerConfig
+from clew.plain_json import from_plain, to_plain
 
 
 class ModelConfig(Protocol):
@@ -98,9 +98,8 @@ def training_flops(config: ModelConfig, batch: Batch, rank_BT: Tensor, ask_BT: T
 
 def to_json(config: ModelConfig) -> Json:
     """A config as plain JSON values, its kind first."""
-    assert dataclasses.is_dataclass(config)
-    assert not isinstance(config, type)
-    return {"kind": kind_of(config)} | dataclasses.asdict(config)
+    plain: Json = {"kind": kind_of(config)} | to_plain(config)
+    return plain
 
 
 def from_json(value: Any) -> ModelConfig:
@@ -110,35 +109,5 @@ def from_json(value: Any) -> ModelConfig:
         raise UserError(f"the model's config names {named}; it must have a kind, one of {', '.join(KINDS)}.")
     kind: str = value["kind"]
     given = {name: field for name, field in value.items() if name != "kind"}
-    config_class = KINDS[kind].config
-    hints = get_type_hints(config_class)
-    fields = {field.name: field for field in dataclasses.fields(config_class)}
-    for name, content in given.items():
-        if name not in fields:
-            raise UserError(f"a model of kind {kind} has no field '{name}'; its fields are {', '.join(fields)}.")
-        if not _fits(content, hints[name]):
-            raise UserError(f"the {kind} model's {name} cannot be {content!r}; it must be {_spoken(hints[name])}.")
-    for name, field in fields.items():
-        required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-        if required and name not in given:
-            raise UserError(f"the {kind} model's config has no '{name}'; add it.")
-    config: ModelConfig = config_class(**given)
+    config: ModelConfig = from_plain(KINDS[kind].config, given, f"the {kind} model")
     return config
-
-
-def _fits(value: Any, hint: Any) -> bool:
-    """Whether a JSON value can stand in a field of this type; True is no number, and 1 is a float."""
-    if get_origin(hint) is Literal:
-        return value in get_args(hint)
-    if get_origin(hint) in (Union, UnionType):
-        return any(_fits(value, part) for part in get_args(hint))
-    if hint in (int, float):
-        return isinstance(value, int if hint is int else int | float) and not isinstance(value, bool)
-    return isinstance(value, hint)
-
-
-def _spoken(hint: Any) -> str:
-    if get_origin(hint) is Literal:
-        return "one of " + ", ".join(map(str, get_args(hint)))
-    words = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
-    return words.get(hint, str(hint))

@@ -8,7 +8,7 @@ ObjectiveConfig.from_json(ObjectiveConfig("ordered").to_json())                 
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Literal, Self, get_args
 
 from clew.errors import UserError
@@ -25,6 +25,7 @@ from clew.objectives.rates import (
     UniformRate,
 )
 from clew.objectives.sequential import AnyOrder, NextToken
+from clew.plain_json import from_plain, to_plain
 
 ShapeName = Literal["uniform", "fixed", "beta", "cosine", "dwell"]
 ObjectiveName = Literal["mlm-u", "next-token", "fixed-rate", "ordered", "ordered-reverse", "any-order", "trace"]
@@ -109,23 +110,13 @@ class ObjectiveConfig:
 
     def to_json(self) -> dict[str, Any]:
         """Plain dicts, strings and numbers."""
-        return asdict(self)
+        plain: dict[str, Any] = to_plain(self)
+        return plain
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Self:
+    def from_json(cls, data: Any) -> Self:
         """What `to_json` gave; a field that is missing has its default."""
-        _known_fields("the objective", data, cls)
-        rates = data.get("rates", {})
-        _known_fields("the objective's rates", rates, RateConfig)
-        return cls(**{**data, "rates": RateConfig(**rates)})
-
-
-def _known_fields(what: str, data: object, config: type[ObjectiveConfig] | type[RateConfig]) -> None:
-    known = {f.name for f in fields(config)}
-    if not isinstance(data, dict):
-        raise UserError(f"{what} must be an object with the fields {', '.join(sorted(known))}, not {data!r}.")
-    if unknown := sorted(set(data) - known):
-        raise UserError(f"{what} has no field {unknown[0]!r}: it has {', '.join(sorted(known))}.")
+        return from_plain(cls, data, "the objective")
 
 
 def build_rates(config: RateConfig) -> Rates:

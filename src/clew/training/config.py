@@ -21,9 +21,9 @@ from clew.errors import UserError
 from clew.models.build import ModelConfig, from_json, kind_of, to_json
 from clew.models.config import EncoderDecoderConfig
 from clew.objectives.config import ObjectiveConfig
+from clew.plain_json import from_plain, to_plain
 from clew.text.format import format_named
 from clew.training.optimizers import OptimizerConfig
-from clew.training.plain_json import from_plain, to_plain
 from clew.training.schedules import ScheduleConfig
 
 Family = Literal["dfs", "walls", "wilson", "kruskal", "percolation"]
