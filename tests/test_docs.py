@@ -19,7 +19,8 @@ BY_NAME = {str(page.relative_to(ROOT)): page for page in PAGES}
 
 
 def code_blocks(page: Path, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(), flags=re.M | re.S)
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(), flags=re.M | re.S)
+    return [block for named, block in blocks if named == language]
 
 
 def commands_shown(page: Path) -> list[tuple[str, str]]:
