@@ -3,8 +3,9 @@
     evaluate = held_out_evaluator(config, world)
     scores = evaluate(model)      # {"exact": ..., "token": ...}, and "exact-5", ... where there are several sizes
 
-"exact" is the share of mazes whose whole path, end token included, is the stored one. "token" is the share of tokens
-at which the answer and the stored path agree, over the longer of the two. Every process decodes a part of the mazes.
+"exact" is the share of mazes whose whole path, end token included, is the stored one. "token" is the share of the
+stored paths' tokens that stand at the same place of the answer, as in clew.evaluation.scores. Every process decodes a
+part of the mazes.
 """
 
 from __future__ import annotations
@@ -62,6 +63,5 @@ def _score(model: nn.Module, script: Script, tasks: TaskBatch, index_N: np.ndarr
     wide_BR = torch.full_like(answer_BR, -1)
     wide_BR[:, : truth_BR.shape[1]] = truth_BR
     exact_B = (answer_BR == wide_BR).all(1)
-    longer_B = torch.maximum(length_B, (answer_BR >= 0).sum(1))
     right_B = ((answer_BR == wide_BR) & (wide_BR >= 0)).sum(1)
-    return torch.tensor([float(x) for x in (exact_B.sum(), len(tasks), right_B.sum(), longer_B.sum())]).double()
+    return torch.tensor([float(x) for x in (exact_B.sum(), len(tasks), right_B.sum(), length_B.sum())]).double()
