@@ -90,3 +90,21 @@ def test_the_path_lengths_in_the_readme_are_the_measured_ones() -> None:
         for row in read_json(ROOT / "results" / "path-lengths.json")["path_lengths"]
     ]
     assert "\n".join(rows) in (ROOT / "README.md").read_text()
+
+
+def test_the_speed_of_generation_is_the_measured_one() -> None:
+    measured = read_json(ROOT / "results" / "generation.json")
+    rows = [
+        f"| {each['what']} | {each['against']} | {each['ratio']:,.0f} | {each['ratio_one_core']:,.0f} |"
+        for each in measured["comparisons"]
+    ]
+    page = (ROOT / "README.md").read_text()
+    assert "\n".join(rows) in page
+    assert f"{measured['peak_memory_mb']:,.0f} MB" in page
+
+
+def test_the_speed_of_training_is_the_measured_one() -> None:
+    measured = read_json(ROOT / "results" / "training-speed.json")
+    page = (ROOT / "README.md").read_text()
+    assert f"{measured['ratio']:.2f} times" in page
+    assert f"{100 * measured['fast']['share_of_peak']:.0f} % of the peak" in page

@@ -84,7 +84,10 @@ def _solve_with_model(file: str, solver: str, decoder: str | None, json: bool) -
     from clew.loading import load
     from clew.text.read_tasks import iter_tasks
 
-    model = load(solver)
+    try:
+        model = load(solver)
+    except UserError as error:
+        raise UserError(f"the solver is neither bfs nor astar, and {error}") from None
     for read in iter_tasks(file):
         try:
             found = model.solve(read.task, decoder)
