@@ -39,6 +39,7 @@ class DecodingSpeed:
     """What one run measured."""
 
     model: str
+    threads: int
     mazes: int
     tokens: int  # of all responses
     longest: int  # response
@@ -124,6 +125,7 @@ def measure(mazes: int, size: str, say: Callable[[str], None]) -> DecodingSpeed:
     same = same and naive.next() is None and tokens == int(length_B.sum())
     return DecodingSpeed(
         model=f"encoder-decoder {size}",
+        threads=torch.get_num_threads(),
         mazes=mazes,
         tokens=int(length_B.sum()),
         longest=int(length_B.max()),
