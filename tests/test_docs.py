@@ -108,3 +108,12 @@ def test_the_speed_of_training_is_the_measured_one() -> None:
     page = (ROOT / "README.md").read_text()
     assert f"{measured['ratio']:.2f} times" in page
     assert f"{100 * measured['fast']['share_of_peak']:.0f} % of the peak" in page
+
+
+def test_the_table_of_decoders_is_the_measured_one() -> None:
+    models = read_json(ROOT / "results" / "decoders.json").values()
+    rows = []
+    for each in zip(*(model["evaluations"] for model in models), strict=True):
+        cells = [f"{100 * e['exact']['share']:.1f} | {e['passes']:.1f}" for e in each]
+        rows.append(f"| `{each[0]['decoder']}` | {' | '.join(cells)} |")
+    assert "\n".join(rows) in (ROOT / "docs" / "decoding.md").read_text()
