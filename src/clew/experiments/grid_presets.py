@@ -62,8 +62,8 @@ def growing(kind: GridKind, family: Literal["dfs", "walls"], minutes: float = 90
         grow_steps=1400,
     )
     config = _recipe(data, kind, 12, minutes, evaluate_every=200, held_out=32 * len(data.sizes), checkpoint_every=200)
-    # Through dozens of steps with shared weights a gradient was once a thousand times as large as usual; clipping bounds
-    # what it does, so it is no reason to stop.
+    # Through dozens of steps with shared weights a gradient was once a thousand times as large as usual. Clipping
+    # bounds what it does, so it is no reason to stop.
     return replace(config, explosion=1e6)
 
 
