@@ -36,6 +36,10 @@ COMMANDS = {
     "evaluate": Command("clew.commands.evaluate:evaluate", "let a model solve held-out mazes, and score it"),
     "solve": Command("clew.commands.solve:solve", "solve mazes exactly, by BFS or A*, or with a model"),
     "draw": Command("clew.commands.draw:draw", "draw mazes and their paths to a PNG or SVG file"),
+    "reproduce": Command(
+        "clew.commands.reproduce:reproduce", "run a table or figure of the paper, from training to picture"
+    ),
+    "reproduce report": Command("clew.commands.reproduce:report", "write docs/results.md from what was measured"),
     "bench generation": Command("clew.commands.bench:generation", "measure how fast mazes are generated"),
     "bench training": Command("clew.commands.bench:training", "measure how fast the paper's model trains"),
     "bench decoding": Command("clew.commands.bench:decoding", "measure how fast answers are decoded"),

@@ -32,9 +32,13 @@ def evaluate_model(
     name: str = "model",
     decoder_name: str = "",
     seed: int = 0,
+    split: str = "test",
     progress: Callable[[int], None] = lambda mazes: None,
 ) -> Evaluation:
-    """Solve all tasks, of one shape or of several; `seed` orders the texts, `progress` is told how many are done."""
+    """Solve all tasks, of one shape or of several; `progress` is told how many are done.
+
+    `seed` and `split` order the texts: the first mazes of a dataset's split are put in the words of that dataset.
+    """
     if batch_size < 1:
         raise UserError(f"a batch size of {batch_size} is impossible; use 1 or more.")
     check_order(model, decoder)
@@ -44,7 +48,7 @@ def evaluate_model(
         for first in range(0, len(group), batch_size):
             index = np.arange(first, min(first + batch_size, len(group)))
             some = group.select(index)
-            decoded = decode(model, script.canvas(some, text_seeds(seed, "test", index)), decoder)
+            decoded = decode(model, script.canvas(some, text_seeds(seed, split, index)), decoder)
             outcomes += outcomes_of(script, some, decoded)
             seconds += decoded.seconds
             progress(len(outcomes))

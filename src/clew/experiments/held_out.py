@@ -10,9 +10,10 @@ part of the mazes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -34,7 +35,13 @@ def held_out_evaluator(config: TrainConfig, world: World) -> Callable[[nn.Module
     """What scores a model on the config's held-out mazes; None if it holds out none."""
     if config.held_out == 0:
         return None
-    sets = held_out_tasks(config.data, config.held_out)
+    return evaluator_on(held_out_tasks(config.data, config.held_out), "test", config, world)
+
+
+def evaluator_on(
+    sets: Sequence[TaskBatch], split: str, config: TrainConfig, world: World
+) -> Callable[[nn.Module], dict[str, float]]:
+    """What scores a model on these mazes, a batch for each shape, in the texts of this split."""
     scripts = [Script.of(config.data.format, tasks.height, tasks.width) for tasks in sets]
 
     def evaluate(model: nn.Module) -> dict[str, float]:
@@ -43,7 +50,8 @@ def held_out_evaluator(config: TrainConfig, world: World) -> Callable[[nn.Module
             part = rank_part(len(tasks), world.rank, world.size)
             for first in range(part.start, part.stop, AT_ONCE):
                 index_N = np.arange(first, min(first + AT_ONCE, part.stop))
-                sums[number] += _score(model, script, tasks.select(index_N), index_N, config.data.seed)
+                texts_N = text_seeds(config.data.seed, split, index_N)
+                sums[number] += _score(model, script, tasks.select(index_N), texts_N)
         sums = world.sum(sums).cpu()
         exact, mazes, token, tokens = sums.sum(0).tolist()
         scores = {"exact": exact / mazes, "token": token / tokens}
@@ -54,9 +62,9 @@ def held_out_evaluator(config: TrainConfig, world: World) -> Callable[[nn.Module
     return evaluate
 
 
-def _score(model: nn.Module, script: Script, tasks: TaskBatch, index_N: np.ndarray, seed: int) -> Tensor:
+def _score(model: nn.Module, script: Script, tasks: TaskBatch, text_seed_N: npt.NDArray[np.uint64]) -> Tensor:
     """(exact answers, mazes, right tokens, tokens)."""
-    canvas = script.canvas(tasks, text_seeds(seed, "test", index_N))
+    canvas = script.canvas(tasks, text_seed_N)
     answer_BR = decode(model, canvas, decoder_named("left-to-right")).token_BR
     truth_BR, length_B = script.truth(tasks)
     # Both are -1 after their ends, so they can be compared place by place once they are equally wide.

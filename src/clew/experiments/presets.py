@@ -16,9 +16,10 @@ from typing import Any, Literal
 
 from clew.errors import UserError
 from clew.experiments.grid_presets import GRID_PRESETS
-from clew.models.build import ModelConfig, sized_config
-from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
-from clew.objectives.config import ObjectiveConfig, ObjectiveName, RateConfig
+from clew.experiments.laptop import text_config
+from clew.models.build import sized_config
+from clew.models.config import EncoderDecoderConfig
+from clew.objectives.config import ObjectiveConfig, ObjectiveName
 from clew.training.config import Budget, DataConfig, TrainConfig
 from clew.training.optimizers import OptimizerConfig
 
@@ -133,27 +134,7 @@ def _tiny() -> TrainConfig:
 
 
 def _laptop(objective: ObjectiveName) -> TrainConfig:
-    """The two runs side by side: the same mazes, minutes, optimizer, and parameters to within 2 %."""
-    data = DataConfig(sizes=(4,))
-    model: ModelConfig
-    if objective == "mlm-u":
-        model = EncoderDecoderConfig(data.vocabulary, width=128, heads=4, encoder_depth=4, decoder_depth=4)
-        rates = RateConfig(spread="stratified")
-    else:
-        model = DecoderOnlyConfig(data.vocabulary, width=128, heads=4, depth=8)
-        rates = RateConfig()
-    return TrainConfig(
-        data=data,
-        model=model,
-        budget=Budget(minutes=20),
-        objective=ObjectiveConfig(objective, rates),
-        optimizer=OptimizerConfig("muon"),
-        batch_size=32,
-        ema=0.999,
-        evaluate_every=2000,
-        checkpoint_every=1000,
-        log_every=50,
-    )
+    return text_config(objective, DataConfig(sizes=(4,)), Budget(minutes=20))
 
 
 PRESETS: dict[str, Preset] = {

@@ -1,0 +1,73 @@
+"""The one recipe of text models that a laptop trains: width, depth, optimizer, batch and rate, in this file alone.
+
+    text_config("mlm-u", DataConfig(sizes=(4,)), Budget(minutes=3))        # the paper's encoder-decoder, small
+    text_config("next-token", DataConfig(sizes=(4,)), Budget(minutes=3))   # its decoder-only model, as large
+
+The presets `laptop-...` and every laptop-scale study of clew.experiments.reproduce use it, so two runs differ in what
+they are asked to differ in and in nothing else. Both kinds of model have the same width and as many layers, and so as
+many parameters to within 2 %.
+"""
+
+from __future__ import annotations
+
+from clew.models.build import ModelConfig
+from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
+from clew.models.positions import PositionChoice
+from clew.objectives.config import ObjectiveConfig, ObjectiveName, RateConfig
+from clew.training.config import LEFT_TO_RIGHT, Budget, DataConfig, TrainConfig
+from clew.training.optimizers import OptimizerConfig
+
+WIDTH, HEADS, DEPTH = 128, 4, 8
+BATCH_SIZE = 32
+EMA = 0.999
+OPTIMIZER = OptimizerConfig("muon")
+# Of the masked objectives; spread evenly over the batch, as in all of our own runs.
+RATES = RateConfig(spread="stratified")
+
+
+def text_model(
+    objective: ObjectiveName,
+    vocabulary: int,
+    *,
+    width: int = WIDTH,
+    depth: int = DEPTH,
+    positions: PositionChoice = "rope-fp32",
+    encoder_decoder: bool = False,
+) -> ModelConfig:
+    """The paper's model for an objective; `encoder_decoder` gives next token the other one, made causal."""
+    if objective in LEFT_TO_RIGHT and not encoder_decoder:
+        return DecoderOnlyConfig(vocabulary, width=width, heads=HEADS, depth=depth, positions=positions)
+    return EncoderDecoderConfig(
+        vocabulary,
+        width=width,
+        heads=HEADS,
+        encoder_depth=depth // 2,
+        decoder_depth=depth // 2,
+        positions=positions,
+        causal=objective in LEFT_TO_RIGHT,
+    )
+
+
+def text_config(
+    objective: ObjectiveName,
+    data: DataConfig,
+    budget: Budget,
+    *,
+    rates: RateConfig | None = None,
+    model: ModelConfig | None = None,
+    optimizer: OptimizerConfig = OPTIMIZER,
+) -> TrainConfig:
+    """A run with the recipe."""
+    masked = objective in ("mlm-u", "fixed-rate", "ordered", "ordered-reverse")
+    return TrainConfig(
+        data=data,
+        model=model or text_model(objective, data.vocabulary),
+        budget=budget,
+        objective=ObjectiveConfig(objective, (rates or RATES) if masked else RateConfig()),
+        optimizer=optimizer,
+        batch_size=BATCH_SIZE,
+        ema=EMA,
+        evaluate_every=2000,
+        checkpoint_every=1000,
+        log_every=50,
+    )

@@ -1,0 +1,39 @@
+"""All studies by name, in the order of the paper, then our own.
+
+STUDIES["astar"]
+study_named("astarr")      # UserError that says which was meant
+"""
+
+from __future__ import annotations
+
+import difflib
+
+from clew.errors import UserError
+from clew.experiments.reproduce.studies import accuracy_by_size, objective_or_representation, path_lengths
+from clew.experiments.reproduce.study import Study
+
+STUDIES: dict[str, Study] = {
+    study.name: study
+    for study in (
+        accuracy_by_size.STUDY,
+        path_lengths.STUDY,
+        objective_or_representation.STUDY,
+    )
+}
+ALL = "all"
+
+
+def studies_named(names: tuple[str, ...]) -> list[Study]:
+    """The studies of these names, or all of them."""
+    if ALL in names:
+        return list(STUDIES.values())
+    return [study_named(name) for name in dict.fromkeys(names)]
+
+
+def study_named(name: str) -> Study:
+    """The study of this name."""
+    if name not in STUDIES:
+        near = difflib.get_close_matches(name, [*STUDIES, ALL], n=1)
+        hint = f"did you mean {near[0]}?" if near else "`clew reproduce --list` shows all."
+        raise UserError(f"there is no study {name!r}; {hint}")
+    return STUDIES[name]

@@ -1,0 +1,121 @@
+"""docs/results.md, made from results/*/*.json and nothing else.
+
+    text = results_page(Path("results"))
+
+First a table of all claims with their verdicts, then a section for each study. The largest scale that was run is the
+one that is told; smoke results are never told, since they mean nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from clew.experiments.reproduce.catalogue import STUDIES
+from clew.experiments.reproduce.result import Result
+from clew.experiments.reproduce.study import Finding, Study
+from clew.files import read_json
+
+PAGE = Path("docs/results.md")
+TOLD: tuple[str, ...] = ("paper", "laptop")  # the largest first
+_HEAD = """# Results: which of the paper's claims hold here
+
+Made by `clew reproduce report` from the files under [results/](../results/); nothing on this page is typed by hand.
+[How to run each study](reproduce.md).
+
+"""
+_MEANING = """
+*Holds* and *does not hold* mean a difference of more than two standard errors at the scale that is told; anything less
+is *cannot be told*. A claim that does not hold at laptop scale may still hold at the paper's: mazes, models and budgets
+are smaller. Numbers are shares of held-out mazes in per cent, decoded from left to right with the weights of the last
+step, unless a table says otherwise; ± is a standard error over the seeds.
+"""
+
+
+def results_page(results: Path) -> str:
+    """The whole page."""
+    told = {name: result for name in STUDIES if (result := told_result(results, name)) is not None}
+    claims = [row for name, result in told.items() for row in _claims(STUDIES[name], result)]
+    parts = [_HEAD]
+    if claims:
+        parts += [_count(told), "\n", markdown([["study", "claim", "the paper", "here", "verdict", "scale"], *claims])]
+        parts.append(_MEANING)
+    waiting = [study for name, study in STUDIES.items() if name not in told]
+    if waiting:
+        parts += ["\nNot run yet:\n\n", *(f"- {study.title}: `{command(study)}`\n" for study in waiting)]
+    parts += [_section(STUDIES[name], result) for name, result in told.items()]
+    return "".join(parts)
+
+
+def told_result(results: Path, name: str) -> Result | None:
+    """What a study measured at the largest scale that was run."""
+    files = [results / name / f"{scale}.json" for scale in TOLD]
+    return next((Result(read_json(file)) for file in files if file.exists()), None)
+
+
+def command(study: Study, scale: str = "laptop") -> str:
+    """What runs a study."""
+    return f"clew reproduce {study.name} --scale {scale}"
+
+
+def _count(told: dict[str, Result]) -> str:
+    verdicts = [finding.verdict for name, result in told.items() for finding in STUDIES[name].findings(result)]
+    counts = {word: verdicts.count(word) for word in ("holds", "does not hold", "cannot be told")}
+    return (
+        f"Of {len(verdicts)} claims, **{counts['holds']} hold**, **{counts['does not hold']} do not hold**, and "
+        f"{counts['cannot be told']} cannot be told at the scale they were run at.\n"
+    )
+
+
+def _claims(study: Study, result: Result) -> list[list[str]]:
+    rows = []
+    for number, finding in enumerate(study.findings(result)):
+        link = f"[{study.title}](#{anchor(study.title)})" if number == 0 else ""
+        rows.append([link, finding.claim, finding.paper, finding.ours, f"**{finding.verdict}**", scale_words(result)])
+    return rows
+
+
+def scale_words(result: Result) -> str:
+    """The scale, and how many seeds."""
+    seeds = len({run["seed"] for run in result.runs})
+    return result.scale + (f", {seeds} seeds" if seeds > 1 else "")
+
+
+def anchor(title: str) -> str:
+    """What a heading is linked by."""
+    kept = "".join(letter for letter in title.lower() if letter.isalnum() or letter in " -")
+    return kept.replace(" ", "-")
+
+
+def _section(study: Study, result: Result) -> str:
+    told = result.value["provenance"]
+    files = f"../results/{study.name}/{result.scale}"
+    show = study.show(result)
+    lines = [
+        f"\n## {study.title}\n\n",
+        f"> {study.question}\n\n",
+        f"The paper ({study.source}): {study.paper}\n\n",
+        *(f"- {_sentence(finding)}\n" for finding in study.findings(result)),
+    ]
+    if show.panels or show.pictures:
+        lines.append(f"\n![{study.title}]({files}.png)\n")
+    lines += [f"\n{table.title}:\n\n{markdown(table.rows)}" for table in show.tables]
+    lines += [f"\n{note}\n" for note in study.notes]
+    work = (
+        f"{len(result.runs)} trainings, {result.value['minutes']:.0f} minutes" if result.runs else "nothing is trained"
+    )
+    numbers = f"[{study.name}/{result.scale}.json]({files}.json)"
+    lines.append(f"\n`{told['command']}`, {work}, {told['cpu']}, {told['date'][:10]}: {numbers}\n")
+    return "".join(lines)
+
+
+def _sentence(finding: Finding) -> str:
+    """A finding as one line."""
+    here = f" Here: {finding.ours};" if finding.ours else " Here"
+    return f"**{finding.verdict}**: {finding.claim} (the paper: {finding.paper}).{here} {finding.because}"
+
+
+def markdown(rows: Sequence[Sequence[str]]) -> str:
+    """Rows as a table; the first one is the head."""
+    head, *body = [[word.replace("|", "\\|") for word in row] for row in rows]
+    return "".join(f"| {' | '.join(row)} |\n" for row in [head, ["---"] * len(head), *body])

@@ -1,0 +1,224 @@
+"""Train what a study needs, score it, and write what it measured; what is done already is not done again.
+
+    signal = reproduce([STUDIES["astar"]], Options("smoke", root=Path("somewhere")), say=print)
+
+Every training is a run folder that resumes by itself, every exam is a file, and the result is written in one step, so a
+kill at any moment costs the work since the last checkpoint. SIGTERM and Ctrl-C save and leave. Under torchrun all
+processes train together; then the main one scores.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from clew.experiments.held_out import evaluator_on, held_out_evaluator
+from clew.experiments.reproduce.place import Place, only_one
+from clew.experiments.reproduce.score import exam_scores, training_mazes
+from clew.experiments.reproduce.study import Exam, Run, Scale, Study
+from clew.experiments.reproduce.write import write_result
+from clew.experiments.shrink import HELD_OUT, shrunken
+from clew.files import read_json, write_json
+from clew.models.build import build_model, count_parameters
+from clew.report.provenance import provenance
+from clew.training.config import Budget
+from clew.training.distributed import World, joined_world
+from clew.training.live import terminal_view
+from clew.training.loop import train
+from clew.training.observer import RunEnd
+from clew.training.run_folder import METRICS_FILE
+from clew.training.sources import make_dataset
+
+FINISHED = "finished.json"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user asks for."""
+
+    scale: Scale
+    root: Path = Path()
+    seeds: int | None = None  # None: as many as the study wants
+    minutes: float | None = None  # of each training, instead of its own budget
+    threads: int | None = None
+
+    @property
+    def place(self) -> Place:
+        return Place(self.root, self.scale)
+
+    def command(self, study: Study) -> str:
+        """The command that gives a study's numbers again."""
+        words = ["clew", "reproduce", study.name, "--scale", self.scale, "--seeds", str(seeds_of(study, self))]
+        if self.minutes is not None:
+            words += ["--minutes", f"{self.minutes:g}"]
+        if self.threads is not None:
+            words += ["--threads", str(self.threads)]
+        return " ".join(words)
+
+
+def runs_of(study: Study, options: Options) -> list[Run]:
+    """All trainings of a study, one for each seed."""
+    runs = study.runs("paper" if options.scale == "paper" else "laptop")
+    if options.scale == "smoke":
+        runs = [smoke(run) for run in runs]
+    if options.minutes is not None:
+        runs = [replace(run, config=replace(run.config, budget=Budget(minutes=options.minutes))) for run in runs]
+    if options.threads is not None:
+        runs = [replace(run, config=replace(run.config, threads=options.threads)) for run in runs]
+    seeds = range(seeds_of(study, options))
+    return [options.place.settled(run.seeded(seed)) for seed in seeds for run in runs]
+
+
+def seeds_of(study: Study, options: Options) -> int:
+    """How many times each training is done with other chance."""
+    return options.seeds or (1 if options.scale == "smoke" else study.seeds)
+
+
+def smoke(run: Run) -> Run:
+    """The run so small that it takes a moment; what it scores means nothing."""
+    config = shrunken(run.config)
+
+    def small(exam: Exam) -> Exam:
+        return replace(exam, mazes=HELD_OUT)
+
+    train_mazes = HELD_OUT if run.train_mazes else 0
+    return Run(run.labels, config, tuple(map(small, run.exams)), train_mazes)
+
+
+def reproduce(studies: Sequence[Study], options: Options, say: Callable[[str], None]) -> int:
+    """Do all studies, or what is left of them; the signal that stopped it, or 0."""
+    with joined_world() as world:
+        # Many processes train for all studies first: nobody should wait for the main one to score.
+        for study in studies:
+            if signal := train_all(study, options, world, say):
+                return signal
+            if world.size == 1:
+                finish(study, options, say)
+    if world.size > 1 and world.is_main:
+        for study in studies:
+            finish(study, options, say)
+    return 0
+
+
+def train_all(study: Study, options: Options, world: World, say: Callable[[str], None]) -> int:
+    """The trainings of a study that are not finished yet; the signal that stopped one, or 0."""
+    runs = runs_of(study, options)
+    for number, run in enumerate(runs, start=1):
+        if world.is_main and not finished(run, options.place):
+            say(f"{study.name}: training {number} of {len(runs)}: {', '.join(run.labels.values())}")
+        end = train_run(run, options.place, world)
+        if end.reason == "signal":
+            return end.signal
+    return 0
+
+
+def finished(run: Run, place: Place) -> bool:
+    """Whether a run has been trained to its end."""
+    return (place.run(run) / FINISHED).exists()
+
+
+def train_run(run: Run, place: Place, world: World | None = None) -> RunEnd:
+    """Train a run to its end, or go on with it; without a world, as one of torchrun's or Slurm's processes."""
+    if world is None:
+        with joined_world() as joined:
+            return train_run(run, place, joined)
+    with only_one(place.run(run)) if world.is_main else nullcontext():
+        end: RunEnd | None = world.from_main(_finished_end(run, place) if world.is_main else None)
+        return end or _train(run, place, world)
+
+
+def _finished_end(run: Run, place: Place) -> RunEnd | None:
+    if not finished(run, place):
+        return None
+    done = read_json(place.run(run) / FINISHED)
+    return RunEnd(done["steps"], 60 * done["minutes"], "done", None)
+
+
+def _train(run: Run, place: Place, world: World) -> RunEnd:
+    folder = place.run(run)
+    if world.is_main:
+        make_dataset(run.config.data)
+    world.wait_for_all()
+    observers = [] if place.scale == "smoke" else [terminal_view()]
+    end = train(run.config, folder, evaluate=curve_evaluator(run, world), observers=observers, world=world)
+    if world.is_main and end.reason == "done":
+        date = datetime.now(UTC).isoformat(timespec="seconds")
+        write_json(folder / FINISHED, {"steps": end.step, "minutes": end.elapsed / 60, "date": date})
+    return end
+
+
+def curve_evaluator(run: Run, world: World) -> Callable[[nn.Module], dict[str, float]] | None:
+    """What is scored while a run is trained: held-out mazes and, where they are wanted, training mazes."""
+    held_out = held_out_evaluator(run.config, world)
+    if not run.train_mazes:
+        return held_out
+    mazes = training_mazes(run.config.data, run.train_mazes)
+    trained = evaluator_on([mazes], "train", run.config, world)
+
+    def evaluate(model: nn.Module) -> dict[str, float]:
+        scores = held_out(model) if held_out else {}
+        return scores | {f"train-{name}": value for name, value in trained(model).items()}
+
+    return evaluate
+
+
+def finish(study: Study, options: Options, say: Callable[[str], None]) -> None:
+    """Score the trained runs, and write the result with its picture."""
+    runs = runs_of(study, options)
+    if runs:
+        say(f"{study.name}: scoring {len(runs)} trained models, unless they were before")
+    entries = []
+    for run in runs:
+        folder = options.place.run(run)
+        with only_one(folder):
+            entries.append(entry(run, folder))
+    value = {
+        "study": study.name,
+        "scale": options.scale,
+        "provenance": provenance(options.command(study), list(range(seeds_of(study, options)))),
+        "minutes": round(sum(each["minutes"] for each in entries), 3),
+        "runs": entries,
+        "measured": study.measure(options.scale) if study.measure else {},
+    }
+    file = write_result(study, value, options.place)
+    say(f"{study.name}: {file}")
+
+
+def entry(run: Run, folder: Path) -> dict[str, Any]:
+    """All that a trained run tells."""
+    done = read_json(folder / FINISHED)
+    config = run.config.to_json()
+    config["data"] = config["data"] | {"folder": ""}  # a place on one machine, of no meaning elsewhere
+    return {
+        "labels": run.labels,
+        "seed": run.config.seed,
+        "parameters": count_parameters(build_model(run.config.model, 0)),
+        "steps": done["steps"],
+        "minutes": round(done["minutes"], 4),
+        "trained": done["date"],
+        "exams": {exam.name: exam_scores(folder, run, exam) for exam in run.exams},
+        "curve": curve(folder),
+        "config": config,
+    }
+
+
+def curve(folder: Path) -> list[dict[str, float]]:
+    """The scores of every evaluation, with the steps, minutes and mazes that were trained on until then."""
+    lines = [json.loads(line) for line in (folder / METRICS_FILE).read_text(encoding="utf-8").splitlines()]
+    mazes = {line["step"]: line["mazes"] for line in lines if line["kind"] == "step"}
+    points = []
+    for line in lines:
+        if line["kind"] == "evaluation":
+            # Steps are told of now and then; between two tellings as many mazes go by in each.
+            before = max((step for step in mazes if step <= line["step"]), default=0)
+            seen = mazes[before] * line["step"] / before if before else 0
+            point = {"step": line["step"], "minutes": round(line["elapsed"] / 60, 4), "mazes": round(seen)}
+            points.append(point | {name: round(value, 6) for name, value in line["scores"].items()})
+    return points

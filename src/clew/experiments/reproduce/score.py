@@ -1,0 +1,104 @@
+"""How well a trained run does in its exams, as plain values; each exam is scored once and kept in the run's folder.
+
+    exam_scores(folder, run, exam)
+
+The weights are those of the last step: none is picked by its score on held-out mazes. The held-out mazes are the
+same for all seeds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from clew.decoding.registry import parse_decoder
+from clew.decoding.script import Script
+from clew.evaluation.evaluate import evaluate_model
+from clew.evaluation.outcome import Evaluation
+from clew.evaluation.scores import scores_json
+from clew.evaluation.tasks import held_out
+from clew.experiments.reproduce.study import Exam, Run
+from clew.files import read_json, write_json
+from clew.mazes.maze import TaskBatch
+from clew.plain_json import to_plain
+from clew.text.format import format_named
+from clew.training.checkpoint import load_model
+from clew.training.config import DataConfig
+from clew.training.sources import open_matching
+
+SCORES = "scores"
+# Which held-out mazes; no training mazes are ever among them, whatever their seed.
+EXAM_SEED = 0
+
+
+def digest(value: Any) -> str:
+    """A short name for plain values."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:10]
+
+
+def exam_scores(folder: Path, run: Run, exam: Exam) -> dict[str, Any]:
+    """The scores of an exam, from the run's folder if they are there."""
+    asked = to_plain(exam)
+    file = folder / SCORES / f"{digest(asked)}.json"
+    if not file.exists():
+        scores = _score(folder, run.config.data, exam)
+        file.parent.mkdir(exist_ok=True)
+        write_json(file, {"exam": asked, "scores": scores})
+    found: dict[str, Any] = read_json(file)["scores"]
+    return found
+
+
+def _score(folder: Path, data: DataConfig, exam: Exam) -> dict[str, Any]:
+    model, _ = load_model(folder, "last")
+    if torch.cuda.is_available():
+        model.to("cuda")
+    height, width = data.shapes[-1]
+    tasks, seed = exam_tasks(data, exam)
+    evaluation = evaluate_model(
+        model,
+        Script.of(data.format, height, width),
+        tasks,
+        parse_decoder(exam.decoder),
+        batch_size=250,
+        decoder_name=exam.decoder,
+        seed=seed,
+        split=exam.side,
+    )
+    told = scores_json(evaluation)
+    kept = ("mazes", "exact", "per_token", "valid", "shortest", "unparsable", "passes", "seconds_per_maze", "failures")
+    return {name: told[name] for name in kept} | {"examples": examples(evaluation, exam.failures)}
+
+
+def exam_tasks(data: DataConfig, exam: Exam) -> tuple[Sequence[TaskBatch], int]:
+    """The mazes of an exam, and the seed that orders their texts."""
+    if exam.side == "train":
+        return [training_mazes(data, exam.mazes)], data.seed
+    size = exam.size or data.sizes[-1]
+    tasks = held_out(data.family, size, size, count=exam.mazes, seed=EXAM_SEED, embedded_in=exam.embedded_in)
+    return tasks, EXAM_SEED
+
+
+def training_mazes(data: DataConfig, count: int) -> TaskBatch:
+    """The first mazes that a run is trained on."""
+    assert data.mazes is not None, "a stream has no mazes that come again"
+    return open_matching(data).split("train").slice(0, min(count, data.mazes))
+
+
+def examples(evaluation: Evaluation, count: int) -> list[dict[str, Any]]:
+    """Some wrong answers that can be drawn, of as many classes as there are, each with its maze as text."""
+    by_class: dict[str, list[dict[str, Any]]] = {}
+    for outcome in evaluation.outcomes:
+        if outcome.failure is None or outcome.predicted is None:
+            continue
+        text = format_named("grid").encode(outcome.task, outcome.path).text
+        wrong = {"class": outcome.failure, "maze": text, "predicted": [list(cell) for cell in outcome.predicted]}
+        by_class.setdefault(outcome.failure, []).append(wrong)
+    taken: list[dict[str, Any]] = []
+    while len(taken) < count and any(by_class.values()):
+        taken += [found.pop(0) for found in by_class.values() if found][: count - len(taken)]
+    return taken

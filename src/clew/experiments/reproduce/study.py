@@ -1,0 +1,105 @@
+"""What a study is: the question, the trainings, what is asked of the trained models, and how the answer is told.
+
+    study = STUDIES["accuracy-by-size"]                  # clew.experiments.reproduce.catalogue
+    study.runs("laptop")                                 # the trainings, of one seed
+    study.show(result), study.findings(result)           # from the numbers of results/NAME/SCALE.json alone
+
+A study knows nothing of folders and clocks; clew.experiments.reproduce.runner does. Two studies that ask for the same
+training share it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, get_args
+
+from clew.experiments.reproduce.result import Result
+from clew.report.panels import Panel
+from clew.report.svg import Picture
+from clew.training.config import TrainConfig
+
+Scale = Literal["smoke", "laptop", "paper"]
+SCALES: tuple[Scale, ...] = get_args(Scale)
+HELD_OUT = "held-out"
+
+
+@dataclass(frozen=True)
+class Exam:
+    """Mazes that a trained model solves, and by which decoder."""
+
+    name: str = HELD_OUT
+    mazes: int = 1000
+    size: int | None = None  # rows and columns; None for those of the training
+    embedded_in: int | None = None  # put into the corner of a random maze of this size
+    decoder: str = "left-to-right"
+    side: Literal["test", "train"] = "test"  # train: the first mazes of the training set, in their own texts
+    failures: int = 0  # how many wrong answers are kept, to be drawn
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training and its exams; the labels say what it is in the words of the tables."""
+
+    labels: dict[str, str]
+    config: TrainConfig
+    exams: tuple[Exam, ...] = (Exam(),)
+    # Mazes of the training set that are scored beside the held-out ones whenever the run is evaluated.
+    train_mazes: int = 0
+
+    def seeded(self, seed: int) -> Run:
+        """The same run with other chance; a stream has other mazes too, a dataset's come in another order."""
+        data = self.config.data
+        if data.source == "stream":
+            data = replace(data, seed=seed)
+        return replace(self, config=replace(self.config, data=data, seed=seed))
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of words; the first row is the head."""
+
+    title: str
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Show:
+    """What a reader sees: tables, charts and drawn mazes."""
+
+    tables: Sequence[Table]
+    panels: Sequence[Panel] = ()
+    pictures: Sequence[Picture] = ()
+
+
+Verdict = Literal["holds", "does not hold", "cannot be told"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One claim, the numbers on both sides, and what follows, all in words."""
+
+    claim: str
+    paper: str
+    ours: str
+    verdict: Verdict
+    because: str
+
+
+@dataclass(frozen=True)
+class Study:
+    """A table or figure of the paper, or a question of our own."""
+
+    name: str
+    title: str
+    source: str  # where it stands in the paper
+    question: str
+    paper: str  # what the paper found, in one sentence
+    show: Callable[[Result], Show]
+    findings: Callable[[Result], list[Finding]]
+    # The trainings of one seed; smoke is made from laptop (clew.experiments.shrink).
+    runs: Callable[[Literal["laptop", "paper"]], list[Run]] = lambda scale: []
+    # What can be measured without training, as plain values.
+    measure: Callable[[Scale], dict[str, Any]] | None = None
+    seeds: int = 1  # how many, unless the user says so
+    notes: Sequence[str] = field(default_factory=tuple)  # what differs from the paper, said on the page
