@@ -9,14 +9,45 @@ from __future__ import annotations
 import difflib
 
 from clew.errors import UserError
-from clew.experiments.reproduce.studies import accuracy_by_size, objective_or_representation, path_lengths
+from clew.experiments.reproduce.studies import (
+    accuracy_by_size,
+    astar,
+    data_efficiency,
+    decoders,
+    failures,
+    grid_pointer,
+    masks,
+    model_size,
+    next_token_choices,
+    objective_or_representation,
+    path_lengths,
+    position_encodings,
+    position_precision,
+    smaller_mazes,
+    training_curves,
+)
 from clew.experiments.reproduce.study import Study
 
 STUDIES: dict[str, Study] = {
     study.name: study
     for study in (
         accuracy_by_size.STUDY,
+        astar.STUDY,
+        data_efficiency.STUDY,
+        training_curves.CONVERGENCE,
+        training_curves.OVERFITTING,
+        model_size.STUDY,
+        position_precision.STUDY,
+        next_token_choices.ARCHITECTURES,
+        next_token_choices.RATES_AND_DECAYS,
+        masks.ORDERED_MASKS,
+        smaller_mazes.STUDY,
+        failures.STUDY,
         path_lengths.STUDY,
+        decoders.STUDY,
+        masks.MASK_RATES,
+        position_encodings.STUDY,
+        grid_pointer.STUDY,
         objective_or_representation.STUDY,
     )
 }

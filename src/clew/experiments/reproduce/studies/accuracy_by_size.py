@@ -2,24 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
-from clew.experiments.presets import preset
-from clew.experiments.reproduce.common import (
-    EXACT,
-    MLMU,
-    NEXT,
-    OBJECTIVES,
-    PER_TOKEN,
-    SHORT,
-    bars,
-    compare,
-    laptop_text,
-    pivot,
-    square,
-)
+from clew.experiments.reproduce.recipes import MLMU, NEXT, OBJECTIVES, RunScale, dfs_run, square
 from clew.experiments.reproduce.result import Result
-from clew.experiments.reproduce.study import Exam, Finding, Run, Show, Study, Table
+from clew.experiments.reproduce.study import Finding, Run, Show, Study, Table
+from clew.experiments.reproduce.tell import EXACT, PER_TOKEN, bars, compare, pivot
 
 # Of the paper's table, exact and per token.
 PAPER = {
@@ -29,15 +15,8 @@ PAPER = {
 SIZES = {"laptop": (3, 4, 5), "paper": tuple(PAPER[MLMU])}
 
 
-def runs(scale: Literal["laptop", "paper"]) -> list[Run]:
-    found = []
-    for size in SIZES[scale]:
-        for objective in OBJECTIVES:
-            laptop = scale == "laptop"
-            config = laptop_text(objective, size) if laptop else preset(f"paper-dfs-{size}-{SHORT[objective]}-8m")
-            exam = Exam(mazes=1000 if laptop else 2000)
-            found.append(Run({"objective": objective, "size": square(size)}, config, (exam,)))
-    return found
+def runs(scale: RunScale) -> list[Run]:
+    return [dfs_run(scale, objective, size) for size in SIZES[scale] for objective in OBJECTIVES]
 
 
 def show(result: Result) -> Show:

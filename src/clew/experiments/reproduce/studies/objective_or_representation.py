@@ -7,25 +7,22 @@ minutes for all, three sizes. The models on cells have as many parameters with a
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
 
 from clew.experiments.grid_presets import GridKind, single_size
 from clew.experiments.presets import preset
-from clew.experiments.reproduce.common import (
-    EXACT,
+from clew.experiments.reproduce.recipes import (
     MLMU,
     NEXT,
     OBJECTIVES,
     SHORT,
-    bars,
-    clearly_above,
+    RunScale,
     laptop_text,
-    pivot,
     scheduled,
     square,
 )
 from clew.experiments.reproduce.result import Mean, Result
-from clew.experiments.reproduce.study import Exam, Finding, Run, Show, Study, Table, Verdict
+from clew.experiments.reproduce.study import Exam, Finding, Run, Show, Study, Verdict
+from clew.experiments.reproduce.tell import EXACT, NOT_MEASURED, bars, clearly_above, parameter_table, pivot
 from clew.models.grid_pointer import GridPointerConfig
 from clew.training.config import Budget, TrainConfig
 
@@ -36,7 +33,7 @@ LAPTOP_MINUTES = 1.0
 PAPER_MINUTES = 24 * 60.0  # of one GPU
 
 
-def runs(scale: Literal["laptop", "paper"]) -> list[Run]:
+def runs(scale: RunScale) -> list[Run]:
     laptop = scale == "laptop"
     found = []
     for size in SIZES[scale]:
@@ -73,12 +70,8 @@ def without_passages(model: GridPointerConfig) -> GridPointerConfig:
 def show(result: Result) -> Show:
     sizes = result.values("size")
     tables = [pivot(result, f"{EXACT}, {size}", "objective", "representation", size=size) for size in sizes]
-    rows = [["", *result.values("representation")]]
-    for objective in result.values("objective"):
-        counts = [result.number("parameters", objective=objective, representation=r) for r in rows[0][1:]]
-        rows.append([objective, *(f"{count / 1e6:.2f}M" for count in counts)])
     panels = [bars(result, size, "representation", "objective", size=size) for size in sizes]
-    return Show([*tables, Table("parameters", rows)], panels)
+    return Show([*tables, parameter_table(result, "objective", "representation")], panels)
 
 
 def findings(result: Result) -> list[Finding]:
@@ -96,7 +89,7 @@ def _gap(result: Result, size: str) -> Finding:
     paper = "only the objective was changed"
     base, objective, form = means[NEXT, TEXT], means[MLMU, TEXT], means[NEXT, PASSAGES]
     if base is None or objective is None or form is None:
-        return Finding(claim, paper, "", "cannot be told", "it was not measured.")
+        return Finding(claim, paper, "", "cannot be told", NOT_MEASURED)
     ours = f"next token on text {base}; MLM-U on text {objective}; next token on cells and passages {form}"
     verdict, because = judge(base, objective, form)
     return Finding(claim, paper, ours, verdict, because)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from clew.experiments.reproduce.common import square
+from clew.experiments.reproduce.recipes import square
 from clew.experiments.reproduce.result import Result
 from clew.experiments.reproduce.study import Finding, Scale, Show, Study, Table, Verdict
 from clew.mazes.generate import generate

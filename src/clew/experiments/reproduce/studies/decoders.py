@@ -1,0 +1,73 @@
+"""Decoders against each other: the paper's future work on certainty."""
+
+from __future__ import annotations
+
+from clew.decoding.registry import DECODERS
+from clew.experiments.grid_presets import single_size
+from clew.experiments.reproduce.recipes import MLMU, RunScale, dfs_run, scheduled, square
+from clew.experiments.reproduce.result import Result
+from clew.experiments.reproduce.study import Exam, Finding, Run, Show, Study
+from clew.experiments.reproduce.tell import EXACT, best_of, point, table_of
+from clew.report.panels import Panel, Series
+
+FIRST = "left-to-right"
+BY_CERTAINTY = [name for name in DECODERS if name.startswith("certainty")]
+# One that is the same as another, only slower, tells nothing.
+COMPARED = [name for name in DECODERS if name != "left-to-right-naive"]
+TEXT_SIZE = {"laptop": 4, "paper": 10}
+CELLS = {"laptop": {5: 2.0, 10: 8.0}, "paper": {10: 600.0, 20: 600.0}}  # size: minutes
+MAZES = {"laptop": 500, "paper": 2000}
+
+
+def runs(scale: RunScale) -> list[Run]:
+    exams = tuple(Exam(name, mazes=MAZES[scale], decoder=name) for name in COMPARED)
+    size = TEXT_SIZE[scale]
+    found = [dfs_run(scale, MLMU, size, exams, model=f"text, {square(size)}")]
+    for side, minutes in CELLS[scale].items():
+        config = single_size("grid-pointer", side, minutes)
+        if scale == "laptop":
+            config = scheduled(config, minutes=minutes)
+        found.append(Run({"model": f"grid-pointer, {square(side)}"}, config, exams))
+    return found
+
+
+def show(result: Result) -> Show:
+    models = {model: model for model in result.values("model")}
+    tables = [
+        table_of(EXACT, COMPARED, models, lambda name, model: result.mean(exam=name, model=model)),
+        table_of("passes of the model a maze", COMPARED, models, lambda name, model: passes(result, name, model)),
+    ]
+    series = []
+    for model in models:
+        means = [(name, result.mean(exam=name, model=model)) for name in COMPARED]
+        series.append(Series(model, [point(name, mean) for name, mean in means if mean]))
+    return Show(tables, [Panel("held-out mazes, the same weights", "", EXACT, series)])
+
+
+def passes(result: Result, decoder: str, model: str) -> str:
+    """How often the model is asked for a maze, on average."""
+    found = [scores["passes"] for scores in result.scores(decoder, model=model)]
+    return f"{sum(found) / len(found):.1f}" if found else ""
+
+
+def findings(result: Result) -> list[Finding]:
+    paper = "suggested as future work, not measured"
+    found = []
+    for model in result.values("model"):
+        means = {name: result.mean(exam=name, model=model) for name in COMPARED}
+        certain = {name: means[name] for name in (FIRST, *BY_CERTAINTY)}
+        found.append(best_of(f"writing by certainty beats left to right, {model}", paper, certain, FIRST))
+        found.append(best_of(f"some decoder beats left to right, {model}", "not measured", means, FIRST))
+    return found
+
+
+STUDY = Study(
+    name="decoders",
+    title="Decoders",
+    source="ours; the paper's future work on certainty",
+    question="Is it better to write the path by certainty, in parallel or with repair, than from left to right?",
+    paper="It might be beneficial to generate tokens by the model's certainty instead of from left to right.",
+    runs=runs,
+    show=show,
+    findings=findings,
+)
