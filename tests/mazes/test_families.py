@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 
 from clew.errors import UserError
 from clew.mazes.checks import check_batch
-from clew.mazes.generate import FAMILIES, generate, generate_indices
+from clew.mazes.generate import FAMILIES, generate, generate_indices, generate_with_traces
 from clew.mazes.layout import is_held_out, layout_hashes
-from clew.mazes.maze import EAST, SOUTH, WALL
-from clew.mazes.solve import astar, num_shortest
+from clew.mazes.maze import EAST, SOUTH, WALL, Maze, Task
+from clew.mazes.random import begin_stream, below
+from clew.mazes.solve import astar, bfs_path, num_shortest, trace_batch
+from clew.mazes.walls import place_walls
 
 PERFECT = ("dfs", "wilson", "kruskal")
 
@@ -73,6 +75,24 @@ def test_workers_do_not_matter(family):
     one = draw(family, 9, 7, count=1500, side="train", workers=1)
     assert same(one, draw(family, 9, 7, count=1500, side="train", workers=2))
     assert same(one, draw(family, 9, 7, count=1500, side="train", workers=5))
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_tasks_with_traces_are_the_tasks_and_their_traces(family, workers):
+    """Enough cells for several pieces of work."""
+    batch, traces = generate_with_traces(family, 9, 12, seed=3, first=7, count=1200, side="train", workers=workers)
+    assert same(batch, draw(family, 9, 12, seed=3, first=7, count=1200, side="train"))
+    expected = trace_batch(batch)
+    assert np.array_equal(traces.event_E4, expected.event_E4)
+    assert np.array_equal(traces.offset_N1, expected.offset_N1)
+
+
+def test_no_tasks_have_no_traces():
+    batch, traces = generate_with_traces("walls", 5, 5, seed=0, first=0, count=0, side="any")
+    assert len(batch) == len(traces) == 0
+    with pytest.raises(UserError, match="indices go from 0"):
+        generate_with_traces("walls", 5, 5, seed=0, first=-1, count=1, side="any")
 
 
 def test_two_threads_may_generate_at_once():
@@ -191,6 +211,30 @@ def test_walls_cover_the_whole_range_evenly():
     counts = (draw("walls", 10, 10, count=4000).cells_NHW == WALL).sum(axis=(1, 2))
     assert (counts.min(), counts.max()) == (30, 50)
     assert set(counts.tolist()) == set(range(30, 51))
+
+
+@pytest.mark.parametrize("shape", [(5, 5), (8, 6), (12, 12)])
+def test_the_first_long_enough_pair_is_taken(shape):
+    """Drawn again step by step, each pair tried by breadth-first search."""
+    batch = draw("walls", *shape, seed=6, count=60)
+    state = np.empty(1, np.uint64)
+    for i in range(len(batch)):
+        ends = None
+        attempt = 0
+        while ends is None:
+            begin_stream(state, 6, i, attempt)
+            cells_HW = np.empty(shape, np.uint8)
+            place_walls(cells_HW, state)
+            free = np.flatnonzero(cells_HW != WALL)
+            for _ in range(100):
+                start, goal = (batch.cell(free[below(state, len(free))]) for _ in range(2))
+                path = bfs_path(Task(Maze(cells_HW), start, goal))
+                if path is not None and len(path) >= max(shape):
+                    ends = start, goal
+                    break
+            attempt += 1
+        assert np.array_equal(batch.cells_NHW[i], cells_HW)
+        assert (batch[i][0].start, batch[i][0].goal) == ends
 
 
 def test_wall_cells_are_anywhere():

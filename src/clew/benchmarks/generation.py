@@ -24,8 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from clew.benchmarks import plain_astar
-from clew.mazes.generate import generate
-from clew.mazes.solve import trace_batch
+from clew.mazes.generate import generate, generate_with_traces
 from clew.report.provenance import provenance
 
 SEED = 0
@@ -161,10 +160,9 @@ def our_job(family: str, side: int, traces: bool = False) -> Job:
     first = itertools.count(0, count)
 
     def job() -> int:
-        batch = generate(family, side, side, seed=SEED, first=next(first), count=count, side="train")
-        if traces:
-            trace_batch(batch)
-        return len(batch)
+        make = generate_with_traces if traces else generate
+        made = make(family, side, side, seed=SEED, first=next(first), count=count, side="train")
+        return len(made[0] if traces else made)
 
     return job
 

@@ -11,12 +11,13 @@ f + 2. As sets of bits they give their smallest member in a few instructions.
 A trace is one row (kind, cell, g, h) an event. A cell is created at most twice (with f + 2, then with f) and closed at
 most once: 3 events a cell.
 
-Shape suffixes: H rows, W columns, C = H * W cells by index, B = ceil(C / 64) words of bits, E events.
+Shape suffixes: H rows, W columns, C = H * W cells by index, P = C + 2 * W, the cells with a row above and one below
+that need no check for the border, B = ceil(C / 64) words of bits, D = 4 steps in the order above, E events.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,16 +25,20 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba import njit, types
 from numba.extending import intrinsic
 
+from clew.mazes.lean import lean
 from clew.mazes.maze import EAST, NORTH, SOUTH, WEST, Cells
 from clew.mazes.random import Stream, below
 
 Indices = npt.NDArray[np.int32]
 Events = npt.NDArray[np.int32]
+Bits = npt.NDArray[np.uint64]
 CREATE, CLOSE = 0, 1
 MAX_EVENTS_PER_CELL = 3
 
 _NEVER = np.int32(2**31 - 1)
-_ONE = np.uint64(1)
+# uint64 objects because numba turns uint64 with int64 into float64.
+_ZERO, _ONE, _U2, _U3, _U6, _U32, _U63 = (np.uint64(n) for n in (0, 1, 2, 3, 6, 32, 63))
+_NORTH_BIT, _SOUTH_BIT, _WEST_BIT, _EAST_BIT = (np.uint64(side.bit_length() - 1) for side in (NORTH, SOUTH, WEST, EAST))
 
 
 @intrinsic
@@ -46,82 +51,110 @@ def _trailing_zeros(_context: Any, _x: Any) -> Any:
     return types.int64(types.uint64), codegen
 
 
-@njit(cache=True)
+@lean
 def manhattan(a: int, b: int, width: int) -> int:
     return abs(a // width - b // width) + abs(a % width - b % width)
 
 
-@njit(cache=True)
-def search_astar(
-    cells_HW: Cells, start: int, goal: int, best_f_C: Indices, came_from_C: Indices, trace_E4: Events, keep_trace: bool
-) -> tuple[bool, int]:
-    """(whether the goal was reached, number of events); `came_from_C` then leads from the goal back to the start.
+class Scratch(NamedTuple):
+    """What `search_astar` works in; it may serve many searches in mazes of one shape, one after the other."""
 
-    `best_f_C` and `came_from_C` are scratch; `trace_E4` is written only if `keep_trace`.
+    best_g_P: Indices  # g of the newest copy of a cell; the place of a cell is its index + W
+    came_from_C: Indices
+    open_B2: Bits  # the two sets of open cells
+    low_2: Bits  # for each set: no word before this one has a bit
+    step_D: Bits  # what a step adds to an index
+
+
+@njit(cache=True)
+def astar_scratch(height: int, width: int) -> Scratch:
+    cells = height * width
+    below = np.uint64(width)
+    return Scratch(
+        np.empty(cells + 2 * width, dtype=np.int32),
+        np.empty(cells, dtype=np.int32),
+        np.empty((cells + 63) // 64 * 2, dtype=np.uint64),
+        np.empty(2, dtype=np.uint64),
+        np.array([below, _ZERO - below, _ZERO - _ONE, _ONE], dtype=np.uint64),
+    )
+
+
+@lean
+def search_astar(
+    cell_C: Cells, columns: int, start: int, goal: int, scratch: Scratch, trace_E4: Events
+) -> tuple[int, int]:
+    """(number of cells of the path, or 0 if there is none; number of events, which are the first in `trace_E4`).
+
+    `scratch.came_from_C` then leads from the goal back to the start.
     """
-    width = cells_HW.shape[1]
-    flat_C = cells_HW.ravel()
-    goal_row, goal_col = goal // width, goal % width
+    best_g_P, came_from_C, open_B2, low_2, step_D = scratch
+    # Indices are uint64 here: with int64 numba would ask of every one whether it counts from the end.
+    width = np.uint64(columns)
+    words = np.uint64(len(open_B2) // 2)
+    goal_row, goal_col = goal // columns, goal % columns
     # here // width = here * inverse >> 32, exactly, as long as here * width < 2**32; a division is far slower.
-    inverse_width = (1 << 32) // width + 1
-    best_f_C[:] = _NEVER
-    words = (flat_C.size + 63) // 64
-    now_B = np.zeros(words, dtype=np.uint64)  # open cells with the present f
-    later_B = np.zeros(words, dtype=np.uint64)  # open cells with f + 2
-    f = manhattan(start, goal, width)
-    best_f_C[start] = f
-    now_B[start >> 6] = _ONE << np.uint64(start & 63)
-    # No word before these has a bit.
-    now_low, later_low = start >> 6, words
-    events = 0
-    if keep_trace:
-        events = _log(trace_E4, events, CREATE, start, 0, f)
+    inverse_width = (_ONE << _U32) // width + _ONE
+
+    best_g_P[:] = _NEVER
+    open_B2[:] = 0
+    first = np.uint64(start)
+    best_g_P[first + width] = 0
+    now = _ZERO  # which of the two sets holds the open cells with the present f
+    open_B2[first >> _U6 << _ONE] = _ONE << (first & _U63)
+    low_2[0], low_2[1] = first >> _U6, words
+    events = _log(trace_E4, _ZERO, CREATE, first, 0, manhattan(start, goal, columns))
 
     while True:
-        while now_low < words and now_B[now_low] == 0:
-            now_low += 1
-        if now_low == words:
-            if later_low == words:
-                return False, events
-            now_B, later_B = later_B, now_B  # the one set is empty now
-            now_low, later_low = later_low, words
-            f += 2
+        low = low_2[now]
+        while low < words and open_B2[low << _ONE | now] == _ZERO:
+            low += _ONE
+        low_2[now] = low
+        if low == words:
+            now ^= _ONE  # on to f + 2; the set that is empty now takes what has f + 4
+            if low_2[now] == words:
+                return 0, np.int64(events)  # type: ignore[return-value]
             continue
-        word = now_B[now_low]
-        now_B[now_low] = word & (word - _ONE)  # takes the lowest bit away
-        here = now_low * 64 + _trailing_zeros(word)  # type: ignore[call-arg]
-        row = (here * inverse_width) >> 32
-        col = here - row * width
-        h = abs(row - goal_row) + abs(col - goal_col)
-        if keep_trace:
-            events = _log(trace_E4, events, CLOSE, here, f - h, h)
-        if here == goal:
-            return True, events
-        sides = flat_C[here]
-        for side, there, nearer in (
-            (SOUTH, here + width, row < goal_row),
-            (NORTH, here - width, row > goal_row),
-            (WEST, here - 1, col > goal_col),
-            (EAST, here + 1, col < goal_col),
-        ):
-            if not sides & side:
-                continue
-            there_f = f if nearer else f + 2
-            if best_f_C[there] <= there_f:
-                continue
-            bit = _ONE << np.uint64(there & 63)
-            if nearer:
-                later_B[there >> 6] &= ~bit  # the open copy, if there is one, had f + 2
-                now_B[there >> 6] |= bit
-                now_low = min(now_low, there >> 6)
-            else:
-                later_B[there >> 6] |= bit
-                later_low = min(later_low, there >> 6)
-            best_f_C[there] = there_f
+        word = open_B2[low << _ONE | now]
+        open_B2[low << _ONE | now] = word & (word - _ONE)  # takes the lowest bit away
+        here = low << _U6 | np.uint64(_trailing_zeros(word))  # type: ignore[call-arg]
+
+        # The neighbours to create, one bit each. A cell's h is always the same, so comparing f is comparing g.
+        place = here + width
+        g = best_g_P[place] + 1
+        sides = np.uint64(cell_C[here])
+        wanted = (
+            (np.uint64(best_g_P[place + width] > g) & sides >> _SOUTH_BIT)
+            | (np.uint64(best_g_P[here] > g) & sides >> _NORTH_BIT) << _ONE
+            | (np.uint64(best_g_P[place - _ONE] > g) & sides >> _WEST_BIT) << _U2
+            | (np.uint64(best_g_P[place + _ONE] > g) & sides >> _EAST_BIT) << _U3
+        )
+        row = here * inverse_width >> _U32
+        down, right = np.int64(row) - goal_row, np.int64(here - row * width) - goal_col  # of the goal
+        h = abs(down) + abs(right)
+        events = _log(trace_E4, events, CLOSE, here, g - 1, h)
+        if here == np.uint64(goal):
+            return g, np.int64(events)
+        # Which of the four steps lead away from the goal.
+        away = (
+            np.uint64(down >= 0)
+            | np.uint64(down <= 0) << _ONE
+            | np.uint64(right <= 0) << _U2
+            | np.uint64(right >= 0) << _U3
+        )
+        # Over the bits, and not an `if` a neighbour: each is a coin's throw, which would mostly be guessed wrong.
+        while wanted != _ZERO:
+            d = np.uint64(_trailing_zeros(wanted))
+            wanted &= wanted - _ONE
+            there = here + step_D[d]
+            further = away >> d & _ONE
+            at, bit = there >> _U6 << _ONE, _ONE << (there & _U63)
+            if best_g_P[there + width] != _NEVER:
+                open_B2[at | now ^ _ONE] &= ~bit  # the open copy had f + 2
+            best_g_P[there + width] = g
             came_from_C[there] = here
-            if keep_trace:
-                g = f - h + 1
-                events = _log(trace_E4, events, CREATE, there, g, there_f - g)
+            open_B2[at | now ^ further] |= bit
+            low_2[now ^ further] = min(low_2[now ^ further], there >> _U6)
+            events = _log(trace_E4, events, CREATE, there, g, h - 1 + np.int64(further << _ONE))
 
 
 @njit(cache=True)
@@ -140,13 +173,13 @@ def search_astar_random(
     best_f_C[start] = f
     now[0] = start
     now_count, later_count = 1, 0
-    events = _log(trace_E4, 0, CREATE, start, 0, f)
+    events = _log(trace_E4, _ZERO, CREATE, start, 0, f)
     order = np.arange(4)
 
     while True:
         if now_count == 0:
             if later_count == 0:
-                return False, events
+                return False, np.int64(events)  # type: ignore[return-value]
             now, later = later, now
             now_count, later_count = later_count, 0
             f += 2
@@ -162,7 +195,7 @@ def search_astar_random(
         g = f - h
         events = _log(trace_E4, events, CLOSE, here, g, h)
         if here == goal:
-            return True, events
+            return True, np.int64(events)  # type: ignore[return-value]
         for i in range(3):
             j = i + below(state, 4 - i)
             order[i], order[j] = order[j], order[i]
@@ -185,10 +218,10 @@ def search_astar_random(
             events = _log(trace_E4, events, CREATE, there, g + 1, there_h)
 
 
-@njit(cache=True)
-def _log(trace_E4: Events, events: int, kind: int, cell: int, g: int, h: int) -> int:
+@lean
+def _log(trace_E4: Events, events: np.uint64, kind: int, cell: int | np.uint64, g: int, h: int) -> np.uint64:
     trace_E4[events, 0] = kind
     trace_E4[events, 1] = cell
     trace_E4[events, 2] = g
     trace_E4[events, 3] = h
-    return events + 1
+    return events + _ONE

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from clew.mazes.lean import lean
 from clew.mazes.maze import EAST, NORTH, SOUTH, WEST, Cells
 
 Indices = npt.NDArray[np.int32]
@@ -42,7 +43,7 @@ def search_breadth_first(cells_HW: Cells, start: int, goal: int) -> tuple[Indice
     return came_from_C, queue_C, tail
 
 
-@njit(cache=True)
+@lean
 def write_path(came_from_C: Indices, start: int, goal: int, path: Indices) -> int:
     """Follow `came_from_C` back from the goal, write the path from the start into `path`, and return its length."""
     length = 1

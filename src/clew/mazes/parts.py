@@ -1,6 +1,6 @@
-"""Which cells of a maze are connected, by union-find.
+"""Which cells of a maze are connected: by union-find while it grows, by filling a part of one that is finished.
 
-Shape suffixes: H rows, W columns, C = H * W cells by index.
+Shape suffixes: H rows, W columns, C = H * W cells by index, P = C + 2 * W, the cells with a row above and one below.
 """
 
 from __future__ import annotations
@@ -9,9 +9,13 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from clew.mazes.maze import NORTH, WEST, Cells
+from clew.mazes.lean import lean
+from clew.mazes.maze import EAST, NORTH, SOUTH, WEST, Cells
 
 Indices = npt.NDArray[np.int32]
+
+_ZERO, _ONE = np.uint64(0), np.uint64(1)  # uint64 objects because numba turns uint64 with int64 into float64
+_NORTH, _SOUTH, _WEST, _EAST = (np.uint64(side.bit_length() - 1) for side in (NORTH, SOUTH, WEST, EAST))
 
 
 @njit(cache=True)
@@ -23,29 +27,32 @@ def root_of(parent_C: Indices, cell: int) -> int:
     return cell
 
 
-@njit(cache=True)
-def connected_parts(cells_HW: Cells) -> tuple[Indices, Indices]:
-    """(part_C, size_C): each cell's part, named by its first cell, and the size of each part at that cell.
+@lean
+def mark_part(cell_C: Cells, columns: int, start: int, mark: int, mark_P: Indices, queue_C: Indices) -> int:
+    """Set `mark_P`, 0 before, to `mark` at all cells connected with `start`, and return how many they are.
 
-    A wall cell is a part of its own.
+    The place of a cell in `mark_P` is its index + W. `queue_C` is scratch with one item more than there are cells.
     """
-    width = cells_HW.shape[1]
-    flat_C = cells_HW.ravel()
-    # First the cells of a row that hang together, then these with the row above.
-    part_C = np.empty(flat_C.size, dtype=np.int32)
-    first = 0
-    for cell in range(flat_C.size):
-        first = first if flat_C[cell] & WEST else cell
-        part_C[cell] = first
-    for cell in range(width, flat_C.size):
-        # Around a square of four open sides the cell to the left has joined the rows already.
-        square = flat_C[cell] & flat_C[cell - width] & WEST and flat_C[cell - 1] & NORTH
-        if flat_C[cell] & NORTH and not square:
-            north, here = root_of(part_C, cell - width), root_of(part_C, cell)
-            # The smaller index stands for both, so that one pass from the first cell on is enough below.
-            part_C[max(north, here)] = min(north, here)
-    size_C = np.zeros(flat_C.size, dtype=np.int32)
-    for cell in range(flat_C.size):
-        part_C[cell] = part_C[part_C[cell]]
-        size_C[part_C[cell]] += 1
-    return part_C, size_C
+    width = np.uint64(columns)
+    mark_P[np.uint64(start) + width] = mark
+    queue_C[_ZERO] = start
+    # A queue, and not a stack, whose next cell is the one just found: the processor would have to wait for it.
+    head, tail = _ZERO, _ONE
+    while head < tail:
+        here = np.uint64(queue_C[head])
+        head += _ONE
+        sides = np.uint64(cell_C[here])
+        for side, there in (
+            (_SOUTH, here + width),
+            (_NORTH, here - width),
+            (_WEST, here - _ONE),
+            (_EAST, here + _ONE),
+        ):
+            # Whether a cell is new is a coin's throw, so no branch, which would mostly be guessed wrong: it is
+            # written in any case, with its old mark and to be overwritten in the queue if it is not new.
+            old = mark_P[there + width]
+            new = sides >> side & np.uint64(old == 0) & _ONE
+            mark_P[there + width] = mark if new != _ZERO else old
+            queue_C[tail] = there
+            tail += new
+    return np.int64(tail)  # type: ignore[return-value]

@@ -16,7 +16,7 @@ from clew.errors import UserError
 T = TypeVar("T")
 
 # About how many cells a thread takes at a time: enough to hide the cost of the call, few enough to stay in cache.
-_PIECE_CELLS = 20_000
+_PIECE_CELLS = 100_000
 
 
 def in_pieces(work: Callable[[slice], T], mazes: int, cells: int, workers: int | None) -> list[T]:

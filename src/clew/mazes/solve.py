@@ -20,7 +20,7 @@ import numpy.typing as npt
 from numba import njit
 
 from clew.errors import UserError
-from clew.mazes.astar import CLOSE, MAX_EVENTS_PER_CELL, Events, search_astar, search_astar_random
+from clew.mazes.astar import CLOSE, MAX_EVENTS_PER_CELL, Events, astar_scratch, search_astar, search_astar_random
 from clew.mazes.bfs import Indices, search_breadth_first, write_path
 from clew.mazes.maze import Cell, Path, Task, TaskBatch
 from clew.mazes.pieces import in_pieces
@@ -67,9 +67,9 @@ def astar(task: Task) -> AStarResult:
     """The path and the trace of A* with the deterministic rule."""
     start, goal = _ends(task)
     cells = task.maze.cells.size
-    came_from_C, trace_E4 = np.empty(cells, np.int32), np.empty((MAX_EVENTS_PER_CELL * cells, 4), np.int32)
-    found, events = search_astar(task.maze.cells, start, goal, np.empty(cells, np.int32), came_from_C, trace_E4, True)
-    return AStarResult(_path(came_from_C, task) if found else None, _typed(trace_E4[:events], task.maze.width))
+    scratch, trace_E4 = astar_scratch(*task.maze.cells.shape), np.empty((MAX_EVENTS_PER_CELL * cells, 4), np.int32)
+    length, events = search_astar(task.maze.cells.ravel(), task.maze.width, start, goal, scratch, trace_E4)
+    return AStarResult(_path(scratch.came_from_C, task) if length else None, _typed(trace_E4[:events], task.maze.width))
 
 
 def astar_random(task: Task, seed: int) -> AStarResult:
@@ -111,20 +111,39 @@ def trace_batch(batch: TaskBatch, workers: int | None = None) -> TraceBatch:
         return event_E4
 
     events = in_pieces(trace, len(batch), batch.height * batch.width, workers)
-    offset_N1 = np.concatenate([[0], np.cumsum(count_N)]).astype(np.int64)
-    return TraceBatch(np.concatenate([np.empty((0, 4), dtype=np.int32), *events]), offset_N1)
+    return TraceBatch(join_events(events, workers), offsets(count_N))
+
+
+def offsets(count_N: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Where each of several lists begins when they stand one after the other, and where the last ends."""
+    return np.concatenate([[0], np.cumsum(count_N)]).astype(np.int64)
+
+
+def join_events(pieces: list[Events], workers: int | None) -> Events:
+    """The events of all pieces, one after the other."""
+    begin = offsets(np.array([len(piece) for piece in pieces], dtype=np.int64))
+    event_E4 = np.empty((begin[-1], 4), dtype=np.int32)
+
+    def copy(some: slice) -> None:
+        for i in range(some.start, some.stop):
+            event_E4[begin[i] : begin[i + 1]] = pieces[i]
+
+    # Traces are large, and most of the time goes into fetching fresh memory: that too is work for all threads.
+    in_pieces(copy, len(pieces), 1, workers)
+    return event_E4
 
 
 @njit(cache=True, nogil=True)
 def _trace(
     cells_NHW: npt.NDArray[np.uint8], start_N: Indices, goal_N: Indices, count_N: npt.NDArray[np.int64]
 ) -> Events:
-    cells = cells_NHW.shape[1] * cells_NHW.shape[2]
-    best_f_C, came_from_C = np.empty(cells, dtype=np.int32), np.empty(cells, dtype=np.int32)
-    event_E4 = np.empty((len(cells_NHW) * MAX_EVENTS_PER_CELL * cells, 4), dtype=np.int32)
+    count, height, width = cells_NHW.shape
+    scratch = astar_scratch(height, width)
+    event_E4 = np.empty((count * MAX_EVENTS_PER_CELL * height * width, 4), dtype=np.int32)
     used = 0
-    for i in range(len(cells_NHW)):
-        _, count_N[i] = search_astar(cells_NHW[i], start_N[i], goal_N[i], best_f_C, came_from_C, event_E4[used:], True)
+    for i in range(count):
+        cell_C = cells_NHW[i].ravel()
+        _, count_N[i] = search_astar(cell_C, width, start_N[i], goal_N[i], scratch, event_E4[used:])
         used += count_N[i]
     return event_E4[:used].copy()
 
