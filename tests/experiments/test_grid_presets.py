@@ -29,4 +29,4 @@ def test_the_rival_differs_in_model_objective_and_tail_alone() -> None:
 def test_the_demo_is_smaller_and_short() -> None:
     config = PRESETS["demo-5x5"].make()
     assert (config.data.sizes, config.budget.minutes) == ((5,), 2)
-    assert config.model.loops(5, 5) == 4
+    assert config.model.loops(5, 5) == 7

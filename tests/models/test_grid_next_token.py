@@ -55,7 +55,7 @@ def test_its_cells_are_encoded_as_the_grid_pointers() -> None:
     batch = mazes()
     model = awake()
     shared = {field.name for field in dataclasses.fields(GridPointerConfig)}
-    pointer = build_model(GridPointerConfig(**{name: getattr(SMALL, name) for name in shared}), seed=1)
+    pointer = build_model(GridPointerConfig(**{name: getattr(SMALL, name) for name in shared}), seed=1).eval()
     own = {n: w for n, w in model.state_dict().items() if not n.startswith("query_blocks")}
     assert not pointer.load_state_dict(own, strict=False).unexpected_keys
     cells_BND = pointer.encode(batch, torch.zeros_like(batch.valid_BT))

@@ -16,8 +16,8 @@ from clew.data.batches import grid_batch
 from clew.errors import UserError
 from clew.mazes.generate import generate
 from clew.models.build import build_model, from_json, to_json, training_flops
-from clew.models.grid_layers import PassageStepFunction, open_masks, plain_passage_step
 from clew.models.grid_pointer import GridPointer, GridPointerConfig
+from clew.models.passages import PassageStepFunction, plain_passage_step
 from clew.objectives.config import ObjectiveConfig, build_objective
 
 SMALL = GridPointerConfig(width=16, heads=2, hops=2, query_blocks=1)
@@ -38,23 +38,56 @@ def awake(config: GridPointerConfig, seed: int = 0) -> GridPointer:
     return model.eval()
 
 
-@given(st.integers(2, 5), st.integers(2, 6), st.sampled_from(["dfs", "percolation"]))
+@given(st.integers(2, 5), st.integers(2, 6), st.sampled_from(["dfs", "percolation", "walls"]), st.integers(1, 2))
 @settings(max_examples=15, deadline=None)
-def test_the_step_by_hand_is_the_plain_one(height: int, width: int, family: str) -> None:
-    batch = mazes(family, height, width)
-    open_4BN1 = open_masks(batch.cells_BHW).double()
+def test_the_step_by_hand_is_the_plain_one(height: int, width: int, family: str, threads: int) -> None:
+    if family == "walls":
+        height, width = height + 3, width + 3  # smaller ones seldom have a path that is long enough
+    cells_BHW = mazes(family, height, width).cells_BHW
     generator = torch.Generator().manual_seed(height * width)
 
     def random(*shape: int) -> torch.Tensor:
         return torch.randn(*shape, generator=generator, dtype=torch.float64).requires_grad_()
 
-    x, hear, think = random(len(batch), height * width, 8), random(12, 40), random(8, 12)
+    x, own_and_hear, think = random(len(cells_BHW), height * width, 8), random(24, 8), random(8, 12)
     answers = []
-    for step in (PassageStepFunction.apply, plain_passage_step):
-        y = step(x, open_4BN1, width, hear, think)
-        answers.append([y, *torch.autograd.grad(y.sin().sum(), (x, hear, think))])
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        for step in (PassageStepFunction.apply, plain_passage_step):
+            y = step(x, cells_BHW, own_and_hear, think)
+            answers.append([y, *torch.autograd.grad(y.sin().sum(), (x, own_and_hear, think))])
+    finally:
+        torch.set_num_threads(before)
     for by_hand, plain in zip(*answers, strict=True):
         torch.testing.assert_close(by_hand, plain)
+
+
+def test_a_turned_maze_is_the_same_maze() -> None:
+    """Without attention nothing tells one direction from another but the code of a cell's open sides."""
+    batch = mazes(height=4, width=4)
+    model = awake(SMALL)
+    nn.init.zeros_(model.side_embedding.weight)
+    task_cells = batch.cells_BHW.numpy()
+    north, south, west, east = ((task_cells >> bit) & 1 for bit in range(4))
+    # Mirrored along the diagonal: rows become columns, north becomes west.
+    turned = (west + 2 * east + 4 * north + 8 * south).transpose(0, 2, 1)
+
+    def turn(cell: torch.Tensor) -> torch.Tensor:
+        return torch.where(cell < 16, cell % 4 * 4 + cell // 4, cell)
+
+    other = dataclasses.replace(
+        batch,
+        cells_BHW=torch.from_numpy(np.ascontiguousarray(turned).astype(np.uint8)),
+        start_B=turn(batch.start_B),
+        goal_B=turn(batch.goal_B),
+        tokens_BT=turn(batch.tokens_BT),
+    )
+    rank = torch.where(batch.valid_BT, 1, -1)
+    rank[:, 1] = 0
+    ask = rank == 1
+    order = turn(torch.arange(17))
+    torch.testing.assert_close(model(other, rank, ask)[:, order], model(batch, rank, ask), rtol=1e-4, atol=1e-4)
 
 
 def test_a_closed_side_lets_nothing_through() -> None:
@@ -121,9 +154,25 @@ def test_one_set_of_weights_for_every_shape_and_family() -> None:
 
 
 def test_larger_mazes_get_more_loops() -> None:
-    config = GridPointerConfig(loops_per_side=0.6)
-    assert [config.loops(side, side) for side in (2, 5, 10, 20, 30)] == [2, 3, 6, 12, 18]
-    assert config.loops(5, 20) == 12
+    config = GridPointerConfig(loops_per_cell=0.2)
+    assert [config.loops(side, side) for side in (2, 5, 10, 20, 30)] == [3, 7, 22, 82, 182]
+    assert config.loops(5, 20) == 22
+
+
+def test_in_training_each_maze_is_read_after_a_late_loop_of_its_own() -> None:
+    batch = mazes(count=8)
+    model = awake(SMALL).train()
+    nothing_seen = torch.zeros_like(batch.valid_BT)
+    with torch.no_grad():
+        together = model.encode(batch, nothing_seen)
+        for row in range(8):
+            torch.testing.assert_close(
+                model.encode(batch.rows(slice(row, row + 1)), nothing_seen[:1])[0], together[row], rtol=1e-4, atol=1e-4
+            )
+        at_the_end = model.eval().encode(batch, nothing_seen)
+    same_B = [torch.allclose(a, b) for a, b in zip(together, at_the_end, strict=True)]
+    assert any(same_B)
+    assert not all(same_B)
 
 
 def test_flops_of_the_products_are_those_torch_counts() -> None:
@@ -147,8 +196,8 @@ def test_config_round_trip_and_errors() -> None:
         GridPointerConfig(width=20, heads=4)
     with pytest.raises(UserError, match="does nothing"):
         GridPointerConfig(hops=0, attention=False)
-    with pytest.raises(UserError, match="loops_per_side"):
-        GridPointerConfig(loops_per_side=0)
+    with pytest.raises(UserError, match="loops_per_cell"):
+        GridPointerConfig(loops_per_cell=-1)
 
 
 def test_a_few_steps_learn() -> None:

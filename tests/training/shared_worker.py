@@ -23,7 +23,7 @@ from clew.training.optimizers import OptimizerConfig
 
 DWELL = ObjectiveConfig("mlm-u", RateConfig("dwell", "stratified", dwell_bins=3))
 GROWING = DataConfig(sizes=(3, 4), format="grid", tail=2, mixture="grow", grow_steps=4)
-GRID_POINTER = GridPointerConfig(width=16, heads=2, hops=2, loops_per_side=0.7)
+GRID_POINTER = GridPointerConfig(width=16, heads=2, hops=2, attention=True)
 CASES = {
     "ddp": tiny_config(ema=0.9, accumulation=2),
     "ddp-dwell": tiny_config(objective=DWELL, batch_size=7),

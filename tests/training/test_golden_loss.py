@@ -32,8 +32,8 @@ MODELS: dict[str, ModelConfig] = {
     "encoder-decoder": EncoderDecoderConfig(128, 16, 2, encoder_depth=1, decoder_depth=1),
     "causal-encoder-decoder": EncoderDecoderConfig(128, 16, 2, encoder_depth=1, decoder_depth=1, causal=True),
     "decoder-only": DecoderOnlyConfig(128, 16, 2, depth=2),
-    "grid-pointer": GridPointerConfig(width=16, heads=2, hops=2, loops_per_side=0.5),
-    "grid-next-token": GridNextTokenConfig(width=16, heads=2, hops=2, loops_per_side=0.5),
+    "grid-pointer": GridPointerConfig(width=16, heads=2, hops=2, attention=True),
+    "grid-next-token": GridNextTokenConfig(width=16, heads=2, hops=2, attention=True),
 }
 FITTING: dict[str, tuple[ObjectiveName, ...]] = {
     "encoder-decoder": ("mlm-u", "fixed-rate", "ordered", "ordered-reverse", "next-token", "any-order", "trace"),

@@ -78,7 +78,7 @@ def demo_5x5() -> TrainConfig:
     """Small and quick: two steps along the passages a block, and four loops."""
     data = DataConfig(sizes=(5,), format="grid", tail=2)
     config = _recipe(data, "grid-pointer", 128, minutes=2, evaluate_every=100, held_out=500, checkpoint_every=100)
-    return replace(config, model=GridPointerConfig(width=64, heads=4, hops=2, loops_per_side=0.8))
+    return replace(config, model=GridPointerConfig())
 
 
 GRID_PRESETS: dict[str, tuple[str, Callable[[], TrainConfig]]] = {

@@ -7,8 +7,11 @@ reads the cells through cross-attention and then points: its logits are dot prod
 learned key that means "the path is over". No weight depends on the size of the maze, so one set of weights serves
 every size.
 
-The encoder is a few blocks that are run over and over (loops) with the same weights, the embedding added again each
-time. What a cell can know grows with every step along the passages, so larger mazes get more loops.
+The encoder is a few blocks that are run over and over (loops) with the same weights. Each loop begins with the normed
+state and the embedding, so that it does the same thing however many have gone before. What a cell can know grows with
+every step along the passages, and start and goal can only hear of each other once half of the path's steps are done,
+so the loops grow with the number of cells, as the longest paths do. In training each maze is read after a loop of its
+own choice among the last third, so that the model learns to hold what it has found, and may be run for longer.
 
 Shape suffixes: B mazes, N cells (height * width), T steps, Q asked steps a maze (padded), D width, H heads, E head
 dimension, C classes (N cells and the end).
@@ -28,15 +31,15 @@ from clew.models.config import check_positive
 from clew.models.grid_layers import (
     Attention,
     FeedForward,
-    PassageStep,
     axial_rope,
     norm,
-    open_masks,
     sincos,
 )
+from clew.models.passages import PassageStep
 
 PLAIN, START, GOAL, SOLID = range(4)
 SIDE_CODES = 17  # sixteen sets of open sides, and the wall cell
+GOLDEN_RATIO = (math.sqrt(5) - 1) / 2  # its multiples, modulo 1, are spread evenly
 
 
 @dataclass(frozen=True)
@@ -47,13 +50,13 @@ class GridPointerConfig:
     heads: int = 4
     # A block is `hops` steps along open passages, then attention over all cells, if wanted.
     blocks: int = 1
-    hops: int = 4
-    attention: bool = True
-    # How often the blocks are run for each row or column of the maze's longer side: 0.6 is 6 times at 10x10.
-    loops_per_side: float = 0.6
+    hops: int = 2
+    attention: bool = False
+    # How often the blocks are run: twice, and this often for each cell of the maze. 0.2 is 22 times at 10x10.
+    loops_per_cell: float = 0.2
     query_blocks: int = 2
     # The hidden layer of a passage step, and of a feed-forward, in widths.
-    hop_expansion: int = 1
+    hop_expansion: int = 2
     expansion: int = 4
 
     def __post_init__(self) -> None:
@@ -65,19 +68,19 @@ class GridPointerConfig:
                 f"a width of {self.width} does not give each of {self.heads} heads a multiple of 4, which the RoPE of "
                 "rows and columns needs; change the width or the heads."
             )
-        if not 0 < self.loops_per_side <= 100:
-            raise UserError(f"loops_per_side is {self.loops_per_side}; use a number above 0, up to 100.")
+        if not 0 <= self.loops_per_cell <= 100:
+            raise UserError(f"loops_per_cell is {self.loops_per_cell}; use a number from 0 to 100.")
 
     def loops(self, height: int, width: int) -> int:
         """How often the blocks are run for a maze of this shape."""
-        return max(2, math.ceil(self.loops_per_side * max(height, width) - 1e-9))
+        return 2 + math.ceil(self.loops_per_cell * height * width - 1e-9)
 
     def forward_flops(self, batch: Batch, rank_BT: Tensor, ask_BT: Tensor) -> float:
         """Floating-point operations of the matrix products of one forward pass over what is needed."""
         assert isinstance(batch, GridBatch)
         mazes, height, width = batch.cells_BHW.shape
         cells, square = height * width, self.width**2
-        block = self.hops * 2 * 6 * self.hop_expansion * square * cells
+        block = self.hops * 2 * 3 * self.hop_expansion * square * cells
         if self.attention:
             block += (2 * 4 + 4 * self.expansion) * square * cells + 4 * self.width * cells**2
         asked = float(ask_BT.sum())
@@ -97,9 +100,9 @@ class Block(nn.Module):
         self.attention = Attention(config.width, config.heads) if config.attention else None
         self.feed_forward = FeedForward(config.width, config.expansion) if config.attention else None
 
-    def forward(self, x_BND: Tensor, open_4BN1: Tensor, width: int, rope: Tensor) -> Tensor:
+    def forward(self, x_BND: Tensor, cells_BHW: Tensor, rope: Tensor) -> Tensor:
         for hop in self.hops:
-            x_BND = hop(x_BND, open_4BN1, width)
+            x_BND = hop(x_BND, cells_BHW)
         if self.attention is not None and self.feed_forward is not None:
             normed = norm(x_BND)
             x_BND = x_BND + self.attention(normed, normed, rope, rope)
@@ -151,14 +154,26 @@ class GridPointer(nn.Module):
         """What the cells know once they have talked, the visible steps among it."""
         _, height, width = batch.cells_BHW.shape
         embedded_BND = self.embed(batch, visible_BT)
-        open_4BN1 = open_masks(batch.cells_BHW).to(embedded_BND.dtype)
         rope = axial_rope(height, width, self.config.width // self.config.heads, embedded_BND.device)
-        x_BND = torch.zeros_like(embedded_BND)
-        for _ in range(self.config.loops(height, width)):
-            x_BND = x_BND + embedded_BND
+        loops = self.config.loops(height, width)
+        last_B11 = self._last_loops(batch, loops) if self.training else None
+        x_BND = read_BND = torch.zeros_like(embedded_BND)
+        for loop in range(loops):
+            x_BND = (norm(x_BND) if loop else x_BND) + embedded_BND
             for block in self.blocks:
-                x_BND = block(x_BND, open_4BN1, width, rope)
-        return norm(x_BND)
+                x_BND = block(x_BND, batch.cells_BHW, rope)
+            if last_B11 is not None and 3 * loop >= 2 * loops - 3:  # the earliest that a maze is read
+                read_BND = torch.where(last_B11 >= loop, x_BND, read_BND)
+        return norm(x_BND if last_B11 is None else read_BND)
+
+    def _last_loops(self, batch: GridBatch, loops: int) -> Tensor:
+        """After which loop each maze is read in training: one of the last third, chosen by the maze's own number.
+
+        So it depends neither on the other mazes of the batch nor on the number of processes that share them.
+        """
+        share_B = (batch.index_B.double() * GOLDEN_RATIO) % 1
+        last_B: Tensor = (loops * (2 + share_B) / 3).long().clamp(max=loops - 1)
+        return last_B[:, None, None]
 
     def embed(self, batch: GridBatch, visible_BT: Tensor) -> Tensor:
         cells_BN = batch.cells_BHW.flatten(1).long()
