@@ -94,26 +94,33 @@ def report(root: Path = Path()) -> None:
 
 
 def print_list() -> None:
-    """A line for each study and scale."""
+    """A line for each study and scale, and for all of them."""
     from clew.experiments.reproduce.catalogue import STUDIES
     from clew.experiments.reproduce.estimate import MACHINE, needs
     from clew.experiments.reproduce.study import SCALES
 
-    rows = [["study", "scale", "trainings", "parameters", "hours, about"]]
-    for study in STUDIES.values():
+    rows = [["study", "scale", "trainings", "parameters", "time, about"]]
+    for name, studies in {**{name: [study] for name, study in STUDIES.items()}, "all": [*STUDIES.values()]}.items():
         for scale in SCALES:
-            needed = needs(study, scale)
-            low, high = needed.parameters
-            size = "" if not high else millions(high) if low == high else f"{millions(low)} to {millions(high)}"
-            rows.append([study.name, scale, str(needed.runs), size, f"{needed.hours:.3g} of {MACHINE[scale]}"])
+            needed = needs(studies, scale)
+            sizes = " to ".join(dict.fromkeys(map(short_count, needed.parameters))) if needed.runs else ""
+            time = f"{duration(needed.hours)} of {MACHINE[scale]}" if needed.runs else "seconds"
+            rows.append([name, scale, str(needed.runs), sizes, time])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         print("  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)).rstrip())
 
 
-def millions(count: int) -> str:
+def short_count(count: int) -> str:
     """A number of parameters in words."""
-    return f"{count / 1e6:.2g}M"
+    return f"{count / 1e6:.2g}M" if count >= 1e5 else f"{count / 1e3:.0f}K"
+
+
+def duration(hours: float) -> str:
+    """Hours in words."""
+    if hours < 1 / 60:
+        return "seconds"
+    return f"{60 * hours:.0f} minutes" if hours < 2 else f"{hours:,.0f} hours"
 
 
 def launch(studies: Sequence[Study], options: Options, slurm: SlurmOptions) -> None:

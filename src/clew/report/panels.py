@@ -85,7 +85,8 @@ def _draw_panel(ax: Axes, panel: Panel) -> None:
         _bars(ax, panel)
     else:
         _lines(ax, panel)
-    rows = math.ceil(len(panel.series) / _NAMES_IN_A_ROW) if len(panel.series) > 1 else 0
+    across = 2 if len(panel.series) == 4 else _NAMES_IN_A_ROW
+    rows = math.ceil(len(panel.series) / across) if len(panel.series) > 1 else 0
     ax.set_title(panel.title, fontsize=10, pad=6 + 13 * rows)
     ax.set_xlabel(panel.x_label)
     ax.set_ylabel(panel.y_label)
@@ -97,7 +98,7 @@ def _draw_panel(ax: Axes, panel: Panel) -> None:
     ax.grid(axis="y", linewidth=0.4, alpha=0.6)
     ax.set_axisbelow(True)
     if rows:  # above the chart, where it covers nothing
-        legend = ax.legend(fontsize=7.5, frameon=False, ncols=_NAMES_IN_A_ROW, columnspacing=1.2, loc="lower center")
+        legend = ax.legend(fontsize=7.5, frameon=False, ncols=across, columnspacing=1.2, loc="lower center")
         legend.set_bbox_to_anchor((0.5, 0.97), ax.transAxes)
 
 
@@ -137,3 +138,13 @@ def _lines(ax: Axes, panel: Panel) -> None:
         ax.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
     if panel.log_x:
         ax.set_xscale("log")
+        # The values that were tried, and no others: those between mean nothing.
+        tried = sorted({float(point.x) for series in panel.series for point in series.points})
+        ax.set_xticks(tried, [_short(x) for x in tried])
+        ax.minorticks_off()
+    else:
+        ax.set_xlim(left=0)
+
+
+def _short(x: float) -> str:
+    return f"{x:,.0f}" if x >= 1 else f"{x:.0e}".replace("e-0", "e-")

@@ -1,6 +1,6 @@
 """What a study needs before anybody runs it: trainings, parameters and hours.
 
-    needs(STUDIES["astar"], "paper")       # Needs(runs=9, parameters=(8e6, 25e6), hours=...)
+    needs([STUDIES["astar"]], "paper")       # Needs(runs=9, parameters=(8e6, 25e6), hours=...)
 
 The hours of a training that goes by steps or epochs are its floating-point operations over a speed. Scoring is not
 counted.
@@ -8,14 +8,14 @@ counted.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-import torch
-
+from clew.experiments.reproduce.recipes import parameters_of
 from clew.experiments.reproduce.runner import Options, runs_of
 from clew.experiments.reproduce.study import Scale, Study
-from clew.models.build import build_model, count_parameters, training_flops
+from clew.models.build import training_flops
 from clew.objectives.config import build_objective
 from clew.training.config import TrainConfig
 from clew.training.distributed import World
@@ -24,31 +24,26 @@ from clew.training.step import draw_part
 
 # Floating-point operations a second. Laptop: one core of a shared server, with the small models of these studies.
 # Paper: the paper trained next token on 5x5 mazes, 2,000 epochs of 100,000, in 13.7 hours on 8 V100.
-SPEED = {"smoke": 2e9, "laptop": 5.5e10, "paper": 2e13}
+SPEED = {"smoke": 2e9, "laptop": 5.5e10, "paper": 1.25e13}
 MACHINE = {"smoke": "one core", "laptop": "one core", "paper": "8 V100"}
 SAMPLE = 8  # mazes whose operations are counted
 
 
 @dataclass(frozen=True)
 class Needs:
-    """What a study needs at a scale, with as many seeds as it wants."""
+    """What studies need at a scale, with as many seeds as they want."""
 
     runs: int
     parameters: tuple[int, int]  # of the smallest and the largest model
     hours: float
 
 
-def needs(study: Study, scale: Scale) -> Needs:
-    """An estimate, without training anything."""
-    runs = runs_of(study, Options(scale))
-    counts = [parameters(run.config) for run in runs] or [0]
+def needs(studies: Sequence[Study], scale: Scale) -> Needs:
+    """An estimate, without training anything; a training that several studies share is done once."""
+    options = Options(scale)
+    runs = list({options.place.run(run): run for study in studies for run in runs_of(study, options)}.values())
+    counts = [parameters_of(run.config.model) for run in runs] or [0]
     return Needs(len(runs), (min(counts), max(counts)), sum(hours(run.config, scale) for run in runs))
-
-
-def parameters(config: TrainConfig) -> int:
-    """Of the model, without making it."""
-    with torch.device("meta"):
-        return count_parameters(build_model(config.model, 0))
 
 
 def hours(config: TrainConfig, scale: Scale) -> float:

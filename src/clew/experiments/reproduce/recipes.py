@@ -13,9 +13,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
+import torch
+
 from clew.experiments.laptop import text_config
 from clew.experiments.presets import preset
 from clew.experiments.reproduce.study import Exam, Run
+from clew.models.build import ModelConfig, build_model, count_parameters
 from clew.objectives.config import ObjectiveName
 from clew.training.config import Budget, DataConfig, FormatName, TrainConfig
 
@@ -26,7 +29,7 @@ SHORT = {NEXT: "next", MLMU: "mlmu", TRACE: "trace"}  # in the names of presets
 
 # Steps of a text model on DFS mazes of a side: two to four minutes of one core each.
 LAPTOP_STEPS = {3: 1000, 4: 800, 5: 500}
-LAPTOP_MAZES, PAPER_MAZES = 1000, 2000  # of an exam
+LAPTOP_MAZES, PAPER_MAZES = 500, 2000  # of an exam
 EVALUATIONS = 10  # in a run whose budget is in steps, about
 # Training mazes that are scored with every evaluation of a paper-scale run. All have them, so that all share runs.
 PAPER_TRAIN_MAZES = 500
@@ -37,6 +40,12 @@ def square(size: int) -> str:
     return f"{size}x{size}"
 
 
+def parameters_of(model: ModelConfig) -> int:
+    """How many parameters a model has, without making it."""
+    with torch.device("meta"):
+        return count_parameters(build_model(model, 0))
+
+
 def scheduled(config: TrainConfig, steps: int | None = None, minutes: float | None = None) -> TrainConfig:
     """A laptop's run: one thread, some evaluations on the way if it goes by steps, else one in the end."""
     every = max(1, steps // EVALUATIONS) if steps else 1_000_000
@@ -44,7 +53,7 @@ def scheduled(config: TrainConfig, steps: int | None = None, minutes: float | No
         config,
         budget=Budget(steps=steps, minutes=minutes),
         evaluate_every=every,
-        held_out=200,
+        held_out=200 if steps else 20,  # the exam says more than one point of a curve
         checkpoint_every=max(50, every) if steps else 200,
         log_every=10,
         keep_last=1,

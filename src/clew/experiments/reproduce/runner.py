@@ -21,12 +21,12 @@ from torch import nn
 
 from clew.experiments.held_out import evaluator_on, held_out_evaluator
 from clew.experiments.reproduce.place import Place, only_one
+from clew.experiments.reproduce.recipes import parameters_of
 from clew.experiments.reproduce.score import exam_scores, training_mazes
 from clew.experiments.reproduce.study import Exam, Run, Scale, Study
 from clew.experiments.reproduce.write import write_result
 from clew.experiments.shrink import HELD_OUT, shrunken
 from clew.files import read_json, write_json
-from clew.models.build import build_model, count_parameters
 from clew.report.provenance import provenance
 from clew.training.config import Budget
 from clew.training.distributed import World, joined_world
@@ -199,7 +199,7 @@ def entry(run: Run, folder: Path) -> dict[str, Any]:
     return {
         "labels": run.labels,
         "seed": run.config.seed,
-        "parameters": count_parameters(build_model(run.config.model, 0)),
+        "parameters": parameters_of(run.config.model),
         "steps": done["steps"],
         "minutes": round(done["minutes"], 4),
         "trained": done["date"],

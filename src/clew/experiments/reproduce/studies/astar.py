@@ -41,7 +41,7 @@ def walls_run(scale: RunScale, method: str, size: int) -> Run:
             labels, f"paper-astar-{size}-mlmu-8m" if method == MLMU else f"astar-{size}-{SHORT[method]}-25m"
         )
     # A trace is long, and a model that has not learnt to end it writes as much as there is room for.
-    exam = Exam(mazes=LAPTOP_MAZES // 4 if method == TRACE else LAPTOP_MAZES)
+    exam = Exam(mazes=LAPTOP_MAZES // 2 if method == TRACE else LAPTOP_MAZES)
     return laptop_run(labels, laptop_walls(METHODS[method], size, minutes=LAPTOP_MINUTES), (exam,))
 
 

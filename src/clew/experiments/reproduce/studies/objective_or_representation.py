@@ -17,6 +17,7 @@ from clew.experiments.reproduce.recipes import (
     SHORT,
     RunScale,
     laptop_text,
+    parameters_of,
     scheduled,
     square,
 )
@@ -58,13 +59,10 @@ def _config(objective: str, form: str, size: int, laptop: bool) -> TrainConfig:
 
 
 def without_passages(model: GridPointerConfig) -> GridPointerConfig:
-    """Attention in place of steps along passages, with as many parameters.
-
-    A step has 6 widths squared, a block's attention and feed-forward 4 + 2 * expansion.
-    """
-    steps, block = 6 * model.hop_expansion * model.hops, 4 + 2 * model.expansion
-    assert steps % block == 0
-    return replace(model, hops=0, blocks=model.blocks * (1 + steps // block))
+    """Blocks of attention in place of steps along passages, so many that the parameters are as near as can be."""
+    wanted = parameters_of(model)
+    choices = [replace(model, hops=0, attention=True, blocks=blocks) for blocks in range(1, 9)]
+    return min(choices, key=lambda choice: abs(parameters_of(choice) - wanted))
 
 
 def show(result: Result) -> Show:

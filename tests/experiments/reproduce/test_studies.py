@@ -1,0 +1,132 @@
+"""The eighteen studies: fair pairs at laptop scale, the paper's settings at paper scale, and what can be built runs."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from clew.errors import UserError
+from clew.experiments.presets import PRESETS
+from clew.experiments.reproduce.catalogue import STUDIES, studies_named, study_named
+from clew.experiments.reproduce.estimate import needs
+from clew.experiments.reproduce.recipes import MLMU, NEXT, parameters_of
+from clew.experiments.reproduce.runner import Options, runs_of
+from clew.experiments.reproduce.study import Scale
+from clew.experiments.shrink import shrunken
+from clew.mazes.generate import generate
+from clew.training.config import TrainConfig, is_text_model
+from clew.training.loop import train
+from clew.training.sources import make_dataset
+
+NAMES = [
+    *("accuracy-by-size", "astar", "data-efficiency", "convergence", "overfitting", "model-size"),
+    *("position-precision", "architectures", "rates-and-decays", "ordered-masks", "smaller-mazes", "failures"),
+    *("path-lengths", "decoders", "mask-rates", "position-encodings", "grid-pointer", "objective-or-representation"),
+]
+# Studies that set next token against MLM-U in one protocol.
+PAIRED = ["accuracy-by-size", "data-efficiency", "convergence", "overfitting", "model-size", "smaller-mazes"]
+
+
+def test_there_is_a_study_for_each_item_of_the_list() -> None:
+    assert list(STUDIES) == NAMES
+    assert studies_named(("all",)) == list(STUDIES.values())
+
+
+@pytest.mark.parametrize(("wrong", "meant"), [("astarr", "astar"), ("overfiting", "overfitting"), ("al", "all")])
+def test_an_unknown_study_is_named_with_the_one_that_was_meant(wrong: str, meant: str) -> None:
+    with pytest.raises(UserError, match=f"no study '{wrong}'; did you mean {meant}"):
+        study_named(wrong)
+    with pytest.raises(UserError, match="--list"):
+        study_named("xyzzy")
+
+
+@pytest.mark.parametrize("scale", ["laptop", "paper"])
+@pytest.mark.parametrize("name", NAMES)
+def test_runs_are_told_apart_by_their_labels(name: str, scale: Scale) -> None:
+    runs = runs_of(STUDIES[name], Options(scale, seeds=1))
+    labels = [tuple(run.labels.items()) for run in runs]
+    assert len(set(labels)) == len(labels)
+    for run in runs:
+        assert run.exams
+        assert len({exam.name for exam in run.exams}) == len(run.exams)
+
+
+@pytest.mark.parametrize("name", PAIRED)
+def test_both_objectives_have_the_same_mazes_budget_and_parameters(name: str) -> None:
+    runs = STUDIES[name].runs("laptop")
+    others = {tuple((k, v) for k, v in run.labels.items() if k != "objective") for run in runs}
+    for rest in others:
+        pair = {run.labels["objective"]: run for run in runs if set(rest) <= set(run.labels.items())}
+        mlmu, plain = pair[MLMU], pair[NEXT]
+        config = dataclasses.replace(plain.config, objective=mlmu.config.objective, model=mlmu.config.model)
+        assert config == mlmu.config
+        assert plain.exams == mlmu.exams
+        assert parameters_of(plain.config.model) == pytest.approx(parameters_of(mlmu.config.model), rel=0.02)
+
+
+def test_a_representation_has_about_as_many_parameters_for_both_objectives_and_with_and_without_passages() -> None:
+    runs = STUDIES["objective-or-representation"].runs("laptop")
+    assert {run.config.budget.minutes for run in runs} == {1.0}
+    counts = [parameters_of(run.config.model) for run in runs if not is_text_model(run.config.model)]
+    assert len(counts) == 12
+    assert max(counts) == pytest.approx(min(counts), rel=0.1)
+
+
+def test_seeds_change_the_chance_but_not_what_is_scored() -> None:
+    runs = runs_of(STUDIES["accuracy-by-size"], Options("laptop", seeds=2))
+    half = len(runs) // 2
+    for first, second in zip(runs[:half], runs[half:], strict=True):
+        assert (first.config.seed, second.config.seed) == (0, 1)
+        assert first.config.data.seed != second.config.data.seed  # a stream: other mazes too
+        assert (first.labels, first.exams) == (second.labels, second.exams)
+    paper = runs_of(STUDIES["accuracy-by-size"], Options("paper", seeds=2))
+    assert {run.config.data.seed for run in paper} == {0}  # a dataset: the same mazes in another order
+
+
+def test_convergence_has_three_seeds_unless_told_otherwise() -> None:
+    assert len(runs_of(STUDIES["convergence"], Options("laptop"))) == 6
+    assert len(runs_of(STUDIES["convergence"], Options("laptop", seeds=1))) == 2
+
+
+def test_the_papers_own_studies_train_presets_as_they_are() -> None:
+    made = [entry.make() for entry in PRESETS.values()]
+    for name in NAMES[:13]:
+        for run in STUDIES[name].runs("paper"):
+            assert run.config in made, (name, run.labels)
+
+
+def test_our_own_questions_run_at_paper_scale_when_they_are_shrunken(tmp_path: Path) -> None:
+    """Those of the paper are presets, which have a test of their own."""
+    tried: set[TrainConfig] = set()
+    for run in (run for name in NAMES[13:] for run in STUDIES[name].runs("paper")):
+        small = shrunken(run.config)
+        if small.data.source == "dataset":
+            folder = tmp_path / f"{small.data.family}-{small.data.sizes[0]}"
+            small = dataclasses.replace(small, data=dataclasses.replace(small.data, folder=str(folder)))
+        small = dataclasses.replace(small, held_out=0, precision="fp32")  # as slow as all others together otherwise
+        if small in tried:  # the paper's sizes are all alike once they are shrunken
+            continue
+        tried.add(small)
+        make_dataset(small.data)
+        assert train(small, tmp_path / f"run-{len(tried)}").step == 2
+    assert len(tried) > 10
+
+
+def test_estimates_follow_the_papers_own_hours() -> None:
+    convergence = needs([STUDIES["convergence"]], "paper")
+    assert convergence.runs == 6
+    # 13.7 hours of next token and 17.7 of MLM-U, three seeds.
+    assert convergence.hours == pytest.approx(3 * (13.7 + 17.7), rel=0.2)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_laptop_study_takes_about_a_quarter_of_an_hour(name: str) -> None:
+    assert needs([STUDIES[name]], "laptop").hours < 0.4
+
+
+def test_of_3x3_mazes_twelve_are_held_out() -> None:
+    """As the page says where 3x3 mazes are told of."""
+    tasks = generate("dfs", 3, 3, seed=0, first=0, count=2000, side="test")
+    assert len({cells.tobytes() for cells in tasks.cells_NHW}) == 12
