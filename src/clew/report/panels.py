@@ -85,7 +85,8 @@ def _draw_panel(ax: Axes, panel: Panel) -> None:
         _bars(ax, panel)
     else:
         _lines(ax, panel)
-    across = 2 if len(panel.series) == 4 else _NAMES_IN_A_ROW
+    wide = len(panel.series) == 4 or sum(len(series.name) for series in panel.series) > 48
+    across = 2 if wide else _NAMES_IN_A_ROW
     rows = math.ceil(len(panel.series) / across) if len(panel.series) > 1 else 0
     ax.set_title(panel.title, fontsize=10, pad=6 + 13 * rows)
     ax.set_xlabel(panel.x_label)
@@ -122,7 +123,7 @@ def _bars(ax: Axes, panel: Panel) -> None:
         )
         ax.bar_label(bars, fmt="%.3g", fontsize=6.5, padding=1)
     # Long words are written at an angle, so that they do not run into one another.
-    slanted = sum(map(len, words)) > 34
+    slanted = len(words) * max(map(len, words), default=0) > 54
     ax.set_xticks(
         range(len(words)), words, fontsize=8, rotation=28 if slanted else 0, ha="right" if slanted else "center"
     )

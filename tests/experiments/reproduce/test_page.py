@@ -44,7 +44,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_page_has_a_summary_a_section_and_what_is_left_to_do(results: Path) -> None:
     page = results_page(results)
-    assert "Of 2 claims, **2 hold**, **0 do not hold**" in page
+    assert "Of 2 claims, **2 hold** and **0 do not hold**" in page
     assert "| [Path lengths of both families](#path-lengths-of-both-families) |" in page
     assert "\n## Path lengths of both families\n" in page
     assert "](../results/path-lengths/laptop.png)" in page

@@ -193,6 +193,15 @@ def test_stopped_or_killed_it_goes_on_where_it_was(number: signal.Signals, code:
     assert options.place.result("architectures").exists()
 
 
+def test_two_processes_train_together_and_one_scores(tmp_path: Path) -> None:
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "clew"]
+    words = ["reproduce", "architectures", "--scale", "smoke", "--root", str(tmp_path)]
+    done = subprocess.run([*torchrun, *words], capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("training 1 of 2") == 1
+    assert len(read_json(tmp_path / "results" / "architectures" / "smoke.json")["runs"]) == 2
+
+
 def test_a_result_is_whole_or_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*args: object, **kwargs: object) -> None:
         raise OSError(28, "No space left on device")

@@ -13,6 +13,7 @@ from clew.experiments.reproduce.study import Finding
 from clew.experiments.reproduce.tell import (
     best_of,
     clearly_above,
+    colours_of,
     compare,
     compare_differences,
     curves,
@@ -123,6 +124,13 @@ def test_the_best_of_many_needs_more_than_one_of_two() -> None:
     assert best_of("claim", "", means | {"a": Mean(0.3, 0.02, 1)}, "base").verdict == "does not hold"
 
 
+def test_an_objective_has_one_colour_everywhere() -> None:
+    assert colours_of(["next token", "MLM-U"]) == [0, 1]
+    assert colours_of(["MLM-U", "next token", "other"]) == [1, 0, 2]
+    assert colours_of(["a", "MLM-U", "b"]) == [0, 1, 2]
+    assert colours_of(["a", "b"]) == [0, 1]
+
+
 CURVE = [{"mazes": 100, "minutes": 1.0, "exact": 0.2}, {"mazes": 300, "minutes": 2.0, "exact": 0.6}]
 
 
@@ -189,6 +197,7 @@ def test_objective_or_representation_weighs_the_two_changes() -> None:
             ("next token", "cells and passages", 0.9),
         )
     ]
-    (found,) = found_by("objective-or-representation", *runs)
+    found, *others = found_by("objective-or-representation", *runs)
+    assert [each.verdict for each in others] == ["holds", "cannot be told", "cannot be told"]
     assert found.verdict == "does not hold"
     assert "the objective alone gains +20.0 points, changing the representation alone +80.0" in found.because

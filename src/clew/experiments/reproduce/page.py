@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 
 from clew.experiments.reproduce.catalogue import STUDIES
 from clew.experiments.reproduce.result import Result
-from clew.experiments.reproduce.study import Finding, Study
+from clew.experiments.reproduce.study import Finding, Study, Verdict
 from clew.files import read_json
 
 PAGE = Path("docs/results.md")
+VERDICTS = get_args(Verdict)
 TOLD: tuple[str, ...] = ("paper", "laptop")  # the largest first
 _HEAD = """# Results: which of the paper's claims hold here
 
@@ -25,10 +27,10 @@ Made by `clew reproduce report` from the files under [results/](../results/); no
 
 """
 _MEANING = """
-*Holds* and *does not hold* mean a difference of more than two standard errors at the scale that is told; anything less
-is *cannot be told*. A claim that does not hold at laptop scale may still hold at the paper's: mazes, models and budgets
-are smaller. Numbers are shares of held-out mazes in per cent, decoded from left to right with the weights of the last
-step, unless a table says otherwise; ± is a standard error over the seeds.
+One share is above another if they differ by more than two standard errors (three for the best of many); what differs
+by less *cannot be told*. A claim that does not hold at laptop scale may still hold at the paper's: mazes, models and
+budgets are smaller. Numbers are shares of held-out mazes in per cent, decoded from left to right with the weights of the
+last step, unless a table says otherwise; ± is a standard error over the seeds.
 """
 
 
@@ -38,7 +40,7 @@ def results_page(results: Path) -> str:
     claims = [row for name, result in told.items() for row in _claims(STUDIES[name], result)]
     parts = [_HEAD]
     if claims:
-        parts += [_count(told), "\n", markdown([["study", "claim", "the paper", "here", "verdict", "scale"], *claims])]
+        parts += [_count(told), "\n", markdown([["study", "claim", "verdict", "the paper", "here", "scale"], *claims])]
         parts.append(_MEANING)
     waiting = [study for name, study in STUDIES.items() if name not in told]
     if waiting:
@@ -58,20 +60,43 @@ def command(study: Study, scale: str = "laptop") -> str:
     return f"clew reproduce {study.name} --scale {scale}"
 
 
+def _by_claim(study: Study, result: Result) -> list[list[Finding]]:
+    """The findings, those about one claim together."""
+    found: dict[str, list[Finding]] = {}
+    for finding in study.findings(result):
+        found.setdefault(finding.claim, []).append(finding)
+    return list(found.values())
+
+
+def _verdicts(findings: Sequence[Finding]) -> dict[str, list[str]]:
+    """Each verdict with the mazes or models that it is said of."""
+    places: dict[str, list[str]] = {}
+    for finding in findings:
+        places.setdefault(finding.verdict, []).append(finding.where)
+    return places
+
+
 def _count(told: dict[str, Result]) -> str:
-    verdicts = [finding.verdict for name, result in told.items() for finding in STUDIES[name].findings(result)]
-    counts = {word: verdicts.count(word) for word in ("holds", "does not hold", "cannot be told")}
+    claims = [_verdicts(findings) for name, result in told.items() for findings in _by_claim(STUDIES[name], result)]
+    hold, fail, open_ = (sum(list(each) == [word] for each in claims) for word in VERDICTS)
+    mixed = len(claims) - hold - fail - open_
     return (
-        f"Of {len(verdicts)} claims, **{counts['holds']} hold**, **{counts['does not hold']} do not hold**, and "
-        f"{counts['cannot be told']} cannot be told at the scale they were run at.\n"
+        f"Of {len(claims)} claims, **{hold} hold** and **{fail} do not hold** wherever they were looked at, {mixed} "
+        f"differ from one kind of maze or model to another, and {open_} cannot be told at this scale.\n"
     )
 
 
 def _claims(study: Study, result: Result) -> list[list[str]]:
     rows = []
-    for number, finding in enumerate(study.findings(result)):
+    for number, findings in enumerate(_by_claim(study, result)):
         link = f"[{study.title}](#{anchor(study.title)})" if number == 0 else ""
-        rows.append([link, finding.claim, finding.paper, finding.ours, f"**{finding.verdict}**", scale_words(result)])
+        ours = "; ".join(f"{f.where}: {f.ours}" if f.where else f.ours for f in findings if f.ours)
+        places = _verdicts(findings)
+        if len(places) == 1:
+            verdict = f"**{findings[0].verdict}**"
+        else:
+            verdict = "; ".join(f"**{word}**: {', '.join(where)}" for word, where in places.items())
+        rows.append([link, findings[0].claim, verdict, findings[0].paper, ours, scale_words(result)])
     return rows
 
 
@@ -111,8 +136,9 @@ def _section(study: Study, result: Result) -> str:
 
 def _sentence(finding: Finding) -> str:
     """A finding as one line."""
-    here = f" Here: {finding.ours};" if finding.ours else " Here"
-    return f"**{finding.verdict}**: {finding.claim} (the paper: {finding.paper}).{here} {finding.because}"
+    where = f" ({finding.where})" if finding.where else ""
+    here = f" Here {finding.ours}:" if finding.ours else ""
+    return f"**{finding.verdict}**{where}: {finding.claim}.{here} {finding.because}"
 
 
 def markdown(rows: Sequence[Sequence[str]]) -> str:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 Entry = dict[str, Any]  # a run of the file
+INTERVAL = 3.92  # so many standard errors is an interval of 95 % wide
 
 
 @dataclass(frozen=True)
@@ -71,8 +72,7 @@ class Result:
         shares = [scores[what] for scores in self.scores(exam, **labels)]
         if not shares:
             return None
-        # An interval of 95 % is 3.92 standard errors wide.
-        return mean_of([s["share"] for s in shares], [(s["high"] - s["low"]) / 3.92 for s in shares])
+        return mean_of([s["share"] for s in shares], [(s["high"] - s["low"]) / INTERVAL for s in shares])
 
     def number(self, what: str, **labels: str) -> float:
         """A number of the runs themselves (parameters, minutes, steps), on average."""

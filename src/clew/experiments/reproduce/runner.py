@@ -10,6 +10,7 @@ processes train together; then the main one scores.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ from typing import Any
 
 from torch import nn
 
+from clew.errors import UserError
 from clew.experiments.held_out import evaluator_on, held_out_evaluator
 from clew.experiments.reproduce.place import Place, only_one
 from clew.experiments.reproduce.recipes import parameters_of
@@ -97,7 +99,13 @@ def reproduce(studies: Sequence[Study], options: Options, say: Callable[[str], N
     with joined_world() as world:
         # Many processes train for all studies first: nobody should wait for the main one to score.
         for study in studies:
-            if signal := train_all(study, options, world, say):
+            try:
+                signal = train_all(study, options, world, say)
+            except UserError:
+                if not world.is_main:
+                    sys.exit(1)  # the main process says it
+                raise
+            if signal:
                 return signal
             if world.size == 1:
                 finish(study, options, say)

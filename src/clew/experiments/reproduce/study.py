@@ -84,6 +84,11 @@ class Finding:
     ours: str
     verdict: Verdict
     because: str
+    where: str = ""  # on which mazes or models, where one claim is looked at on several
+
+    def at(self, where: str) -> Finding:
+        """The same, said of these mazes or models."""
+        return replace(self, where=where)
 
 
 @dataclass(frozen=True)

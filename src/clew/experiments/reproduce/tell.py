@@ -8,6 +8,7 @@ compare("MLM-U beats next token", paper, (MLMU, mean), (NEXT, mean))
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 
@@ -19,6 +20,8 @@ EXACT, PER_TOKEN = "exact paths, %", "right tokens, %"
 NOT_MEASURED = "it was not measured."
 SCORE_WORDS = {"exact": "exact", "per_token": "per token", "valid": "valid", "shortest": "shortest"}
 SCORE_WORDS |= {"unparsable": "no path"}
+# The two objectives have one colour each in all charts; what is neither has others.
+COLOURS = {"next token": 0, "next token on text": 0, "MLM-U": 1, "MLM-U on text": 1}
 CURVE_WORDS = {"mazes": "mazes trained on", "minutes": "minutes of training", "step": "steps"}
 
 
@@ -87,12 +90,20 @@ def bars(
 ) -> Panel:
     """A bar for each word of `x`, side by side for each word of `series`."""
     found = []
-    for name in result.values(series, **labels):
+    names = result.values(series, **labels)
+    for name, colour in zip(names, colours_of(names), strict=True):
         means = [
             (word, result.mean(what, exam, **{**labels, series: name, x: word})) for word in result.values(x, **labels)
         ]
-        found.append(Series(name, [point(word, mean) for word, mean in means if mean]))
+        found.append(Series(name, [point(word, mean) for word, mean in means if mean], colour))
     return Panel(title, x, y_label, found)
+
+
+def colours_of(names: Sequence[str]) -> list[int]:
+    """Which colour each series has: its own, or one that no other of them has."""
+    known = [COLOURS[name] for name in names if name in COLOURS]
+    free = (colour for colour in itertools.count() if colour not in known)
+    return [COLOURS[name] if name in COLOURS else next(free) for name in names]
 
 
 def single_bars(result: Result, title: str, x: str, what: str = "exact", exam: str = "held-out") -> Panel:
@@ -123,7 +134,8 @@ def curves(
 ) -> Panel:
     """A line for each word of a label, and a dashed one where `whats` names a second score, such as train-exact."""
     found = []
-    for colour, name in enumerate(result.values(series, **labels)):
+    names = result.values(series, **labels)
+    for name, colour in zip(names, colours_of(names), strict=True):
         entries = result.entries(**{**labels, series: name})
         for number, (what, word) in enumerate((whats or {"exact": ""}).items()):
             points = [point(at, mean) for at, mean in curve_points(entries, x, what)]

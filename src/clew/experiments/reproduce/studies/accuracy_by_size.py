@@ -39,18 +39,14 @@ def paper_table() -> Table:
 
 
 def findings(result: Result) -> list[Finding]:
+    claim = "MLM-U finds the exact path of more held-out mazes than next token"
+    pairs = {square(size): (PAPER[MLMU][size][0], PAPER[NEXT][size][0]) for size in PAPER[MLMU]}
+    paper = "; ".join(f"{size}: {mlmu:g} against {plain:g}" for size, (mlmu, plain) in pairs.items())
     found = []
-    sizes = result.values("size")
-    for size in sizes:
-        claim = "MLM-U finds the exact path of more held-out mazes than next token"
-        paper = paper_numbers(int(size.split("x")[0])) if result.scale == "paper" else "10x10: 100 against 45.2"
+    for size in result.values("size"):
         both = [(name, result.mean(objective=name, size=size)) for name in (MLMU, NEXT)]
-        found.append(compare(f"{claim}, {size}", paper, *both))
+        found.append(compare(claim, paper, *both).at(size))
     return found
-
-
-def paper_numbers(size: int) -> str:
-    return f"{square(size)}: {PAPER[MLMU][size][0]:g} against {PAPER[NEXT][size][0]:g}"
 
 
 STUDY = Study(

@@ -71,19 +71,19 @@ def findings(result: Result) -> list[Finding]:
         mlmu, plain, trace = (result.mean(method=method, size=size) for method in METHODS)
         found.append(
             compare(
-                f"MLM-U finds more exact paths of A* mazes than next token, {size}",
+                "MLM-U finds more exact paths of A* mazes than next token",
                 "30x30: 85.5 against 13.3 (15M) and 19.3 (175M)",
                 (MLMU, mlmu),
                 (NEXT, plain),
-            )
+            ).at(size)
         )
         found.append(
             compare(
-                f"MLM-U finds more exact paths than next token with A* traces, {size}",
+                "MLM-U finds more exact paths of A* mazes than next token with A* traces",
                 "30x30: 85.5 against 70.2 (175M)",
                 (MLMU, mlmu),
                 (TRACE, trace),
-            )
+            ).at(size)
         )
     return found
 

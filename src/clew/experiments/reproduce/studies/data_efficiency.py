@@ -68,11 +68,11 @@ def enough(result: Result, objective: str, size: str, target: float) -> int | No
 
 
 def findings(result: Result) -> list[Finding]:
-    return [_finding(result, size) for size in result.values("size")]
+    return [_finding(result, size).at(size) for size in result.values("size")]
 
 
 def _finding(result: Result, size: str) -> Finding:
-    claim = f"MLM-U needs fewer training mazes than next token for the same accuracy, {size}"
+    claim = "MLM-U needs fewer training mazes than next token for the same accuracy"
     paper = "a quarter: 25,000 of 5x5 against 100,000"
     means = [result.mean(size=size, objective=NEXT, mazes=mazes) for mazes in result.values("mazes")]
     known = [mean.value for mean in means if mean]

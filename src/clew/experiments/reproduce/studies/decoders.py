@@ -56,8 +56,8 @@ def findings(result: Result) -> list[Finding]:
     for model in result.values("model"):
         means = {name: result.mean(exam=name, model=model) for name in COMPARED}
         certain = {name: means[name] for name in (FIRST, *BY_CERTAINTY)}
-        found.append(best_of(f"writing by certainty beats left to right, {model}", paper, certain, FIRST))
-        found.append(best_of(f"some decoder beats left to right, {model}", "not measured", means, FIRST))
+        found.append(best_of("writing by certainty beats left to right", paper, certain, FIRST).at(model))
+        found.append(best_of("some decoder beats left to right", "not measured", means, FIRST).at(model))
     return found
 
 

@@ -50,10 +50,10 @@ def findings(result: Result) -> list[Finding]:
         paper = "not measured"
         texts = [name for name in TEXT if means.get(name)]
         best = max(texts, key=lambda name: means[name].value if means[name] else 0.0, default=f"{MLMU} on text")  # type: ignore[union-attr]
-        claim = f"in the same minutes the grid-pointer solves more than the paper's models on text, {size}"
-        found.append(compare(claim, paper, (POINTER, means.get(POINTER)), (best, means.get(best))))
-        claim = f"on cells too, MLM-U beats {NEXT}, {size}"
-        found.append(compare(claim, paper, (POINTER, means.get(POINTER)), (RIVAL, means.get(RIVAL))))
+        claim = "in the same minutes the grid-pointer solves more than the paper's models on text"
+        found.append(compare(claim, paper, (POINTER, means.get(POINTER)), (best, means.get(best))).at(size))
+        claim = f"on cells too, MLM-U beats {NEXT}"
+        found.append(compare(claim, paper, (POINTER, means.get(POINTER)), (RIVAL, means.get(RIVAL))).at(size))
     return found
 
 

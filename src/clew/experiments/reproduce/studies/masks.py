@@ -73,23 +73,23 @@ def ordered_findings(result: Result) -> list[Finding]:
     for size in result.values("size"):
         means = {name: result.mean(masks=name, size=size) for name in MASKS}
         backward = result.mean(exam=BACKWARD, masks=REVERSE, size=size)
-        claim, paper = f"ordered masks are far inferior to MLM-U, {size}", "A* 10x10: 98.5 against less than 4"
-        found.append(compare(claim, paper, (MLMU, means[MLMU]), ("ordered", means[ORDERED])))
+        claim, paper = "ordered masks are far inferior to MLM-U", "A* 10x10: 98.5 against less than 4"
+        found.append(compare(claim, paper, (MLMU, means[MLMU]), ("ordered", means[ORDERED])).at(size))
         found.append(
             compare(
-                f"the published code's order, reversed and read left to right, is worse than the paper's text, {size}",
+                "the published code's order, reversed and read left to right, is worse than the paper's text",
                 "not measured",
                 ("ordered", means[ORDERED]),
                 ("reverse", means[REVERSE]),
-            )
+            ).at(size)
         )
         found.append(
             compare(
-                f"reversed masks are better read from right to left, {size}",
+                "reversed masks are better read from right to left",
                 "not measured",
                 ("right to left", backward),
                 ("left to right", means[REVERSE]),
-            )
+            ).at(size)
         )
     return found
 
