@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --quiet 
 .PHONY: help install test lint demo clean
 
 help:
-	@echo "make demo   install, then do the main job"
+	@echo "make demo   install, then see what Clew does, in five minutes"
 	@echo "make test   install, then ruff, mypy and pytest"
 	@echo "make clean  remove the virtual environment and caches"
 
@@ -35,7 +35,7 @@ test: lint
 	@$(BIN)/python -m pytest -n 2
 
 demo: install
-	@$(BIN)/python -m clew.demo
+	@$(BIN)/python -m clew demo
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis demo

@@ -29,6 +29,7 @@ class Command:
 
 
 COMMANDS = {
+    "demo": Command("clew.commands.demo:demo", "see what Clew does, in five minutes"),
     "generate": Command("clew.commands.generate:generate", "make a dataset of mazes with their solutions"),
     "data verify": Command("clew.commands.data:verify", "check a dataset's files against their checksums"),
     "train": Command("clew.commands.train:train", "train a model, or go on with a run", parses=True),

@@ -8,19 +8,17 @@ Style and drawings are inside the page; it loads nothing and runs no script.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from html import escape
 
 from clew.evaluation.failures import FAILURES
 from clew.evaluation.intervals import Share
-from clew.evaluation.outcome import Evaluation, Outcome
+from clew.evaluation.outcome import Evaluation
 from clew.evaluation.scores import calibration_of, failures_of, scores_by_length, scores_of
-from clew.files import PathLike, atomic_write
+from clew.files import PathLike
 from clew.report.charts import COLOURS, Axes, Dot, Series, chart_svg
-from clew.report.page_style import STYLE
-from clew.report.svg import task_svg
+from clew.report.page_parts import chart, document, gallery, paragraphs, percent, section, table, write_html
 
 SOLVED_SHOWN, FAILED_SHOWN = 8, 4  # mazes of an evaluation; of each failure class
 FEWEST_TOKENS = 20  # fewer say nothing about calibration
@@ -37,37 +35,27 @@ class Page:
 
 def write_page(file: PathLike, page: Page) -> None:
     """Write the page, wholly or not at all."""
-    html = page_html(page)
-    with atomic_write(file) as out:
-        out.write(html)
+    write_html(file, page_html(page))
 
 
 def page_html(page: Page) -> str:
     """The page as text."""
     assert page.evaluations, "a page tells of at least one evaluation"
     first_of_model = {evaluation.name: evaluation for evaluation in reversed(page.evaluations)}
-    notes = "".join(f"<p>{escape(note)}</p>" for note in page.notes)
     sections = [
-        _section("Scores", _scores_table(page.evaluations), _SCORES_NOTE),
+        section("Scores", _scores_table(page.evaluations), _SCORES_NOTE),
         '<div class="charts">',
-        _chart("Exact path, by length of the true path", _by_length(page.evaluations)),
-        _chart("Exact path against passes a maze", _passes(page.evaluations)),
-        _chart("Calibration: how often a token is right, by how sure the model was of it", _calibration(page)),
+        chart("Exact path, by length of the true path", _by_length(page.evaluations)),
+        chart("Exact path against passes a maze", _passes(page.evaluations)),
+        chart("Calibration: how often a token is right, by how sure the model was of it", _calibration(page)),
         "</div>",
-        _section("How it fails", _failures_table(page.evaluations), "") + _meanings(),
+        section("How it fails", _failures_table(page.evaluations), "") + _meanings(),
         *[
             _galleries(each, many=len(page.evaluations) > 1, folded=each is not first_of_model[each.name])
             for each in page.evaluations
         ],
     ]
-    when = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(page.title)}</title><style>{STYLE}</style></head><body><main>"
-        f"<header><h1>{escape(page.title)}</h1>{notes}{_legend(page.evaluations)}</header>"
-        f"{''.join(sections)}<footer>Made by Clew, {when}.</footer></main></body></html>\n"
-    )
+    return document(page.title, paragraphs(page.notes) + _legend(page.evaluations), "".join(sections))
 
 
 _SCORES_NOTE = (
@@ -94,25 +82,6 @@ def _legend(evaluations: Sequence[Evaluation]) -> str:
     return f'<ul class="legend">{"".join(items)}</ul>'
 
 
-def _section(title: str, body: str, note: str) -> str:
-    return f"<section><h2>{escape(title)}</h2>{body}<p class=note>{escape(note)}</p></section>"
-
-
-def _chart(title: str, svg: str) -> str:
-    return f"<figure><figcaption>{escape(title)}</figcaption>{svg}</figure>"
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Cells are HTML already."""
-    top = "".join(f"<th>{escape(name)}</th>" for name in head)
-    body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
-    return f'<div class="wide"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
-
-
-def _percent(share: Share) -> str:
-    return f"{100 * share.share:.1f}<small>{100 * share.low:.1f} to {100 * share.high:.1f}</small>"
-
-
 def _scores_table(evaluations: Sequence[Evaluation]) -> str:
     head = [
         "model",
@@ -135,12 +104,12 @@ def _scores_table(evaluations: Sequence[Evaluation]) -> str:
                 escape(evaluation.name),
                 escape(evaluation.decoder),
                 f"{scores.mazes:,}",
-                *map(_percent, shares),
+                *map(percent, shares),
                 f"{scores.passes:.1f}",
                 f"{1000 * evaluation.seconds / max(1, scores.mazes):.1f}",
             ]
         )
-    return _table(head, rows)
+    return table(head, rows)
 
 
 def _failures_table(evaluations: Sequence[Evaluation]) -> str:
@@ -153,7 +122,7 @@ def _failures_table(evaluations: Sequence[Evaluation]) -> str:
         [escape(each.name), escape(each.decoder), *(f"{count[name]:,}" if count[name] else "·" for name in names)]
         for each, count in zip(evaluations, counts, strict=True)
     ]
-    return _table(["model", "decoder", *names], rows)
+    return table(["model", "decoder", *names], rows)
 
 
 def _meanings() -> str:
@@ -209,7 +178,7 @@ def _galleries(evaluation: Evaluation, many: bool, folded: bool) -> str:
     if solved:
         # The hardest ones: the longest paths.
         longest = sorted(solved, key=lambda outcome: -outcome.length)[:SOLVED_SHOWN]
-        parts.append(f"<h2>Solved{escape(after)}</h2>" + _gallery(longest, lambda o: f"{o.length} cells"))
+        parts.append(f"<h2>Solved{escape(after)}</h2>" + gallery(longest, lambda o: f"{o.length} cells"))
     failed = [(name, [o for o in evaluation.outcomes if o.failure == name and o.predicted]) for name in FAILURES]
     if any(outcomes for _, outcomes in failed):
         parts.append(f"<h2>Failed{escape(after)}</h2>")
@@ -220,7 +189,7 @@ def _galleries(evaluation: Evaluation, many: bool, folded: bool) -> str:
     for name, outcomes in failed:
         if outcomes:
             parts.append(f'<h3>{escape(name)} <span class="quiet">{escape(FAILURES[name])}</span></h3>')
-            parts.append(_gallery(outcomes[:FAILED_SHOWN], lambda o: f"{len(o.predicted or [])} of {o.length} cells"))
+            parts.append(gallery(outcomes[:FAILED_SHOWN], lambda o: f"{len(o.predicted or [])} of {o.length} cells"))
     unread = [outcome.problem or "" for outcome in evaluation.outcomes if outcome.predicted is None][:FAILED_SHOWN]
     if unread:
         items = "".join(f"<li>{escape(problem)}</li>" for problem in unread)
@@ -230,12 +199,3 @@ def _galleries(evaluation: Evaluation, many: bool, folded: bool) -> str:
         summary = f"mazes of {_label(evaluation)}"
         body = f'<details><summary class="quiet">{escape(summary)}</summary>{body}</details>'
     return f"<section>{body}</section>" if parts else ""
-
-
-def _gallery(outcomes: Sequence[Outcome], caption: Callable[[Outcome], str]) -> str:
-    cards = [
-        f"<figure>{task_svg(each.task, each.path, each.predicted)}"
-        f"<figcaption>{escape(caption(each))}</figcaption></figure>"
-        for each in outcomes
-    ]
-    return f'<div class="gallery">{"".join(cards)}</div>'

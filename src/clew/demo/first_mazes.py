@@ -1,54 +1,37 @@
-"""`make demo`, or `python -m clew.demo`: what Clew does, in a few seconds, on this machine.
-
-It makes mazes of the paper's two families, solves them exactly, shows two in the terminal and draws some to
-demo/mazes.png.
-"""
+"""The demo's first seconds: mazes of the paper's two families, made, solved exactly, shown and drawn."""
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
 from rich.columns import Columns
 from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from clew.guard import guarded
+from clew.demo.telling import step
 from clew.mazes.generate import generate
 from clew.mazes.maze import Path as MazePath
 from clew.mazes.maze import Task, TaskBatch
 from clew.mazes.solve import astar, bfs_path, num_shortest
+from clew.models.passages import PassageStep
+from clew.report.demo_page import FAMILY_NAMES as FAMILIES
 from clew.report.picture import save_picture
 from clew.text.ascii import draw_ascii
 
-FAMILIES = {"dfs": "DFS", "walls": "A*"}
 ROLES = {"S": "bold white on green", "G": "bold black on yellow", "#": "grey50 on grey50"}
 
 
 @dataclass(frozen=True)
-class Settings:
-    """How much the demo does."""
+class FirstMazes:
+    """How many mazes, how large, and how many of them are drawn."""
 
-    folder: Path = Path("demo")
     size: int = 20
     count: int = 2_000
     drawn: int = 4
     shown_size: int = 8
-
-
-@contextmanager
-def step(console: Console, what: str) -> Iterator[None]:
-    """Say what is being done before it is done, and afterwards how long it took."""
-    began = time.perf_counter()
-    console.print(f"{what} ... ", end="", soft_wrap=True)
-    console.file.flush()  # there is no end of line yet that would do it
-    yield
-    console.print(f"[green]{time.perf_counter() - began:.1f} s[/]")
 
 
 def warm_up() -> None:
@@ -57,9 +40,11 @@ def warm_up() -> None:
         task, _ = generate(family, 5, 5, seed=1, first=0, count=1, side="test")[0]
         astar(task)
         bfs_path(task)
+    x_BND = torch.zeros(1, 4, 8, requires_grad=True)
+    torch.autograd.backward(PassageStep(8, 1)(x_BND, torch.zeros(1, 2, 2, dtype=torch.uint8)).sum())
 
 
-def make_mazes(settings: Settings) -> dict[str, TaskBatch]:
+def make_mazes(settings: FirstMazes) -> dict[str, TaskBatch]:
     """Held-out mazes of both families."""
     size, count = settings.size, settings.count
     return {family: generate(family, size, size, seed=0, first=0, count=count, side="test") for family in FAMILIES}
@@ -122,15 +107,10 @@ def tell(console: Console, batches: dict[str, TaskBatch], unique: dict[str, floa
         )
 
 
-def main(settings: Settings | None = None, console: Console | None = None) -> None:
-    """Run the whole demo."""
-    settings = settings or Settings()
-    console = console or Console(highlight=False)
-    size, total = settings.size, 2 * settings.count
-    picture = settings.folder / "mazes.png"
-    began = time.perf_counter()
-    console.print("[bold]Clew[/]: mazes of two families, made, solved and drawn.\n")
-    with step(console, "Compiling the generators and solvers (half a minute the first time)"):
+def show(settings: FirstMazes, folder: Path, console: Console) -> None:
+    """All of it; the picture goes to the folder."""
+    size, total, picture = settings.size, 2 * settings.count, folder / "mazes.png"
+    with step(console, "Compiling the generators, solvers and kernels (half a minute the first time)"):
         warm_up()
     with step(console, f"Making {total:,} mazes of {size}x{size} cells, half of them DFS, half A*"):
         batches = make_mazes(settings)
@@ -140,8 +120,3 @@ def main(settings: Settings | None = None, console: Console | None = None) -> No
     with step(console, f"Drawing {2 * settings.drawn} of them to {picture}"):
         draw_mazes(picture, batches, settings.drawn)
     show_mazes(console, settings.shown_size)
-    console.print(f"All in {time.perf_counter() - began:.1f} s. [bold]clew --help[/] lists what else there is.")
-
-
-if __name__ == "__main__":
-    sys.exit(guarded(main))

@@ -1,4 +1,4 @@
-"""The demo, small: it tells, shows and draws what it says."""
+"""The demo's first seconds: it tells, shows and draws what it says."""
 
 from __future__ import annotations
 
@@ -10,37 +10,36 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
-from clew.demo import Settings, coloured, main, make_mazes, solve_mazes
+from clew.demo.first_mazes import FirstMazes, coloured, make_mazes, show, solve_mazes
 from clew.mazes.maze import Maze, Task, TaskBatch
 from clew.report.shapes import GOAL, START, TRUE_PATH
 
 
 @pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[Settings, str]:
-    settings = Settings(folder=tmp_path_factory.mktemp("demo") / "new", size=6, count=20, drawn=2, shown_size=5)
+def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    folder = tmp_path_factory.mktemp("demo")
     console = Console(file=io.StringIO(), width=100, highlight=False)
-    main(settings, console)
+    show(FirstMazes(size=6, count=20, drawn=2, shown_size=5), folder, console)
     assert isinstance(console.file, io.StringIO)
-    return settings, console.file.getvalue()
+    return folder, console.file.getvalue()
 
 
-def test_it_tells_what_it_did(small: tuple[Settings, str]) -> None:
+def test_it_tells_what_it_did(small: tuple[Path, str]) -> None:
     told = small[1]
     assert "Making 40 mazes of 6x6 cells" in told
     assert "DFS paths of " in told
     assert "100% of the mazes have one shortest path only" in told  # a DFS maze has one path
-    assert "\nAll in " in told
 
 
-def test_it_shows_a_maze_of_each_family(small: tuple[Settings, str]) -> None:
+def test_it_shows_a_maze_of_each_family(small: tuple[Path, str]) -> None:
     told = small[1]
     assert "+--+--+--+--+--+" in told
     assert "##" in told
     assert told.count("S") >= 2
 
 
-def test_it_draws_both_families(small: tuple[Settings, str]) -> None:
-    picture = np.asarray(Image.open(small[0].folder / "mazes.png").convert("RGB"))
+def test_it_draws_both_families(small: tuple[Path, str]) -> None:
+    picture = np.asarray(Image.open(small[0] / "mazes.png").convert("RGB"))
     for colour in (START, GOAL, TRUE_PATH):
         found = (picture == [int(colour[i : i + 2], 16) for i in (1, 3, 5)]).all(axis=-1)
         middle = found.shape[0] // 2
@@ -49,7 +48,7 @@ def test_it_draws_both_families(small: tuple[Settings, str]) -> None:
 
 
 def test_a_wrong_stored_path_would_be_noticed() -> None:
-    batch = make_mazes(Settings(size=4, count=3))["dfs"]
+    batch = make_mazes(FirstMazes(size=4, count=3))["dfs"]
     longer = np.where(np.arange(4) > 2, batch.offset_N1 + 1, batch.offset_N1)
     path = np.append(batch.path, batch.path[-1])
     with pytest.raises(AssertionError):
@@ -61,7 +60,3 @@ def test_wall_cells_look_square_and_the_path_is_red() -> None:
     text = coloured(task, [(0, 0), (0, 1), (0, 2), (1, 2)])
     assert text.plain == "S > v \n##. G "
     assert {text.plain[span.start : span.end] for span in text.spans if span.style == "bold red"} == {">", "v"}
-
-
-def test_the_folder_need_not_exist(small: tuple[Settings, str]) -> None:
-    assert [file.name for file in Path(small[0].folder).iterdir()] == ["mazes.png"]

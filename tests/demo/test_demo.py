@@ -1,0 +1,193 @@
+"""The demo, small: a model is trained and solves mazes, the table and the page tell of them, and it begins anew."""
+
+from __future__ import annotations
+
+import io
+import re
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from rich.console import Console
+
+from clew.cli import run as clew
+from clew.commands.demo import demo
+from clew.demo import growing
+from clew.demo.first_mazes import FirstMazes
+from clew.demo.growing import Size, load_models, solve, turns
+from clew.demo.run import RUN_NAME, Settings, Stopped, curve, forget, learn, run
+from clew.errors import UserError
+from clew.evaluation.outcome import Evaluation
+from clew.evaluation.scores import scores_of
+from clew.experiments import presets
+from clew.loading import load_trained
+from clew.training import live
+from clew.training.observer import RunEnd
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick() -> None:
+    """No half second for the machine's peak."""
+    patch = pytest.MonkeyPatch()
+    patch.setattr(live, "measure_matmul_peak", lambda device, dtype, threads: 100e9)
+    preset = presets.PRESETS["demo-5x5"]
+    less = replace(preset, make=lambda: replace(preset.make(), batch_size=8, held_out=10))
+    patch.setitem(presets.PRESETS, "demo-5x5", less)
+    yield
+    patch.undo()
+
+
+def console() -> Console:
+    return Console(file=io.StringIO(), width=80, highlight=False)
+
+
+def text(of: Console) -> str:
+    assert isinstance(of.file, io.StringIO)
+    return of.file.getvalue()
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("model") / "tiny & trained"
+    learn(folder, 0.003, console())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def small(model: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Settings, str, str]:
+    settings = Settings(
+        folder=tmp_path_factory.mktemp("demo") / "new",
+        minutes=0.003,
+        weights=(str(model),),
+        first=FirstMazes(size=5, count=5, drawn=1, shown_size=4),
+        learnt=Size(5, 12, 12),
+        growing=(Size(3, 6, 4), Size(6, 4, 4)),
+    )
+    out = console()
+    run(settings, out, "clew demo <again>")
+    return settings, text(out), (settings.folder / "demo.html").read_text()
+
+
+def test_it_trains_from_nothing(small: tuple[Settings, str, str]) -> None:
+    settings, told, _ = small
+    assert f"{RUN_NAME} begins: 165,256 parameters" in told
+    assert "held out:  exact" in told
+    trained = load_trained(settings.folder / RUN_NAME)
+    assert (trained.family, trained.height) == ("dfs", 5)
+
+
+def test_the_table_tells_counts_and_intervals(small: tuple[Settings, str, str]) -> None:
+    told = small[1]
+    rows = re.findall(r"^(.{12,20})(DFS \d+x\d+)\s+(\d+) of (\d+)\s+([\d.]+)\s+([\d.]+) to ([\d.]+)", told, re.M)
+    names = [(name.strip(), mazes, int(count)) for name, mazes, _, count, *_ in rows]
+    assert names == [("just trained", "DFS 5x5", 12), ("tiny & trained", "DFS 3x3", 6), ("", "DFS 6x6", 4)]
+    for *_, hits, count, share, low, high in rows:
+        assert float(low) <= float(share) <= float(high)
+        assert float(share) == pytest.approx(100 * int(hits) / int(count), abs=0.05)
+    assert not re.search(r"^.*DFS \d+x\d+.*…", told, re.M)  # nothing is cut off on a narrow terminal
+
+
+def test_the_page_is_whole_and_alone(small: tuple[Settings, str, str]) -> None:
+    page = small[2]
+    assert "http" not in page.replace("http://www.w3.org/2000/svg", "")  # nothing is loaded from anywhere
+    assert "<script" not in page
+    assert "clew demo &lt;again&gt;" in page
+    assert "tiny &amp; trained: DFS 6x6" in page
+    # Up to three solved and three missed mazes of each of three kinds, and two charts.
+    solved = re.findall(r"(\d+) solved, (\d+) missed", page)
+    assert len(solved) == 3
+    assert page.count("<svg") == 2 + sum(min(int(n), 3) for pair in solved for n in pair)
+    assert page.count("<figcaption>missed: ") == sum(min(int(missed), 3) for _, missed in solved)
+
+
+def test_it_begins_anew(small: tuple[Settings, str, str]) -> None:
+    folder = small[0].folder / RUN_NAME
+    before = curve(folder)
+    forget(folder)
+    assert not list(folder.glob("**/*.safetensors"))
+    out = console()
+    learn(folder, 0.003, out)
+    assert "begins:" in text(out)
+    assert len(curve(folder)) == len(before) == 1
+    forget(folder)
+    forget(folder)  # nothing is there, and nothing is wrong with that
+    (folder / "letters.txt").write_text("mine")
+    with pytest.raises(UserError, match="holds other files"):
+        learn(folder, 0.003, console())
+
+
+def test_a_signal_ends_it(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clew.demo.run.learn", lambda *args: RunEnd(1, 1.0, "signal", None, signal=15))
+    monkeypatch.setattr("clew.demo.first_mazes.show", lambda *args: None)
+    with pytest.raises(Stopped) as stopped:
+        run(Settings(tmp_path, weights=(str(model),)), console(), "")
+    assert stopped.value.signal == 15
+    assert clew(["demo", "--out", str(tmp_path), "--weights", "no-such-model"]) == 1
+    with pytest.raises(SystemExit, match="143"):
+        clew(["demo", "--out", str(tmp_path), "--weights", str(model)])
+
+
+def test_time_that_is_left_over_is_shared(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    trained = load_trained(model)
+    untils = []
+    for _, size, until in turns([trained, trained], [Size(5, 1, 1), Size(6, 1, 1)], seconds=40):
+        untils.append(until)
+        now[0] += 1 if size.side == 5 else 15
+    assert untils == [110, 101 + 39 / 3, 116 + 24 / 2, 117 + 23]
+
+
+def test_a_slow_machine_solves_fewer_mazes(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+
+    def slow(*args: object) -> Evaluation:
+        now[0] += 10
+        return evaluate(*args)
+
+    evaluate = growing.evaluate_model
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(growing, "evaluate_model", slow)
+    trained = load_trained(model)
+    solved = [len(solve(trained, Size(3, 6, 2), seed=1, until=until).evaluation) for until in (0, now[0] + 40, 1e9)]
+    assert solved == [2, 6, 6]
+    now[0] = 0
+    assert len(solve(trained, Size(3, 6, 2), seed=1, until=25).evaluation) == 4
+
+
+def test_the_mazes_are_held_out_and_others_than_in_training(model: Path) -> None:
+    trained = load_trained(model)
+    seeds = [solve(trained, Size(5, 8, 8), seed).evaluation for seed in (trained.seed, Settings().seed)]
+    one, other = ({each.task.maze.cells.tobytes() for each in seed.outcomes} for seed in seeds)
+    assert not one & other
+    assert scores_of(seeds[0]).mazes == 8
+
+
+def test_a_text_model_is_refused(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trained = load_trained(model)
+    text_model = replace(trained, script=replace(trained.script, vocabulary=object()))
+    monkeypatch.setattr(growing, "load_trained", lambda name: text_model)
+    with pytest.raises(UserError, match="reads text of one size"):
+        load_models(["x"])
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"minutes": 0}, "0 minutes of training cannot be used"),
+        ({"minutes": float("nan")}, "nan minutes of training cannot be used"),
+        ({"seconds": -1}, "-1 seconds cannot be used"),
+        ({"seed": -1}, "the seed -1 cannot be used"),
+        ({"out": Path(__file__)}, "is a file"),
+        ({"weights": ("no-such-model",)}, "no-such-model does not exist"),
+    ],
+)
+def test_bad_options_get_one_sentence(options: dict[str, object], words: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=words):
+        demo(**{"out": tmp_path, **options})
+
+
+def test_threads_are_left_as_they_were(small: tuple[Settings, str, str]) -> None:
+    assert torch.get_num_threads() == 1
