@@ -95,11 +95,11 @@ def test_the_page_is_whole_and_alone(small: tuple[Settings, str, str]) -> None:
     assert "<script" not in page
     assert "clew demo &lt;again&gt;" in page
     assert "tiny &amp; trained: DFS 6x6" in page
-    # Up to three solved and three missed mazes of each of three kinds, and two charts.
+    # Up to four solved and four missed mazes of each of three kinds, and two charts.
     solved = re.findall(r"(\d+) solved, (\d+) missed", page)
     assert len(solved) == 3
-    assert page.count("<svg") == 2 + sum(min(int(n), 3) for pair in solved for n in pair)
-    assert page.count("<figcaption>missed: ") == sum(min(int(missed), 3) for _, missed in solved)
+    assert page.count("<svg") == 2 + sum(min(int(n), 4) for pair in solved for n in pair)
+    assert page.count("<figcaption>missed: ") == sum(min(int(missed), 4) for _, missed in solved)
 
 
 def test_it_begins_anew(small: tuple[Settings, str, str]) -> None:

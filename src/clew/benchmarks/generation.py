@@ -12,8 +12,6 @@ import itertools
 import json
 import os
 import random
-import subprocess
-import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -24,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from clew.benchmarks import plain_astar
+from clew.benchmarks.memory import own_peak_memory_mb, peak_memory_of
 from clew.mazes.generate import generate, generate_with_traces
 from clew.report.provenance import provenance
 
@@ -198,26 +197,14 @@ def maze_dataset_jobs(side: int) -> list[Job]:
 def peak_memory_mb(mazes: int) -> float:
     """The peak memory of a fresh process that makes so many 30x30 mazes, interpreter and compiler included."""
     program = f"from clew.benchmarks.generation import make_and_tell_memory; make_and_tell_memory({mazes})"
-    result = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
-    return float(result.stdout)
+    return peak_memory_of(["-c", program])
 
 
 def make_and_tell_memory(mazes: int) -> None:
     """What the fresh process of `peak_memory_mb` does."""
     for first in range(0, mazes, MEMORY_PIECE):
         generate("dfs", SIDE, SIDE, seed=SEED, first=first, count=min(MEMORY_PIECE, mazes - first), side="train")
-    print(_own_peak_memory_mb())
-
-
-def _own_peak_memory_mb() -> float:
-    status = Path("/proc/self/status")
-    if status.exists():
-        # Not getrusage: on Linux a process begins with the peak of the one that started it.
-        kilobytes = next(line.split()[1] for line in status.read_text().splitlines() if line.startswith("VmHWM"))
-        return int(kilobytes) / 1000
-    import resource
-
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6  # bytes, on a Mac
+    print(own_peak_memory_mb())
 
 
 def cost(family: str, sides: tuple[int, ...], seconds: float) -> Cost:

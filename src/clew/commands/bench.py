@@ -117,6 +117,55 @@ def training(json: bool = False, batches: int = 5, batch_size: int = 24, threads
     print(f"the losses differ by {report.largest_loss_difference:.1e} at most (target {report.loss_tolerance:.0e})")
 
 
+def cost(
+    weights: str = "grid-dfs",
+    sizes: str = "5,8,10,15,20,25,30",
+    seconds: float = 4.0,
+    threads: int = 1,
+    json: bool = False,
+    plot: Path | None = None,
+) -> None:
+    """Measure what a grid-pointer costs against the size of the maze, in time and memory, to train and to solve.
+
+    Also the share of the machine's float32 peak of a training step at 10x10, for three widths, and where the rest of
+    its time goes. Takes some ten minutes on a quiet machine.
+
+    Args:
+        weights: a trained grid-pointer, by name or folder; it solves the mazes, and what is trained has its shape.
+        sizes: rows of the mazes, two at least, with commas between them.
+        seconds: how long each piece of work is repeated; twice at least.
+        threads: CPU threads. More than one is for a machine that does nothing else: threads wait for one another.
+        json: print one JSON document with everything measured, instead of a table.
+        plot: draw time and memory against the number of cells to this PNG or SVG file.
+    """
+    from dataclasses import asdict
+
+    from clew.benchmarks.cost import measure
+    from clew.benchmarks.cost_page import plot as draw
+    from clew.benchmarks.cost_page import tables
+    from clew.errors import UserError
+
+    parts = sizes.split(",")
+    if not all(part.isdecimal() and 3 <= int(part) <= 60 for part in parts) or len(set(map(int, parts))) < 2:
+        raise UserError(f"the sizes {sizes!r} cannot be used; give two or more from 3 to 60 with commas, such as 5,10.")
+    if not 0 < seconds <= 3600 or threads < 1:
+        raise UserError("give --seconds a number above 0 and up to 3600, and --threads 1 or more.")
+    if plot is not None and (plot.suffix not in (".png", ".svg") or not plot.parent.is_dir()):
+        raise UserError(f"the plot {plot} cannot be written; give --plot a .png or .svg name in a folder that exists.")
+
+    sides = sorted({int(part) for part in parts})
+    command = (
+        f"clew bench cost --weights {weights} --sizes {','.join(map(str, sides))} --seconds {seconds:g} "
+        f"--threads {threads}"
+    )
+    report = measure(
+        weights, sides, seconds, threads, command, say=lambda text: print(f"measuring: {text}", file=sys.stderr)
+    )
+    if plot is not None:
+        draw(asdict(report), plot)
+    print(report.as_json() if json else tables(asdict(report)))
+
+
 def time_to_accuracy(
     sizes: str = "5,10",
     minutes: float = 10.0,

@@ -17,7 +17,7 @@ from clew.report.charts import COLOURS, Axes, Dot, Series, chart_svg
 from clew.report.page_parts import chart, document, gallery, paragraphs, percent, section, table, write_html
 
 FAMILY_NAMES = {"dfs": "DFS", "walls": "A*"}
-SOLVED_SHOWN, MISSED_SHOWN = 3, 3  # mazes of each size
+SOLVED_SHOWN, MISSED_SHOWN = 4, 4  # mazes of each size
 TITLE = "Clew: a model that learns to plan, and mazes of growing size"
 
 

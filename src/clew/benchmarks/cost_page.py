@@ -1,0 +1,137 @@
+"""What `clew bench cost` measured, as a plot and as the tables of docs/grid-pointer.md.
+
+    clew bench cost --plot docs/grid-cost.png --json > results/grid-cost.json
+    python -m clew.benchmarks.cost_page --results results/grid-cost.json --page docs/grid-pointer.md
+
+The second command puts the tables between two marks of the page; a test holds the page to the numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from clew.benchmarks.cost import QUANTITIES
+from clew.errors import UserError
+from clew.files import atomic_write, read_json
+
+BEGIN, END = "<!-- grid-cost: begin -->", "<!-- grid-cost: end -->"
+PICTURE = "grid-cost.png"
+NOTHING_YET = "Not measured yet on a quiet machine.\n"
+_PANELS = {"seconds": "seconds a maze", "mb": "MB a maze"}
+
+
+def plot(report: dict[str, Any], file: Path) -> None:
+    """Draw time and memory a maze against its cells on logarithmic axes, with the fitted lines."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 4), layout="constrained")
+    cells = [each["cells"] for each in report["sizes"]]
+    for axes, (ending, label) in zip(figure.subplots(1, 2), _PANELS.items(), strict=True):
+        for name in (name for name in QUANTITIES if name.endswith(ending)):
+            costs = [each[name] for each in report["sizes"]]
+            exponent = report["fits"][name]["exponent"]
+            what = QUANTITIES[name].split(",")[0]
+            (points,) = axes.loglog(cells, costs, "o", label=f"{what}: cells^{exponent:.2f}")
+            axes.loglog(cells, _line(cells, costs, exponent), color=points.get_color(), linewidth=1)
+        axes.set(xlabel="cells of the maze", ylabel=label)
+        axes.set_xticks(cells, [f"{each['side']}x{each['side']}" for each in report["sizes"]], fontsize=8)
+        axes.minorticks_off()
+        axes.grid(linewidth=0.4, alpha=0.6)
+        axes.legend(frameon=False)
+    with atomic_write(file, "wb") as out:
+        figure.savefig(out, format=file.suffix[1:], dpi=150)
+
+
+def _line(cells: Sequence[int], costs: Sequence[float], exponent: float) -> list[float]:
+    """The fitted line: the one of this slope through the middle of the points."""
+    import numpy as np
+
+    middle = np.log(costs).mean() - exponent * np.log(cells).mean()
+    return [float(np.exp(middle) * each**exponent) for each in cells]
+
+
+def tables(report: dict[str, Any]) -> str:
+    """Costs by size, and the share of the peak by width."""
+    rows = [
+        f"| {each['side']}x{each['side']} | {each['loops']} | {_number(1000 * each['training_seconds'])} | "
+        f"{_number(1000 * each['pass_seconds'])} | {_number(1000 * each['solving_seconds'])} | {each['passes']:.1f} | "
+        f"{_number(each['training_mb'])} | {_number(each['solving_mb'])} |"
+        for each in report["sizes"]
+    ]
+    exponents = [f"{report['fits'][name]['exponent']:.2f}" for name in QUANTITIES]
+    last = f"| grows as cells to the power | | {' | '.join(exponents[:3])} | | {' | '.join(exponents[3:])} |"
+    head = (
+        "| mazes | loops | training, ms | one pass, ms | solving, ms | passes | training, MB | solving, MB |",
+        "|---|---|---|---|---|---|---|---|",
+    )
+    parts = list(report["widths"][0]["shares"])
+    widths = [
+        f"| {each['width']} | {each['gigaflops']:.1f} | {_percent(each['share_of_peak'])} | "
+        f"{_percent(each['products_share_of_peak'])} | "
+        f"{' | '.join(_percent(each['shares'][part]) for part in parts)} |"
+        for each in report["widths"]
+    ]
+    peak = max(each["peak_gigaflops"] for each in report["widths"])
+    lines = [
+        f"All a maze, in batches of about as many cells; {report['threads']} thread(s), {report['clock']} clock, "
+        f"`{report['weights']}` ({report['parameters']:,} parameters), decoder `{report['decoder']}`:",
+        "",
+        *head,
+        *rows,
+        last,
+        "",
+        f"A training step at 10x10 beside the peak of {peak:.0f} GFLOP/s of float32 matrix products in the same run "
+        f"(we want {_percent(report['target'])}), and the shares of its time:",
+        "",
+        f"| width | GFLOP/s | of the peak | products alone, of the peak | {' | '.join(parts)} |",
+        "|---" * (4 + len(parts)) + "|",
+        *widths,
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _number(value: float) -> str:
+    """Two digits that count at least, and no more than one after the point above ten."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2g}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def section(results: Path, page: Path) -> str:
+    """What stands between the marks of the page."""
+    if not results.exists():
+        return NOTHING_YET
+    picture = f"![Time and memory against size]({PICTURE})\n\n" if (page.parent / PICTURE).exists() else ""
+    report = read_json(results)
+    told = report["provenance"]
+    where = f"`{told['command']}`, {told['cpu']}, {told['date'][:10]}: [{results.name}](../results/{results.name})"
+    return f"{picture}{tables(report)}\n{where}\n"
+
+
+def main(results: Path = Path("results/grid-cost.json"), page: Path = Path("docs/grid-pointer.md")) -> None:
+    """Write the measured tables into the page.
+
+    Args:
+        results: what `clew bench cost --json` printed.
+        page: the page, with the two marks.
+    """
+    text = page.read_text(encoding="utf-8")
+    if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END):
+        raise UserError(f"{page} must have the marks {BEGIN} and {END} once each, in this order; put them there.")
+    before, after = text[: text.index(BEGIN) + len(BEGIN)], text[text.index(END) :]
+    with atomic_write(page) as file:
+        file.write(f"{before}\n{section(results, page)}{after}")
+
+
+if __name__ == "__main__":
+    import sys
+
+    import tyro
+
+    from clew.guard import guarded
+
+    sys.exit(guarded(lambda: tyro.cli(main)))
