@@ -10,16 +10,17 @@ from clew.training.config import TrainConfig
 
 @pytest.mark.parametrize("name", GRID_PRESETS)
 def test_grid_presets_read_cells_and_share_one_recipe(name: str) -> None:
-    config, dfs = PRESETS[name].make(), PRESETS["grid-dfs"].make()
+    config, other = PRESETS[name].make(), PRESETS["grid-dfs-large" if name.endswith("-large") else "grid-dfs"].make()
     assert config.data.format == "grid"
-    assert (config.optimizer, config.schedule, config.ema) == (dfs.optimizer, dfs.schedule, dfs.ema)
+    assert (config.optimizer, config.ema) == (other.optimizer, other.ema)
     assert config.objective.name == ("next-token" if "next" in name else "mlm-u")
     assert config.data.tail == (1 if "next" in name else 2)
     assert TrainConfig.from_json(config.to_json()) == config
 
 
-def test_the_rival_differs_in_model_objective_and_tail_alone() -> None:
-    pointer, rival = (PRESETS[name].make().to_json() for name in ("grid-dfs", "grid-next-dfs"))
+@pytest.mark.parametrize("suffix", ["", "-large"])
+def test_the_rival_differs_in_model_objective_and_tail_alone(suffix: str) -> None:
+    pointer, rival = (PRESETS[name + suffix].make().to_json() for name in ("grid-dfs", "grid-next-dfs"))
     assert {name for name in pointer if pointer[name] != rival[name]} == {"model", "objective", "data"}
     assert pointer["data"] | {"tail": 1} == rival["data"]
     sizes = [count_parameters(build_model(PRESETS[name].make().model, 0)) for name in ("grid-dfs", "grid-next-dfs")]

@@ -22,9 +22,11 @@ from clew.training.schedules import ScheduleConfig
 
 GridKind = Literal["grid-pointer", "grid-next-token"]
 
-DFS_SIZES = (4, 5, 6, 8, 10, 12, 15, 18, 20)
+DFS_SIZES, LARGER_DFS_SIZES = (4, 5, 6, 8, 10, 12), (5, 6, 8, 10, 12, 15, 18)
 # A task of the walls family has a path of at least as many cells as its longer side, which 4x4 mazes rarely offer.
-WALLS_SIZES = DFS_SIZES[1:]
+WALLS_SIZES, LARGER_WALLS_SIZES = (5, 6, 8, 10, 12), (6, 8, 10, 12, 15, 20)
+# Paths of the walls family are a quarter as long, so that news has less far to go.
+LOOPS_PER_CELL = {"dfs": 0.2, "walls": 0.1}
 # Cells a step, with one size: 128 mazes of 5x5, 32 of 10x10.
 CELLS_A_STEP = 3200
 
@@ -46,25 +48,49 @@ def _recipe(data: DataConfig, kind: GridKind, batch_size: int, minutes: float, *
     )
 
 
+def _model(kind: GridKind, loops_per_cell: float) -> GridPointerConfig:
+    config = GridPointerConfig if kind == "grid-pointer" else GridNextTokenConfig
+    return config(loops_per_cell=loops_per_cell)
+
+
 def _tail(kind: GridKind) -> int:
     # Decoders that fill in any place also ask for what comes after the end; one that goes from left to right stops.
     return 2 if kind == "grid-pointer" else 1
 
 
-def growing(kind: GridKind, family: Literal["dfs", "walls"], minutes: float = 90) -> TrainConfig:
-    """Sizes that grow from the smallest to 20x20."""
-    data = DataConfig(
-        family=family,
-        sizes=DFS_SIZES if family == "dfs" else WALLS_SIZES,
-        format="grid",
-        tail=_tail(kind),
-        mixture="grow",
-        grow_steps=1400,
+def growing(kind: GridKind, family: Literal["dfs", "walls"]) -> TrainConfig:
+    """Sizes that grow from the smallest to 12x12: what the shipped weights began with."""
+    sizes = DFS_SIZES if family == "dfs" else WALLS_SIZES
+    data = DataConfig(family=family, sizes=sizes, format="grid", tail=_tail(kind), mixture="grow", grow_steps=600)
+    config = _recipe(data, kind, 22, 1, evaluate_every=500, held_out=32 * len(sizes), checkpoint_every=100)
+    return replace(
+        config,
+        model=_model(kind, LOOPS_PER_CELL[family]),
+        budget=Budget(steps=1900),
+        # Nearly constant: the average of the weights does for the scores what a falling rate would, and the rate is
+        # still high when the larger mazes come.
+        schedule=ScheduleConfig("constant-then-decay", warmup=0.01, decay=0.02),
+        # Through dozens of steps with shared weights a gradient was once a thousand times as large as usual. Clipping
+        # bounds what it does, so it is no reason to stop.
+        explosion=1e9,
     )
-    config = _recipe(data, kind, 12, minutes, evaluate_every=200, held_out=32 * len(data.sizes), checkpoint_every=200)
-    # Through dozens of steps with shared weights a gradient was once a thousand times as large as usual. Clipping
-    # bounds what it does, so it is no reason to stop.
-    return replace(config, explosion=1e6)
+
+
+def larger(kind: GridKind, family: Literal["dfs", "walls"]) -> TrainConfig:
+    """Larger mazes and a falling rate, to carry on from a run of `growing` with `--start-from RUN`."""
+    config = growing(kind, family)
+    sizes = LARGER_DFS_SIZES if family == "dfs" else LARGER_WALLS_SIZES
+    return replace(
+        config,
+        data=replace(config.data, sizes=sizes, mixture="mix"),
+        batch_size=round(CELLS_A_STEP / sizes[-1] ** 2),
+        budget=Budget(minutes=42 if family == "dfs" else 25),
+        optimizer=replace(config.optimizer, lr=2e-3, muon_lr=0.015),
+        schedule=ScheduleConfig("constant-then-decay", warmup=0.005, decay=0.6),
+        evaluate_every=2000,
+        held_out=10 * len(sizes),
+        seed=1,
+    )
 
 
 def single_size(kind: GridKind, size: int, minutes: float = 10) -> TrainConfig:
@@ -75,7 +101,7 @@ def single_size(kind: GridKind, size: int, minutes: float = 10) -> TrainConfig:
 
 
 def demo_5x5() -> TrainConfig:
-    """Small and quick: two steps along the passages a block, and four loops."""
+    """5x5 alone, with more mazes a step than larger sizes can have."""
     data = DataConfig(sizes=(5,), format="grid", tail=2)
     config = _recipe(data, "grid-pointer", 128, minutes=2, evaluate_every=100, held_out=500, checkpoint_every=100)
     return replace(config, model=GridPointerConfig())
@@ -83,9 +109,12 @@ def demo_5x5() -> TrainConfig:
 
 GRID_PRESETS: dict[str, tuple[str, Callable[[], TrainConfig]]] = {
     "demo-5x5": ("5x5 mazes, a small grid-pointer, 2 minutes on 2 cores", demo_5x5),
-    "grid-dfs": ("DFS mazes growing from 4x4 to 20x20, grid-pointer", partial(growing, "grid-pointer", "dfs")),
-    "grid-walls": ("A* mazes growing from 5x5 to 20x20, grid-pointer", partial(growing, "grid-pointer", "walls")),
+    "grid-dfs": ("DFS mazes growing from 4x4 to 12x12, grid-pointer", partial(growing, "grid-pointer", "dfs")),
+    "grid-dfs-large": ("carries on from grid-dfs, up to 18x18", partial(larger, "grid-pointer", "dfs")),
+    "grid-walls": ("A* mazes growing from 5x5 to 12x12, grid-pointer", partial(growing, "grid-pointer", "walls")),
+    "grid-walls-large": ("carries on from grid-walls, up to 20x20", partial(larger, "grid-pointer", "walls")),
     "grid-next-dfs": ("the same as grid-dfs, next token on the grid", partial(growing, "grid-next-token", "dfs")),
+    "grid-next-dfs-large": ("carries on from grid-next-dfs", partial(larger, "grid-next-token", "dfs")),
     **{
         f"grid-{size}": (f"{size}x{size} DFS mazes, grid-pointer", partial(single_size, "grid-pointer", size))
         for size in (5, 10)
