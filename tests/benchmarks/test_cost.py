@@ -16,10 +16,12 @@ from clew.errors import UserError
 from clew.files import write_json
 from clew.models.build import build_model, sized_config, to_json
 from clew.models.grid_pointer import GridPointerConfig
+from clew.report.marked import between_marks
 from clew.training import peak
 from clew.training.checkpoint import model_tensors
 
 ROOT = Path(__file__).parents[2]
+BEGIN, END = "<!-- grid-cost: begin -->", "<!-- grid-cost: end -->"
 TINY = GridPointerConfig(width=16, heads=2, loops_per_cell=0.1)
 
 
@@ -186,27 +188,23 @@ def test_a_text_model_is_refused(tmp_path):
 
 def test_the_page_has_the_measured_tables():
     results, page = ROOT / "results" / "grid-cost.json", ROOT / "docs" / "grid-pointer.md"
-    text = page.read_text()
-    between = text[text.index(cost_page.BEGIN) + len(cost_page.BEGIN) : text.index(cost_page.END)]
-    assert between == "\n" + cost_page.section(results, page)
+    assert between_marks(page, cost_page.NAME) == cost_page.section(results, page)
 
 
 def test_the_tables_are_put_into_the_page(small, weights, tmp_path, capsys):
     (tmp_path / "docs").mkdir()
     page, results = tmp_path / "docs" / "page.md", tmp_path / "grid-cost.json"
-    page.write_text(f"above\n{cost_page.BEGIN}\nold\n{cost_page.END}\nbelow\n")
+    page.write_text(f"above\n{BEGIN}\nold\n{END}\nbelow\n")
     cost_page.main(results, page)
-    assert page.read_text() == f"above\n{cost_page.BEGIN}\n{cost_page.NOTHING_YET}{cost_page.END}\nbelow\n"
+    assert page.read_text() == f"above\n{BEGIN}\n{cost_page.NOTHING_YET}{END}\nbelow\n"
     bench.cost(weights, sizes="3,4", seconds=0.01, json=True)
     results.write_text(capsys.readouterr().out)
     (tmp_path / "docs" / cost_page.PICTURE).touch()
     cost_page.main(results, page)
     cost_page.main(results, page)  # again gives the same
     text = page.read_text()
-    assert text.startswith(
-        f"above\n{cost_page.BEGIN}\n![Time and memory against size]({cost_page.PICTURE})\n\nAll a maze"
-    )
-    assert text.endswith(f"(../results/grid-cost.json)\n{cost_page.END}\nbelow\n")
+    assert text.startswith(f"above\n{BEGIN}\n![Time and memory against size]({cost_page.PICTURE})\n\nAll a maze")
+    assert text.endswith(f"(../results/grid-cost.json)\n{END}\nbelow\n")
     assert text.count("| 3x3 |") == 1
     page.write_text("no marks")
     with pytest.raises(UserError, match="must have the marks"):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from clew.experiments.grid_presets import GridKind, single_size
+from clew.experiments.grid_presets import DFS_SIZES, GridKind, single_size
 from clew.experiments.presets import preset
 from clew.models.build import sized_config
 from clew.training.config import Budget, DataConfig, TrainConfig
@@ -18,6 +18,7 @@ PAPER_METHODS = {
     "paper-mlmu": ("encoder-decoder", "paper-dfs-10-mlmu-8m"),
     "paper-next": ("decoder-only", "paper-dfs-10-next-8m"),
 }
+GROW_STEPS = 300
 GRID_METHODS: tuple[GridKind, ...] = ("grid-pointer", "grid-next-token")
 
 
@@ -47,8 +48,15 @@ def contestants(
             for model_size in paper_models:
                 found.append(Contestant(method, model_size, size, paper_config(method, model_size, size, minutes)))
         for kind in GRID_METHODS:
-            found.append(Contestant(kind, None, size, single_size(kind, size, minutes)))
+            found.append(Contestant(kind, None, size, grid_config(kind, size, minutes)))
     return [replace(each, config=replace(each.config, held_out=held_out, seed=seed, log_every=10)) for each in found]
+
+
+def grid_config(kind: GridKind, size: int, minutes: float) -> TrainConfig:
+    """Our recipe for models on cells: sizes that grow up to the one that is scored."""
+    config = single_size(kind, size, minutes)
+    sizes = (*(smaller for smaller in DFS_SIZES if smaller < size), size)
+    return replace(config, data=replace(config.data, sizes=sizes, mixture="grow", grow_steps=GROW_STEPS))
 
 
 def paper_config(method: str, model_size: str, size: int, minutes: float) -> TrainConfig:

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from clew.benchmarks.cost import QUANTITIES
-from clew.errors import UserError
 from clew.files import atomic_write, read_json
+from clew.report.marked import write_between_marks
 
-BEGIN, END = "<!-- grid-cost: begin -->", "<!-- grid-cost: end -->"
+NAME = "grid-cost"  # of the marks
 PICTURE = "grid-cost.png"
 NOTHING_YET = "Not measured yet on a quiet machine.\n"
 _PANELS = {"seconds": "seconds a maze", "mb": "MB a maze"}
@@ -119,12 +119,7 @@ def main(results: Path = Path("results/grid-cost.json"), page: Path = Path("docs
         results: what `clew bench cost --json` printed.
         page: the page, with the two marks.
     """
-    text = page.read_text(encoding="utf-8")
-    if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END):
-        raise UserError(f"{page} must have the marks {BEGIN} and {END} once each, in this order; put them there.")
-    before, after = text[: text.index(BEGIN) + len(BEGIN)], text[text.index(END) :]
-    with atomic_write(page) as file:
-        file.write(f"{before}\n{section(results, page)}{after}")
+    write_between_marks(page, NAME, section(results, page))
 
 
 if __name__ == "__main__":

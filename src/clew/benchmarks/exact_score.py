@@ -9,7 +9,7 @@ Shape suffixes: B mazes, N some of them, R places of the response, F filled plac
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -63,8 +63,8 @@ def exact_solved(model: nn.Module, script: Script, tasks: TaskBatch, text_seed: 
 
 
 def exact_evaluator(config: TrainConfig) -> Callable[[nn.Module], dict[str, float]]:
-    """What the training loop calls."""
-    (tasks,) = held_out_tasks(config.data, config.held_out)
+    """What the training loop calls: the score on the largest size."""
+    (tasks,) = held_out_tasks(replace(config.data, sizes=config.data.sizes[-1:]), config.held_out)
     script = Script.of(config.data.format, tasks.height, tasks.width)
 
     def evaluate(model: nn.Module) -> dict[str, float]:

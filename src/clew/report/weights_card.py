@@ -1,0 +1,113 @@
+"""The accuracy of shipped weights, by size and by path length, in their card and in docs/grid-pointer.md.
+
+    clew evaluate grid-dfs --size 10 --mazes 2000 --seed 1 --decoder threshold repair --json > 10.json
+    python -m clew.report.weights_card grid-dfs --measured 5.json 10.json ...
+
+The second command gathers what `clew evaluate --json` measured in results/NAME.json, and writes the tables between the
+marks of the two pages. Without `--measured` it writes them anew from results/NAME.json; a test holds the pages to it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from clew.files import read_json, write_json
+from clew.report.marked import write_between_marks
+
+# Lengths of paths, in cells, that are told together: each row of the table goes up to one of these.
+LENGTHS = (10, 20, 40, 80, 160, 320)
+HEAD = (
+    "| mazes | decoder | solved | exact % | 95 % | valid and shortest % | passes | ms a maze |",
+    "|---|---|---|---|---|---|---|---|",
+)
+
+
+def pages(name: str, root: Path = Path()) -> tuple[Path, Path]:
+    """Where the tables of these weights stand."""
+    return root / "weights" / name / "README.md", root / "docs" / "grid-pointer.md"
+
+
+def gather(files: list[Path]) -> dict[str, Any]:
+    """What was measured, in the order of the files."""
+    return {"measured": [read_json(file) for file in files]}
+
+
+def tables(name: str, results: dict[str, Any], link: str) -> str:
+    """Accuracy by size and decoder, then by path length with the last decoder of each size."""
+    rows = [_row(report["mazes"], each) for report in results["measured"] for each in report["evaluations"]]
+    last = [(_size(report["mazes"]), report["evaluations"][-1]) for report in results["measured"]]
+    told = results["measured"][0]["provenance"]
+    lines = [
+        *HEAD,
+        *rows,
+        "",
+        f"Exact % by the number of cells of the path, with `{last[0][1]['decoder']}` (how many mazes in brackets):",
+        "",
+        f"| cells | {' | '.join(size for size, _ in last)} |",
+        "|---" * (1 + len(last)) + "|",
+        *_lengths([each for _, each in last]),
+        "",
+        f"Measured with `{told['command'].split(' --size')[0]} --size ...` and more like it, {told['cpu']}, "
+        f"{told['date'][:10]}: [{name}.json]({link}).",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _row(mazes: str, each: dict[str, Any]) -> str:
+    exact = each["exact"]
+    return (
+        f"| {_size(mazes)} | `{each['decoder']}` | {exact['hits']:,} of {exact['count']:,} | "
+        f"{_percent(exact['share'])} | {_percent(exact['low'])} to {_percent(exact['high'])} | "
+        f"{_percent(each['shortest']['share'])} | "
+        f"{each['passes']:.1f} | {1000 * each['seconds_per_maze']:,.0f} |"
+    )
+
+
+def _lengths(evaluations: list[dict[str, Any]]) -> list[str]:
+    rows = []
+    for low, high in zip((0, *LENGTHS), (*LENGTHS, None), strict=True):
+        cells = []
+        for each in evaluations:
+            here = [row for row in each["by_length"] if row["low"] > low and (high is None or row["high"] <= high)]
+            count = sum(row["mazes"] for row in here)
+            hits = sum(row["exact"]["hits"] for row in here)
+            cells.append(f"{_percent(hits / count)} ({count:,})" if count else "")
+        if any(cells):
+            rows.append(f"| {f'{low + 1} to {high}' if high else f'above {low}'} | {' | '.join(cells)} |")
+    return rows
+
+
+def _size(mazes: str) -> str:
+    """The size, or the file, of "2,000 held-out dfs mazes of 10x10"."""
+    return mazes.rsplit(" ", 1)[-1]
+
+
+def _percent(share: float) -> str:
+    """Two digits after the point where one would round a miss away."""
+    return f"{100 * share:.2f}" if 0.9985 <= share < 1 else f"{100 * share:.1f}"
+
+
+def main(name: str, measured: list[Path] | None = None) -> None:
+    """Write what was measured into results/NAME.json and the pages.
+
+    Args:
+        name: of the shipped weights, such as grid-dfs.
+        measured: files that `clew evaluate --json` printed; without any, results/NAME.json is taken as it is.
+    """
+    file = Path("results") / f"{name}.json"
+    if measured:
+        write_json(file, gather(measured))
+    card, docs = pages(name)
+    write_between_marks(card, name, tables(name, read_json(file), f"../../results/{name}.json"))
+    write_between_marks(docs, name, tables(name, read_json(file), f"../results/{name}.json"))
+
+
+if __name__ == "__main__":
+    import sys
+
+    import tyro
+
+    from clew.guard import guarded
+
+    sys.exit(guarded(lambda: tyro.cli(main)))
