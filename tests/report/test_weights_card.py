@@ -20,6 +20,11 @@ def test_the_pages_say_what_was_measured(name: str) -> None:
         assert between_marks(page, name) == weights_card.tables(name, results, f"{link}/{name}.json")
 
 
+def test_the_readme_says_what_was_measured() -> None:
+    results = {name: read_json(ROOT / "results" / f"{name}.json") for name in SHIPPED}
+    assert between_marks(ROOT / "README.md", "shipped") == weights_card.summary(results)
+
+
 def evaluation(hits: int, lengths: dict[tuple[int, int], tuple[int, int]]) -> dict:
     share = {"share": hits / 100, "hits": hits, "count": 100, "low": 0.9, "high": 1.0}
     by_length = [
@@ -40,6 +45,8 @@ def test_lengths_are_added_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     for page in weights_card.pages("x"):
         page.parent.mkdir(parents=True)
         page.write_text("above\n<!-- x: begin -->\n<!-- x: end -->\nbelow\n")
+    Path("README.md").write_text("<!-- shipped: begin -->\n<!-- shipped: end -->\n")
+    monkeypatch.setattr(weights_card, "PAPER", {"x": {"5x5": "100"}})
     Path("results").mkdir()
     weights_card.main("x", [Path("5.json")])
     weights_card.main("x")  # again, from what was gathered
@@ -48,6 +55,8 @@ def test_lengths_are_added_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert "| 1 to 10 | 100.0 (50) |\n| 21 to 40 | 96.0 (50) |\n\n" in text
     assert text.startswith("above\n")
     assert text.endswith("<!-- x: end -->\nbelow\n")
+    row = "| `x` | 5x5 | 98 of 100 | 98.0 | 98.0 | 1.2 | 100 |\n"
+    assert between_marks(Path("README.md"), "shipped").endswith(row)
     weights_card.pages("x")[1].write_text("no marks")
     with pytest.raises(UserError, match="must have the marks"):
         weights_card.main("x")

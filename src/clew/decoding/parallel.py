@@ -159,7 +159,8 @@ class EntropyBound:
 class Threshold:
     """All places of which the model is sure enough."""
 
-    probability: float = 0.9
+    # The tokens of one pass are chosen as if they did not depend on each other, and a path has dozens of them.
+    probability: float = 0.999
 
     any_order = True
 

@@ -1,6 +1,6 @@
 """Decode, check the path against its maze, hide what is wrong and try again.
 
-    decoder = Repair(Threshold(0.9), rounds=4, margin=1)
+    decoder = Repair(Threshold(), rounds=4, margin=1)
 
 A path is sound if it begins at the start, goes from neighbour to neighbour through open sides, and ends at the goal.
 Everything from the first place that breaks this rule to the last is hidden again, with a margin around it that grows

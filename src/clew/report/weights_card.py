@@ -4,13 +4,16 @@
     python -m clew.report.weights_card grid-dfs --measured 5.json 10.json ...
 
 The second command gathers what `clew evaluate --json` measured in results/NAME.json, and writes the tables between the
-marks of the two pages. Without `--measured` it writes them anew from results/NAME.json; a test holds the pages to it.
+marks of the two pages and of the README. Without `--measured` it writes them anew from results/NAME.json; a test holds
+the pages to it.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+
+from tyro.conf import Positional
 
 from clew.files import read_json, write_json
 from clew.report.marked import write_between_marks
@@ -54,6 +57,30 @@ def tables(name: str, results: dict[str, Any], link: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+# The paper's MLM-U models of 8M parameters, exact %.
+PAPER = {
+    "grid-dfs": {"5x5": "100", "10x10": "100", "15x15": "100", "20x20": "100", "30x30": "93.8"},
+    "grid-walls": {"10x10": "98.5", "20x20": "95.2", "30x30": "85.5"},
+}
+
+
+def summary(results: dict[str, dict[str, Any]]) -> str:
+    """One row for each of the weights and each size, with the last decoder, for the README."""
+    lines = [
+        "| weights | mazes | solved exactly | exact % | valid and shortest % | passes | the paper's exact % |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, measured in results.items():
+        for report in measured["measured"]:
+            each, size = report["evaluations"][-1], _size(report["mazes"])
+            exact = each["exact"]
+            lines.append(
+                f"| `{name}` | {size} | {exact['hits']:,} of {exact['count']:,} | {_percent(exact['share'])} | "
+                f"{_percent(each['shortest']['share'])} | {each['passes']:.1f} | {PAPER[name].get(size, '')} |"
+            )
+    return "\n".join(lines) + "\n"
+
+
 def _row(mazes: str, each: dict[str, Any]) -> str:
     exact = each["exact"]
     return (
@@ -88,7 +115,7 @@ def _percent(share: float) -> str:
     return f"{100 * share:.2f}" if 0.9985 <= share < 1 else f"{100 * share:.1f}"
 
 
-def main(name: str, measured: list[Path] | None = None) -> None:
+def main(name: Positional[str], measured: list[Path] | None = None) -> None:
     """Write what was measured into results/NAME.json and the pages.
 
     Args:
@@ -101,6 +128,8 @@ def main(name: str, measured: list[Path] | None = None) -> None:
     card, docs = pages(name)
     write_between_marks(card, name, tables(name, read_json(file), f"../../results/{name}.json"))
     write_between_marks(docs, name, tables(name, read_json(file), f"../results/{name}.json"))
+    shipped = {each: read_json(path) for each in PAPER if (path := Path("results") / f"{each}.json").exists()}
+    write_between_marks(Path("README.md"), "shipped", summary(shipped))
 
 
 if __name__ == "__main__":
