@@ -11,7 +11,7 @@ The encoder is a few blocks that are run over and over (loops) with the same wei
 state and the embedding, so that it does the same thing however many have gone before. What a cell can know grows with
 every step along the passages, and start and goal can only hear of each other once half of the path's steps are done,
 so the loops grow with the number of cells, as the longest paths do. In training each maze is read after a loop of its
-own choice among the last third, so that the model learns to hold what it has found, and may be run for longer.
+own choice among the last third, so that the model learns to hold what it has found.
 
 Shape suffixes: B mazes, N cells (height * width), T steps, Q asked steps a maze (padded), D width, H heads, E head
 dimension, C classes (N cells and the end).
