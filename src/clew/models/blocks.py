@@ -10,7 +10,7 @@ Shape suffixes: B mazes, K tokens that are looked at, Q tokens that look, D widt
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -18,6 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from clew.models.positions import Rotate
+from clew.models.start import AttentionWeights, begin_with_lookups
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,12 @@ class SelfBlock(nn.Module):
         out_BKD: Tensor = x_BKD + self.feed_forward(self.feed_forward_norm(x_BKD))
         return out_BKD
 
+    def attention_weights(self) -> AttentionWeights:
+        """Which weights do what, to set what they begin with."""
+        query_DD, key_DD, value_DD = self.query_key_value.weight.chunk(3)
+        query_bias_D, key_bias_D, _ = self.query_key_value.bias.chunk(3)
+        return AttentionWeights(query_DD, query_bias_D, key_DD, key_bias_D, value_DD, self.attention_out.weight)
+
 
 class CrossBlock(nn.Module):
     """Attention to a memory, then a feed-forward part. The memory is taken as it is, without a norm of the block's."""
@@ -100,18 +107,20 @@ class CrossBlock(nn.Module):
         out_BQD: Tensor = x_BQD + self.feed_forward(self.feed_forward_norm(x_BQD))
         return out_BQD
 
+    def attention_weights(self) -> AttentionWeights:
+        """Which weights do what, to set what they begin with."""
+        key_DD, value_DD = self.memory_key_value.weight.chunk(2)
+        key_bias_D, _ = self.memory_key_value.bias.chunk(2)
+        return AttentionWeights(
+            self.query.weight, self.query.bias, key_DD, key_bias_D, value_DD, self.attention_out.weight
+        )
 
-def initialise(module: nn.Module, depth: int) -> None:
-    """GPT-2's start: normal with deviation 0.02, zero biases; a block's two ways into the residual stream are scaled
-    down by the square root of how many there are in a stack of `depth` blocks, so that the stream does not grow."""
-    for name, parameter in module.named_parameters():
-        if "norm" in name:
-            nn.init.constant_(parameter, 1.0 if name.endswith("weight") else 0.0)
-        elif name.endswith("bias"):
-            nn.init.zeros_(parameter)
-        else:
-            into_residual = name.endswith(("attention_out.weight", "feed_forward.down.weight"))
-            nn.init.normal_(parameter, std=0.02 / math.sqrt(2 * depth) if into_residual else 0.02)
+
+def look_things_up(blocks: nn.ModuleList, offsets: Sequence[int], rotary: bool) -> None:
+    """Let a stack begin with lookups (clew.models.start)."""
+    for block in blocks:
+        assert isinstance(block, SelfBlock | CrossBlock)
+        begin_with_lookups(block.attention_weights(), block.heads, offsets, rotary)
 
 
 def _split(x_BKD: Tensor, heads: int) -> Tensor:

@@ -19,6 +19,7 @@ from torch import Tensor
 from clew.data.batch import Batch
 from clew.errors import UserError
 from clew.models.positions import PositionChoice
+from clew.models.start import StartChoice
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ class TransformerConfig:
     heads: int = 4
     positions: PositionChoice = "rope-fp32"
     max_length: int = 4096  # the longest sequence; read by learned positions alone
+    start: StartChoice = "gpt-2"  # the weights before training; see clew.models.start
 
     def __post_init__(self) -> None:
         check_positive(self, ("vocabulary", "width", "heads", "max_length"))
@@ -56,11 +58,18 @@ class TransformerConfig:
         if self.positions not in get_args(PositionChoice):
             choices = ", ".join(get_args(PositionChoice))
             raise UserError(f"positions '{self.positions}' are unknown; choose one of {choices}.")
+        if self.start not in get_args(StartChoice):
+            raise UserError(f"the start '{self.start}' is unknown; choose one of {', '.join(get_args(StartChoice))}.")
         head_width = self.width // self.heads
-        if self.positions.startswith("rope") and head_width % 2:
+        if self.rotary and head_width % 2:
             raise UserError(
                 f"RoPE turns pairs, but a head's width, {head_width}, is odd; change the width or the heads."
             )
+
+    @property
+    def rotary(self) -> bool:
+        """Whether positions are turns of queries and keys."""
+        return self.positions.startswith("rope")
 
 
 @dataclass(frozen=True)

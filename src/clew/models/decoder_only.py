@@ -26,9 +26,10 @@ from torch import Tensor, nn
 
 from clew.data.batch import Batch
 from clew.errors import UserError
-from clew.models.blocks import KeysAndValues, Seen, SelfBlock, initialise
+from clew.models.blocks import KeysAndValues, Seen, SelfBlock, look_things_up
 from clew.models.config import DecoderOnlyConfig
 from clew.models.positions import make_positions
+from clew.models.start import begin_larger, initialise
 
 
 @dataclass
@@ -53,6 +54,9 @@ class DecoderOnly(nn.Module):
         self.norm = nn.LayerNorm(config.width)
         self.head_bias = nn.Parameter(torch.empty(config.vocabulary))
         initialise(self, depth=config.depth)
+        if config.start == "lookup":
+            begin_larger(self.embedding.weight)
+            look_things_up(self.blocks, (-1, -2), config.rotary)
 
     def forward(self, batch: Batch, rank_BT: Tensor, ask_BT: Tensor) -> Tensor:
         check_left_to_right(rank_BT, ask_BT)

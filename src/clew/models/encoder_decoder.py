@@ -27,9 +27,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from clew.data.batch import Batch
-from clew.models.blocks import CrossBlock, Seen, SelfBlock, initialise
+from clew.models.blocks import CrossBlock, Seen, SelfBlock, look_things_up
 from clew.models.config import EncoderDecoderConfig, needed, seen_and_asked
 from clew.models.positions import make_positions
+from clew.models.start import begin_larger, initialise
 
 GROUP_TOKENS = 2048
 
@@ -52,6 +53,10 @@ class EncoderDecoder(nn.Module):
         self.head_bias = nn.Parameter(torch.empty(config.vocabulary))
         initialise(self, depth=config.encoder_depth)
         initialise(self.decoder, depth=config.decoder_depth)
+        if config.start == "lookup":
+            begin_larger(self.embedding.weight, self.query)
+            look_things_up(self.encoder, (-1, -2) if config.causal else (1, -1), config.rotary)
+            look_things_up(self.decoder, (-1, 1), config.rotary)
 
     def forward(self, batch: Batch, rank_BT: Tensor, ask_BT: Tensor) -> Tensor:
         if self.naive:

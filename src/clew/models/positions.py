@@ -88,7 +88,7 @@ class RotaryPositions(nn.Module):
         return x_BTD
 
     def rotation(self, position_BT: Tensor) -> Rotate:
-        angle_B1TP = (position_BT[..., None].float() * _frequencies(self.head_width, position_BT.device))[:, None]
+        angle_B1TP = (position_BT[..., None].float() * frequencies(self.head_width, position_BT.device))[:, None]
         cos_B1TE, sin_B1TP = torch.cat([angle_B1TP.cos()] * 2, dim=-1), angle_B1TP.sin()
 
         def rotate(x_BHTE: Tensor) -> Tensor:
@@ -129,7 +129,7 @@ class HalfRotaryPositions(RotaryPositions):
 
     def rotation(self, position_BT: Tensor) -> Rotate:
         position_BT1 = through_half(position_BT[..., None].float())
-        angle_B1TP = through_half(position_BT1 * through_half(_frequencies(self.head_width, position_BT.device)))[
+        angle_B1TP = through_half(position_BT1 * through_half(frequencies(self.head_width, position_BT.device)))[
             :, None
         ]
         cos_B1TP, sin_B1TP = through_half(angle_B1TP.cos()), through_half(angle_B1TP.sin())
@@ -165,7 +165,8 @@ def make_positions(choice: PositionChoice, width: int, heads: int, max_length: i
     return NoPositions()
 
 
-def _frequencies(head_width: int, device: torch.device) -> Tensor:
+def frequencies(head_width: int, device: torch.device) -> Tensor:
+    """By how much RoPE turns each pair of a head from one place to the next, the fastest first: [P]."""
     exponent_P = torch.arange(0, head_width, 2, dtype=torch.float32, device=device) / head_width
     return ROPE_BASE**-exponent_P
 

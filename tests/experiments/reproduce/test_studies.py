@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from clew.errors import UserError
-from clew.experiments.presets import PRESETS
+from clew.experiments.presets import PRESETS, preset
 from clew.experiments.reproduce.catalogue import STUDIES, studies_named, study_named
 from clew.experiments.reproduce.estimate import needs
 from clew.experiments.reproduce.recipes import MLMU, NEXT, parameters_of
@@ -85,9 +85,21 @@ def test_seeds_change_the_chance_but_not_what_is_scored() -> None:
     assert {run.config.data.seed for run in paper} == {0}  # a dataset: the same mazes in another order
 
 
-def test_convergence_has_three_seeds_unless_told_otherwise() -> None:
-    assert len(runs_of(STUDIES["convergence"], Options("laptop"))) == 6
-    assert len(runs_of(STUDIES["convergence"], Options("laptop", seeds=1))) == 2
+def test_convergence_has_three_seeds_at_paper_scale_unless_told_otherwise() -> None:
+    assert len(runs_of(STUDIES["convergence"], Options("paper"))) == 6
+    assert len(runs_of(STUDIES["convergence"], Options("paper", seeds=1))) == 2
+    assert len(runs_of(STUDIES["convergence"], Options("laptop"))) == 2
+    assert len(runs_of(STUDIES["convergence"], Options("laptop", seeds=3))) == 6
+
+
+def test_the_half_hour_pair_is_trained_once_for_all_studies_of_4x4_mazes() -> None:
+    pair = {run.config for run in runs_of(STUDIES["convergence"], Options("laptop"))}
+    assert {dataclasses.replace(config, threads=None) for config in pair} == {
+        preset("laptop-dfs-4-mlmu"),
+        preset("laptop-dfs-4-next"),
+    }
+    assert pair <= {run.config for run in runs_of(STUDIES["accuracy-by-size"], Options("laptop"))}
+    assert pair & {run.config for run in runs_of(STUDIES["decoders"], Options("laptop"))}
 
 
 def test_the_papers_own_studies_train_presets_as_they_are() -> None:

@@ -80,7 +80,7 @@ def runs_of(study: Study, options: Options) -> list[Run]:
 
 def seeds_of(study: Study, options: Options) -> int:
     """How many times each training is done with other chance."""
-    return options.seeds or (1 if options.scale == "smoke" else study.seeds)
+    return options.seeds or (study.seeds if options.scale == "paper" else 1)
 
 
 def smoke(run: Run) -> Run:

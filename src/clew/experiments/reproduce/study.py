@@ -106,5 +106,5 @@ class Study:
     runs: Callable[[Literal["laptop", "paper"]], list[Run]] = lambda scale: []
     # What can be measured without training, as plain values.
     measure: Callable[[Scale], dict[str, Any]] | None = None
-    seeds: int = 1  # how many, unless the user says so
+    seeds: int = 1  # how many at paper scale, unless the user says so; the smaller scales do one
     notes: Sequence[str] = field(default_factory=tuple)  # what differs from the paper, said on the page

@@ -20,7 +20,7 @@ from clew.report.panels import Panel, Series
 
 SIZES = {"laptop": (3, 4), "paper": (5, 10)}
 COUNTS = {"laptop": (250, 1000, 4000), "paper": (25_000, 50_000, 75_000, 100_000)}
-LAPTOP_STEPS = {3: 500, 4: 300}
+LAPTOP_STEPS = {3: 150, 4: 250}
 NEAR = 0.95  # of the best score: the mazes that reach it are enough
 
 

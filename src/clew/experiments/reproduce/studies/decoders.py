@@ -15,7 +15,7 @@ BY_CERTAINTY = [name for name in DECODERS if name.startswith("certainty")]
 # One that is the same as another, only slower, tells nothing.
 COMPARED = [name for name in DECODERS if name != "left-to-right-naive"]
 TEXT_SIZE = {"laptop": 4, "paper": 10}
-CELLS = {"laptop": {5: 2.0, 10: 8.0}, "paper": {10: 600.0, 20: 600.0}}  # size: minutes
+CELLS = {"laptop": {5: 2.0, 10: 6.0}, "paper": {10: 600.0, 20: 600.0}}  # size: minutes
 MAZES = {"laptop": 500, "paper": 2000}
 SLOW_SIDE, SLOW_MAZES = 10, 200  # on a laptop, nine decoders take most of a second for one such maze
 

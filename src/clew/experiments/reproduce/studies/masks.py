@@ -38,7 +38,7 @@ MASKS: dict[str, tuple[ObjectiveName, str]] = {
 }
 BACKWARD = "right to left"
 ORDERED_SIZES = {"laptop": (4, 5), "paper": (10,)}
-ORDERED_STEPS = {4: 600, 5: 500}
+ORDERED_STEPS = {4: 300, 5: 250}
 
 
 def ordered_runs(scale: RunScale) -> list[Run]:
@@ -121,7 +121,7 @@ SAMPLERS = {
     "dwell: where loss falls": RateConfig("dwell"),
 }
 RATES_SIZE = {"laptop": 4, "paper": 10}
-RATES_STEPS = 500
+RATES_STEPS = 250
 
 
 def rate_runs(scale: RunScale) -> list[Run]:

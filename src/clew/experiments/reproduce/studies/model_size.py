@@ -29,7 +29,7 @@ from clew.training.config import DataConfig
 # Width and depth; the largest has about eight times the parameters of the smallest, as in the paper.
 LAPTOP = {"small": (64, 6), "medium": (96, 8), "large": (128, 12)}
 PAPER = ("3m", "8m", "25m")
-LAPTOP_SIZE, LAPTOP_STEPS, PAPER_SIZE = 4, 600, 20
+LAPTOP_SIZE, LAPTOP_STEPS, PAPER_SIZE = 4, 250, 20
 
 
 def runs(scale: RunScale) -> list[Run]:

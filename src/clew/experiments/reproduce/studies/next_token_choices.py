@@ -25,7 +25,7 @@ def architecture_runs(scale: RunScale) -> list[Run]:
     vocabulary = DataConfig(sizes=(LAPTOP_SIZE,)).vocabulary
     other = laptop_text(NEXT, LAPTOP_SIZE, model=text_model("next-token", vocabulary, encoder_decoder=True))
     return [
-        dfs_run(scale, NEXT, LAPTOP_SIZE, architecture=DECODER_ONLY),
+        laptop_run({"architecture": DECODER_ONLY}, laptop_text(NEXT, LAPTOP_SIZE)),
         laptop_run({"architecture": ENCODER_DECODER}, other),
     ]
 
@@ -55,7 +55,7 @@ RATES = ("1e-4", "3e-4", "1e-3", "3e-3")
 DECAYS = ("1e-2", "1e-3", "1e-4", "1e-5")
 PAPER_DECAYS = dict(zip(DECAYS, (41.0, 41.1, 43.7, 43.5), strict=True))
 CHOSEN_RATE, CHOSEN_DECAY = "1e-3", "1e-4"
-SWEEP_STEPS = 350
+SWEEP_STEPS = 150
 
 
 def sweep_runs(scale: RunScale) -> list[Run]:

@@ -6,6 +6,7 @@ The paper's figures of convergence on 5x5 and on 10x10 mazes.
 from __future__ import annotations
 
 from clew.experiments.reproduce.recipes import (
+    HALF_HOUR_SIZE,
     LAPTOP_MAZES,
     MLMU,
     NEXT,
@@ -35,12 +36,12 @@ from clew.experiments.reproduce.tell import (
 TARGETS = (0.99, 0.95, 0.9, 0.75, 0.5, 0.25, 0.1)  # the highest that both reach is compared
 TRAINED = "training mazes"
 # Few mazes, seen often: about fifty times each.
-OVERFIT_SIZE, OVERFIT_MAZES, OVERFIT_STEPS, OVERFIT_SCORED = 4, 1000, 1500, 200
+OVERFIT_SIZE, OVERFIT_MAZES, OVERFIT_STEPS, OVERFIT_SCORED = 4, 500, 400, 200
 
 
 def convergence_runs(scale: RunScale) -> list[Run]:
     if scale == "laptop":
-        return [dfs_run(scale, objective, 3) for objective in OBJECTIVES]
+        return [dfs_run(scale, objective, HALF_HOUR_SIZE) for objective in OBJECTIVES]
     labels = {"size": square(5)}
     return [paper_run({"objective": o, **labels}, f"paper-dfs-5-{SHORT[o]}-8m-100k") for o in OBJECTIVES]
 

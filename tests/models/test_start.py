@@ -1,0 +1,109 @@
+"""What text models begin with: GPT-2's numbers, or heads that look things up."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+from torch import Tensor
+
+from clew.errors import UserError
+from clew.models.blocks import CrossBlock, SelfBlock
+from clew.models.build import build_model, from_json, to_json
+from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
+from clew.models.positions import make_positions
+from clew.models.start import begin_with_lookups, initialise
+
+WIDTH, HEADS, LENGTH = 128, 4, 60
+HEAD_WIDTH = WIDTH // HEADS
+ENCODER_DECODER = EncoderDecoderConfig(29, WIDTH, HEADS, start="lookup", encoder_depth=1, decoder_depth=2)
+DECODER_ONLY = DecoderOnlyConfig(29, WIDTH, HEADS, start="lookup", depth=2)
+
+
+def scores(block: SelfBlock | CrossBlock, head: int, token_TD: Tensor) -> Tensor:
+    """What each place (a row) makes of each other one, before the softmax."""
+    weights = block.attention_weights()
+    rows = slice(head * HEAD_WIDTH, (head + 1) * HEAD_WIDTH)
+    x_TD = torch.nn.functional.layer_norm(token_TD, (WIDTH,))
+    query = x_TD @ weights.query_DD[rows].T + weights.query_bias_D[rows]
+    key = x_TD @ weights.key_DD[rows].T + weights.key_bias_D[rows]
+    rotate = make_positions("rope-fp32", WIDTH, HEADS, LENGTH).rotation(torch.arange(len(token_TD))[None])
+    turned = [rotate(x[None, None])[0, 0] for x in (query, key)]
+    return turned[0] @ turned[1].T / HEAD_WIDTH**0.5
+
+
+@pytest.fixture(params=[SelfBlock, CrossBlock])
+def block(request: pytest.FixtureRequest) -> SelfBlock | CrossBlock:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        made: SelfBlock | CrossBlock = request.param(WIDTH, HEADS)
+        initialise(made, depth=2)
+        begin_with_lookups(made.attention_weights(), HEADS, (1, -2), rotary=True)
+    return made
+
+
+@torch.no_grad()
+def test_a_head_looks_at_its_neighbour_whatever_the_tokens(block: SelfBlock | CrossBlock) -> None:
+    token_TD = torch.randn(LENGTH, WIDTH, generator=torch.Generator().manual_seed(1))
+    for head, offset in enumerate((1, -2)):
+        found = scores(block, head, token_TD)
+        by_distance = {distance: float(found.diagonal(distance).mean()) for distance in range(-30, 31)}
+        assert max(by_distance, key=by_distance.__getitem__) == offset
+        places = range(3, LENGTH - 3)
+        # The tokens have a say from the start, a small one.
+        assert sum(int(found[place].argmax()) == place + offset for place in places) > 0.75 * len(places)
+
+
+@torch.no_grad()
+def test_the_other_heads_find_the_same_token_however_far(block: SelfBlock | CrossBlock) -> None:
+    kinds = torch.randn(20, WIDTH, generator=torch.Generator().manual_seed(2))
+    token_TD = kinds.repeat(3, 1)  # each token three times, 20 places apart
+    same = torch.arange(LENGTH)[:, None] % 20 == torch.arange(LENGTH) % 20
+    for head in (2, 3):
+        found = scores(block, head, token_TD)
+        assert found[same].mean() > found[~same].mean() + 3
+        assert (found.masked_fill(~same, -99).amax(1) > found.masked_fill(same, -99).amax(1)).float().mean() > 0.75
+
+
+def test_without_rope_no_head_goes_by_distance() -> None:
+    model = build_model(dataclasses.replace(ENCODER_DECODER, positions="learned"), 0)
+    for name, parameter in model.named_parameters():
+        if name.endswith("bias"):
+            assert not parameter.any(), name
+
+
+@pytest.mark.parametrize("config", [ENCODER_DECODER, DECODER_ONLY])
+def test_both_starts_are_the_same_model(config: EncoderDecoderConfig | DecoderOnlyConfig) -> None:
+    lookup, plain = build_model(config, 3), build_model(dataclasses.replace(config, start="gpt-2"), 3)
+    assert {n: p.shape for n, p in lookup.named_parameters()} == {n: p.shape for n, p in plain.named_parameters()}
+    again = build_model(config, 3)
+    for (name, one), two in zip(lookup.named_parameters(), again.parameters(), strict=True):
+        assert torch.equal(one, two), name
+    plain.load_state_dict(lookup.state_dict())
+
+
+def test_a_model_that_looks_only_back_begins_so() -> None:
+    model = build_model(DECODER_ONLY, 0)
+    token_TD = torch.randn(LENGTH, WIDTH, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        block = model.get_submodule("blocks.0")
+        assert isinstance(block, SelfBlock)
+        for head, offset in enumerate((-1, -2)):
+            found = scores(block, head, token_TD)
+            means = {distance: float(found.diagonal(distance).mean()) for distance in range(-30, 31)}
+            assert max(means, key=means.__getitem__) == offset
+
+
+def test_a_model_can_be_counted_without_making_it() -> None:
+    with torch.device("meta"):
+        assert all(p.is_meta for p in build_model(ENCODER_DECODER, 0).parameters())
+
+
+def test_a_config_tells_its_start_and_old_ones_have_none() -> None:
+    plain = to_json(ENCODER_DECODER)
+    assert from_json(plain) == ENCODER_DECODER
+    del plain["start"]
+    assert from_json(plain) == dataclasses.replace(ENCODER_DECODER, start="gpt-2")
+    with pytest.raises(UserError, match="the start 'magic' is unknown; choose one of gpt-2, lookup"):
+        dataclasses.replace(ENCODER_DECODER, start="magic")  # type: ignore[arg-type]
