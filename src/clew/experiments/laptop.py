@@ -29,7 +29,7 @@ START: StartChoice = "lookup"
 BATCH_SIZE = 64
 EMA = 0.998
 OPTIMIZER = OptimizerConfig("muon", lr=3e-3, beta2=0.95, muon_lr=0.014)
-SCHEDULE = ScheduleConfig("constant-then-decay", warmup=0.02, decay=0.6)
+SCHEDULE = ScheduleConfig("constant-then-decay", warmup=0.02, decay=0.8)
 # Of the masked objectives; spread evenly over the batch, as in all of our own runs.
 RATES = RateConfig(spread="stratified")
 
@@ -79,7 +79,8 @@ def text_config(
         schedule=SCHEDULE,
         batch_size=BATCH_SIZE,
         ema=EMA,
-        evaluate_every=1000,
+        evaluate_every=500,
+        held_out=400,
         checkpoint_every=1000,
         log_every=50,
     )

@@ -24,7 +24,7 @@ from clew.training.step import draw_part
 
 # Floating-point operations a second. Laptop: one core of a shared server, with the small models of these studies.
 # Paper: the paper trained next token on 5x5 mazes, 2,000 epochs of 100,000, in 13.7 hours on 8 V100.
-SPEED = {"smoke": 2e9, "laptop": 3.5e10, "paper": 1.25e13}
+SPEED = {"smoke": 2e9, "laptop": 2e10, "paper": 1.25e13}
 MACHINE = {"smoke": "one core", "laptop": "one core", "paper": "8 V100"}
 SAMPLE = 8  # mazes whose operations are counted
 

@@ -30,8 +30,6 @@ SHORT = {NEXT: "next", MLMU: "mlmu", TRACE: "trace"}  # in the names of presets
 # Steps of a text model on DFS mazes of a side: two to ten minutes of one core each.
 LAPTOP_STEPS = {3: 300, 4: 300, 5: 400}
 LAPTOP_MAZES, PAPER_MAZES = 500, 2000  # of an exam
-# The one size that a laptop trains for long: the presets laptop-dfs-4-..., half an hour on two cores each.
-HALF_HOUR_SIZE, HALF_HOUR_MAZES = 4, 2000
 EVALUATIONS = 10  # in a run whose budget is in steps, about
 # Training mazes that are scored with every evaluation of a paper-scale run. All have them, so that all share runs.
 PAPER_TRAIN_MAZES = 500
@@ -99,11 +97,8 @@ def paper_run(labels: dict[str, str], name: str, exams: Sequence[Exam] = (), **c
 
 
 def dfs_run(scale: RunScale, objective: str, size: int, exams: Sequence[Exam] = (), **labels: str) -> Run:
-    """One objective on DFS mazes of one size: the trainings that many studies share, and the longest of each scale."""
+    """One objective on DFS mazes of one size: the trainings that many studies share."""
     named = {"objective": objective, "size": square(size), **labels}
     if scale == "paper":
         return paper_run(named, f"paper-dfs-{size}-{SHORT[objective]}-8m", exams)
-    if size == HALF_HOUR_SIZE:
-        config = replace(preset(f"laptop-dfs-{size}-{SHORT[objective]}"), threads=2)
-        return Run(named, config, tuple(exams) or (Exam(mazes=HALF_HOUR_MAZES),))
     return laptop_run(named, laptop_text(objective, size), exams)

@@ -21,7 +21,7 @@ BITS: dict[str, PositionChoice] = {"float32": "rope-fp32", "float16": "rope-fp16
 SIZES = {"laptop": (5, 15, 23), "paper": (5, 10, 15, 20, 25, 30)}
 MAZES = {"laptop": 10, "paper": 100}
 # A thin and flat model: to learn ten paths by heart little is needed, and the texts are long.
-LAPTOP_WIDTH, LAPTOP_DEPTH, LAPTOP_STEPS = 64, 4, 200
+LAPTOP_WIDTH, LAPTOP_DEPTH, LAPTOP_STEPS = 64, 4, 120
 BY_HEART = "training mazes"
 
 
