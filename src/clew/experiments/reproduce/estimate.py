@@ -47,10 +47,11 @@ def needs(studies: Sequence[Study], scale: Scale) -> Needs:
 
 
 def hours(config: TrainConfig, scale: Scale) -> float:
-    """Of one training."""
+    """Of one training, on the machine that MACHINE names; minutes on two cores are twice as many of one."""
     budget = config.budget
     if budget.minutes is not None:
-        return budget.minutes / 60
+        cores = (config.threads or 1) if scale == "laptop" else 1
+        return cores * budget.minutes / 60
     mazes = (budget.epochs or 0) * (config.data.mazes or PAPER_MAZES) or (budget.steps or 0) * config.batch_size
     return mazes * _flops_a_maze(replace(config, seed=0)) / SPEED[scale] / 3600
 

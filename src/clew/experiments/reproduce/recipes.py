@@ -4,7 +4,7 @@
     paper_run({"objective": MLMU}, "paper-dfs-10-mlmu-8m")    # a Run with exactly the paper's settings
 
 A budget is in steps, so that a result does not depend on how busy the machine was, except where a study asks what the
-same minutes give. The steps and minutes below make each study about a quarter of an hour of one core with one seed.
+same minutes give. Most studies take five minutes to half an hour of one core with one seed.
 """
 
 from __future__ import annotations
