@@ -10,7 +10,8 @@ from clew.training.config import TrainConfig
 
 @pytest.mark.parametrize("name", GRID_PRESETS)
 def test_grid_presets_read_cells_and_share_one_recipe(name: str) -> None:
-    config, other = PRESETS[name].make(), PRESETS["grid-dfs-large" if name.endswith("-large") else "grid-dfs"].make()
+    stage = next((end for end in ("-largest", "-large") if name.endswith(end)), "")
+    config, other = PRESETS[name].make(), PRESETS["grid-dfs" + stage].make()
     assert config.data.format == "grid"
     assert (config.optimizer, config.ema) == (other.optimizer, other.ema)
     assert config.objective.name == ("next-token" if "next" in name else "mlm-u")
@@ -18,7 +19,7 @@ def test_grid_presets_read_cells_and_share_one_recipe(name: str) -> None:
     assert TrainConfig.from_json(config.to_json()) == config
 
 
-@pytest.mark.parametrize("suffix", ["", "-large"])
+@pytest.mark.parametrize("suffix", ["", "-large", "-largest"])
 def test_the_rival_differs_in_model_objective_and_tail_alone(suffix: str) -> None:
     pointer, rival = (PRESETS[name + suffix].make().to_json() for name in ("grid-dfs", "grid-next-dfs"))
     assert {name for name in pointer if pointer[name] != rival[name]} == {"model", "objective", "data"}
