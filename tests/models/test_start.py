@@ -33,6 +33,12 @@ def scores(block: SelfBlock | CrossBlock, head: int, token_TD: Tensor) -> Tensor
     return turned[0] @ turned[1].T / HEAD_WIDTH**0.5
 
 
+def favourite_distance(scores_TT: Tensor) -> int:
+    """How far on the place stands that scores highest, over all places."""
+    means = {distance: float(scores_TT.diagonal(distance).mean()) for distance in range(-30, 31)}
+    return max(means, key=means.__getitem__)
+
+
 @pytest.fixture(params=[SelfBlock, CrossBlock])
 def block(request: pytest.FixtureRequest) -> SelfBlock | CrossBlock:
     with torch.random.fork_rng(devices=[]):
@@ -48,8 +54,7 @@ def test_a_head_looks_at_its_neighbour_whatever_the_tokens(block: SelfBlock | Cr
     token_TD = torch.randn(LENGTH, WIDTH, generator=torch.Generator().manual_seed(1))
     for head, offset in enumerate((1, -2)):
         found = scores(block, head, token_TD)
-        by_distance = {distance: float(found.diagonal(distance).mean()) for distance in range(-30, 31)}
-        assert max(by_distance, key=by_distance.__getitem__) == offset
+        assert favourite_distance(found) == offset
         places = range(3, LENGTH - 3)
         # The tokens have a say from the start, a small one.
         assert sum(int(found[place].argmax()) == place + offset for place in places) > 0.75 * len(places)
@@ -90,9 +95,7 @@ def test_a_model_that_looks_only_back_begins_so() -> None:
         block = model.get_submodule("blocks.0")
         assert isinstance(block, SelfBlock)
         for head, offset in enumerate((-1, -2)):
-            found = scores(block, head, token_TD)
-            means = {distance: float(found.diagonal(distance).mean()) for distance in range(-30, 31)}
-            assert max(means, key=means.__getitem__) == offset
+            assert favourite_distance(scores(block, head, token_TD)) == offset
 
 
 def test_a_model_can_be_counted_without_making_it() -> None:

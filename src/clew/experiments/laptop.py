@@ -7,7 +7,7 @@ The presets `laptop-...` and every laptop-scale study of clew.experiments.reprod
 they are asked to differ in and in nothing else. Both kinds of model have the same width and as many layers, and so as
 many parameters to within 2 %.
 
-Both begin with heads that look things up (clew.models.start), which saves most of the mazes that GPT-2's start needs.
+Both begin with heads that look things up (clew.models.start), which need fewer mazes than GPT-2's start does.
 The encoder-decoder has three layers of encoder to one of decoder, where the paper's larger ones have as many of each:
 the encoder does the planning, and a thin model can afford the depth that this takes. The trials are no. 13 and 15 to
 17 of docs/experiments-log.md.

@@ -4,7 +4,7 @@
     begin_with_lookups(block.attention_weights(), heads=4, offsets=(1, -1), rotary=True)
 
 A maze as text asks for two things before any planning: which cell stands beside this one in its edge, and where else is
-this cell named. From GPT-2's small random numbers, attention takes tens of thousands of mazes to find them. With
+this cell named. From GPT-2's small random numbers, training is slow to find either. With
 `start="lookup"` its heads begin that way:
 
 - The first heads look at a neighbour in the text, one at each of `offsets`: their queries and keys are constants, so
