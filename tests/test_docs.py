@@ -110,6 +110,15 @@ def test_the_speed_of_training_is_the_measured_one() -> None:
     assert f"{100 * measured['fast']['share_of_peak']:.0f} % of the peak" in page
 
 
+def test_the_half_hour_is_the_measured_one() -> None:
+    runs = read_json(ROOT / "results" / "convergence" / "laptop.json")["runs"]
+    exact = {run["labels"]["objective"]: run["exams"]["held-out"]["exact"] for run in runs}
+    page = (ROOT / "README.md").read_text()
+    assert f"solves {100 * exact['MLM-U']['share']:.1f} % of {exact['MLM-U']['count']:,} held-out mazes" in page
+    assert f"token {100 * exact['next token']['share']:.1f} %" in page
+    assert exact["MLM-U"]["low"] > 0.95
+
+
 def test_the_table_of_decoders_is_the_measured_one() -> None:
     models = read_json(ROOT / "results" / "decoders.json").values()
     rows = []

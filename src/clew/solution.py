@@ -93,7 +93,7 @@ def solve_tasks(
     """The model's answers to tasks of any sizes, in their order."""
     if batch_size < 1:
         raise UserError(f"a batch size of {batch_size} is impossible; use 1 or more.")
-    decoder = decoder or default_decoder(script)
+    decoder = decoder or default_decoder(model, script)
     best = [_way_through(task) for task in tasks]
     groups: dict[tuple[int, ...], list[int]] = {}
     for i, task in enumerate(tasks):

@@ -11,6 +11,7 @@ import torch
 
 from clew.benchmarks import cost, cost_memory, cost_page, cost_peak, cost_work
 from clew.benchmarks.cost_work import TrainingStep
+from clew.benchmarks.pages import NOTHING_YET
 from clew.commands import bench
 from clew.errors import UserError
 from clew.files import write_json
@@ -196,14 +197,14 @@ def test_the_tables_are_put_into_the_page(small, weights, tmp_path, capsys):
     page, results = tmp_path / "docs" / "page.md", tmp_path / "grid-cost.json"
     page.write_text(f"above\n{BEGIN}\nold\n{END}\nbelow\n")
     cost_page.main(results, page)
-    assert page.read_text() == f"above\n{BEGIN}\n{cost_page.NOTHING_YET}{END}\nbelow\n"
+    assert page.read_text() == f"above\n{BEGIN}\n{NOTHING_YET}{END}\nbelow\n"
     bench.cost(weights, sizes="3,4", seconds=0.01, json=True)
     results.write_text(capsys.readouterr().out)
-    (tmp_path / "docs" / cost_page.PICTURE).touch()
+    (tmp_path / "docs" / cost_page.PICTURE.file).touch()
     cost_page.main(results, page)
     cost_page.main(results, page)  # again gives the same
     text = page.read_text()
-    assert text.startswith(f"above\n{BEGIN}\n![Time and memory against size]({cost_page.PICTURE})\n\nAll a maze")
+    assert text.startswith(f"above\n{BEGIN}\n![Time and memory against size]({cost_page.PICTURE.file})\n\nAll a maze")
     assert text.endswith(f"(../results/grid-cost.json)\n{END}\nbelow\n")
     assert text.count("| 3x3 |") == 1
     page.write_text("no marks")

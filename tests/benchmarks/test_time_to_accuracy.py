@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from clew.benchmarks import exact_score, time_to_accuracy
+from clew.benchmarks import exact_score, time_to_accuracy, time_to_accuracy_page
 from clew.benchmarks.contestants import contestants
 from clew.benchmarks.exact_score import exact_solved
 from clew.benchmarks.time_to_accuracy import Curve, Interrupted, Point, check_machine, measure, minutes_to, run
@@ -23,7 +23,10 @@ from clew.mazes.generate import generate
 from clew.models.build import build_model, count_parameters, kind_of
 from clew.models.grid_next_token import GridNextTokenConfig
 from clew.models.grid_pointer import GridPointerConfig
+from clew.report.marked import between_marks
 from clew.training.run_folder import METRICS_FILE
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -227,3 +230,20 @@ def test_the_label_and_the_table_name_what_ran() -> None:
         "10x10 paper-next (8m, 7,947,648 parameters): 50% after 1.5 min, 90% not reached; 60.0% (50.0% to 70.0%) after "
         "10.0 min, 60 steps and 7,680 mazes"
     )
+
+
+def test_the_page_says_what_was_measured() -> None:
+    results, page = ROOT / "results" / "time-to-accuracy.json", ROOT / "docs" / "grid-pointer.md"
+    assert between_marks(page, time_to_accuracy_page.NAME) == time_to_accuracy_page.section(results, page)
+
+
+def test_the_table_of_the_page() -> None:
+    curve = Curve(
+        "grid-pointer", None, 5, 1234, 10, 640, 2.0, 1.0, {"50%": 0.52, "99%": None},
+        {"exact": 0.75, "low": 0.5, "high": 0.9}, [Point(2.0, 10, 0.75)],
+    )  # fmt: skip
+    report = {"minutes_each": 2.0, "threads": 1, "held_out": 8, "curves": [dataclasses.asdict(curve)]}
+    head, _, names, _, row = time_to_accuracy_page.tables(report).splitlines()
+    assert head.startswith("2 minutes of training each, 1 thread(s), exact paths of 8 held-out mazes")
+    assert "| minutes to 50% | minutes to 99% |" in names
+    assert row == "| 5x5 | grid-pointer | 1,234 | 0.5 | not reached | 75.0 (50.0 to 90.0) | 640 mazes |"

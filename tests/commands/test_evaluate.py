@@ -5,8 +5,10 @@ import json
 import pytest
 
 from clew.cli import run
+from clew.commands.evaluate import mazes_by_default
 from clew.models.build import build_model
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
+from clew.models.grid_next_token import GridNextTokenConfig
 from clew.models.grid_pointer import GridPointerConfig
 from clew.objectives.config import ObjectiveConfig
 from clew.training.checkpoint import model_tensors, write_checkpoint
@@ -66,6 +68,25 @@ def test_everything_at_once(grid_run, text_run, next_token_run, tmp_path, capsys
     assert "http://www.w3.org" in page
     assert "https://" not in page
     assert "<script" not in page
+
+
+@pytest.fixture(scope="module")
+def grid_next_token_run(tmp_path_factory):
+    data = DataConfig(sizes=(4,), format="grid", tail=2)
+    model = GridNextTokenConfig(width=16, heads=2, hops=1, query_blocks=1)
+    return make_run(tmp_path_factory.mktemp("runs") / "rival", data, model, "next-token")
+
+
+def test_the_decoder_where_nothing_is_said(grid_run, text_run, next_token_run, grid_next_token_run, capsys):
+    others = [text_run, next_token_run, grid_next_token_run]
+    assert run(["evaluate", grid_run, "--mazes", "3", "--compare", *others]) == 0
+    told = [line.split()[:2] for line in capsys.readouterr().out.splitlines()[2:6]]
+    assert told == [["pointer", "repair"], *([name, "left-to-right"] for name in ("mlmu", "next", "rival"))]
+
+
+def test_larger_mazes_are_fewer_where_nothing_is_said():
+    assert [mazes_by_default(side**2) for side in (2, 5, 10, 20, 30)] == [2000, 2000, 2000, 125, 24]
+    assert mazes_by_default(10**6) == 1
 
 
 def test_the_table(grid_run, capsys):

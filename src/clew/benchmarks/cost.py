@@ -118,7 +118,7 @@ def measure(
         trained.name,
         trained.family,
         trained.parameters,
-        default_decoder(trained.script),
+        default_decoder(trained.model, trained.script),
         sizes,
         {name: fit([each.cells for each in sizes], [getattr(each, name) for each in sizes]) for name in QUANTITIES},
         widths,

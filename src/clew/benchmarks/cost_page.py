@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from clew.benchmarks.cost import QUANTITIES
-from clew.files import atomic_write, read_json
+from clew.benchmarks.pages import Picture, measured_section
+from clew.files import atomic_write
 from clew.report.marked import write_between_marks
 
 NAME = "grid-cost"  # of the marks
-PICTURE = "grid-cost.png"
-NOTHING_YET = "Not measured yet on a quiet machine.\n"
+PICTURE = Picture("grid-cost.png", "Time and memory against size")
 _PANELS = {"seconds": "seconds a maze", "mb": "MB a maze"}
 
 
@@ -103,13 +103,7 @@ def _percent(share: float) -> str:
 
 def section(results: Path, page: Path) -> str:
     """What stands between the marks of the page."""
-    if not results.exists():
-        return NOTHING_YET
-    picture = f"![Time and memory against size]({PICTURE})\n\n" if (page.parent / PICTURE).exists() else ""
-    report = read_json(results)
-    told = report["provenance"]
-    where = f"`{told['command']}`, {told['cpu']}, {told['date'][:10]}: [{results.name}](../results/{results.name})"
-    return f"{picture}{tables(report)}\n{where}\n"
+    return measured_section(results, page, PICTURE, tables)
 
 
 def main(results: Path = Path("results/grid-cost.json"), page: Path = Path("docs/grid-pointer.md")) -> None:

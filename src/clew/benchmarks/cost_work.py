@@ -96,4 +96,5 @@ def one_pass(trained: Trained, tasks: TaskBatch) -> None:
 
 def solve(trained: Trained, tasks: TaskBatch) -> DecodedBatch:
     """Decode to the end."""
-    return decode(trained.model, trained.script.canvas(tasks), parse_decoder(default_decoder(trained.script)))
+    decoder = parse_decoder(default_decoder(trained.model, trained.script))
+    return decode(trained.model, trained.script.canvas(tasks), decoder)

@@ -43,6 +43,12 @@ from clew.training.run_folder import METRICS_FILE
 from clew.training.sources import build_source
 from clew.training.step import accumulate_gradient, draw_part
 
+METHODS = {
+    "paper-mlmu": "the paper's MLM-U on text",
+    "paper-next": "the paper's next token on text",
+    "grid-pointer": "grid-pointer",
+    "grid-next-token": "next token on the grid",
+}
 TARGETS = (0.5, 0.9, 0.99)
 POINTS = 15  # evaluations in a run, about
 MACHINE_FILE = "machine.json"
@@ -227,13 +233,7 @@ def plot(curves: Sequence[Curve], file: Path) -> None:
 
 def label(curve: Curve) -> str:
     """A method in words, with its number of parameters."""
-    words = {
-        "paper-mlmu": "the paper's MLM-U on text",
-        "paper-next": "the paper's next token on text",
-        "grid-pointer": "grid-pointer",
-        "grid-next-token": "next token on the grid",
-    }
-    return f"{words[curve.method]}, {curve.parameters / 1e6:.2g}M"
+    return f"{METHODS[curve.method]}, {curve.parameters / 1e6:.2g}M"
 
 
 def table(report: Report) -> str:

@@ -44,13 +44,14 @@ def evaluate(
 
     Args:
         run: the folder of a run, or the name of a model that comes with Clew.
-        mazes: how many held-out mazes (2,000 if nothing is said).
+        mazes: how many held-out mazes. If nothing is said 2,000 of up to 10x10, and fewer of larger ones, which take
+            longer: 125 of 20x20, 24 of 30x30.
         input: a file of mazes instead, as drawings, edge-list, wall-list or grid text, or JSON lines; - for
             standard input.
         decoder: one or more ways to read the answer: left-to-right, right-to-left, both-ends, certainty,
             certainty-margin, certainty-entropy, threshold, entropy-bound, repair; with options as in
             certainty:count=4 or threshold:probability=0.8; or all. By default left-to-right for a text model, and
-            threshold for a grid-pointer.
+            repair for a grid-pointer.
         compare: other runs to evaluate on the same mazes.
         family: which held-out mazes; by default those that the run was trained on.
         size: their rows and columns; by default the (largest) size that the run was trained on.
@@ -81,7 +82,7 @@ def evaluate(
 
         groups, what = from_file(input), f"the mazes of {'standard input' if input == '-' else input}"
     else:
-        groups, what = _held_out(models[0], 2000 if mazes is None else mazes, family, size, embedded_in, seed)
+        groups, what = _held_out(models[0], mazes, family, size, embedded_in, seed)
     leaks = [_leakage(model, groups) for model in models]
     for model, leak in zip(models, leaks, strict=True):
         if leak.perhaps_trained:
@@ -119,16 +120,22 @@ def _device(name: str) -> str:
 
 
 def _held_out(
-    model: Trained, count: int, family: str | None, size: int | None, embedded_in: int | None, seed: int | None
+    model: Trained, count: int | None, family: str | None, size: int | None, embedded_in: int | None, seed: int | None
 ) -> tuple[list[TaskBatch], str]:
     from clew.evaluation.tasks import held_out
 
     family = family or model.family
     height, width = (model.height, model.width) if size is None else (size, size)
     seed = model.seed if seed is None else seed
+    count = mazes_by_default(height * width) if count is None else count
     groups = held_out(family, height, width, count=count, seed=seed, embedded_in=embedded_in)
     inside = f" in the corner of {embedded_in}x{embedded_in} ones" if embedded_in else ""
     return groups, f"{count:,} held-out {family} mazes of {height}x{width}{inside}"
+
+
+def mazes_by_default(cells: int) -> int:
+    """2,000 of up to 10x10; of larger ones as many as take about as long: a maze costs the square of its cells."""
+    return max(1, min(2000, 2000 * 100**2 // cells**2))
 
 
 def _leakage(model: Trained, groups: list[TaskBatch]) -> Any:
@@ -145,7 +152,7 @@ def _decoders(model: Trained, wanted: tuple[str, ...]) -> list[str]:
     from clew.decoding.decode import reads_left_to_right_only
     from clew.decoding.registry import DECODERS, default_decoder
 
-    wanted = wanted or (default_decoder(model.script),)
+    wanted = wanted or (default_decoder(model.model, model.script),)
     names = [name for each in wanted for name in (DECODERS if each == ALL else [each])]
     if ALL in wanted:  # every one that the model can do and that is not the same as another
         names = [name for name in names if name != "left-to-right-naive"]

@@ -76,13 +76,16 @@ def reproduce(
 def report(root: Path = Path()) -> None:
     """Write docs/results.md from results/*/*.json, with the pictures and the conclusions drawn anew.
 
+    A README.md with the marks for it gets the table of claims.
+
     Args:
         root: the folder in which docs and results are.
     """
     from clew.experiments.reproduce.catalogue import STUDIES
-    from clew.experiments.reproduce.page import PAGE, results_page
+    from clew.experiments.reproduce.page import MARKS, PAGE, README, claims_table, results_page
     from clew.experiments.reproduce.write import redraw
     from clew.files import atomic_write
+    from clew.report.marked import has_marks, write_between_marks
 
     results = root / "results"
     for name, study in STUDIES.items():
@@ -91,6 +94,9 @@ def report(root: Path = Path()) -> None:
     with atomic_write(root / PAGE) as out:
         out.write(results_page(results))
     print(f"{root / PAGE}")
+    if has_marks(root / README, MARKS):
+        write_between_marks(root / README, MARKS, claims_table(results))
+        print(f"{root / README}")
 
 
 def print_list() -> None:

@@ -12,13 +12,14 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from clew.decoding.decode import Decoder
+from clew.decoding.decode import Decoder, reads_left_to_right_only
 from clew.decoding.from_the_end import BothEnds, RightToLeft
 from clew.decoding.left_to_right import LeftToRight, LeftToRightNaive
 from clew.decoding.parallel import Certainty, EntropyBound, Threshold
 from clew.decoding.repair import Repair
 from clew.decoding.script import Script
 from clew.errors import UserError
+from clew.models.interface import Model
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,12 +65,13 @@ DECODERS: dict[str, Entry] = {
 }
 
 
-def default_decoder(script: Script) -> str:
+def default_decoder(model: Model, script: Script) -> str:
     """What is used where nothing is said: the paper's for text models, a few passes for models that read cells.
 
-    Text models were trained in many ways, of which all can be read from left to right.
+    Text models were trained in many ways, of which all can be read from left to right. On cells a repair costs no more
+    than its inner decoder wherever that one's path is sound, and mends many of the others.
     """
-    return "threshold" if script.vocabulary is None else "left-to-right"
+    return "left-to-right" if script.vocabulary is not None or reads_left_to_right_only(model) else "repair"
 
 
 def decoder_named(name: str, **options: Any) -> Decoder:

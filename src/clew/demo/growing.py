@@ -61,7 +61,7 @@ def turns(models: Sequence[Trained], sizes: Sequence[Size], seconds: float) -> I
 def solve(model: Trained, size: Size, seed: int, until: float = float("inf")) -> Trial:
     """Solve the mazes batch by batch, one batch at least, as long as time.perf_counter() stays below `until`."""
     (tasks,) = held_out(model.family, size.side, size.side, count=size.mazes, seed=seed)
-    decoder = default_decoder(model.script)
+    decoder = default_decoder(model.model, model.script)
     parts: list[Evaluation] = []
     took = 0.0
     for first in range(0, size.mazes, size.batch):

@@ -28,6 +28,11 @@ def between_marks(page: Path, name: str) -> str:
     return text[begin:end].removeprefix("\n")
 
 
+def has_marks(page: Path, name: str) -> bool:
+    """Whether there is such a page with a mark of this name."""
+    return page.is_file() and f"<!-- {name}:" in page.read_text(encoding="utf-8")
+
+
 def _marked_part(page: Path, text: str, name: str) -> tuple[int, int]:
     first, last = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
     if text.count(first) != 1 or text.count(last) != 1 or text.index(first) > text.index(last):

@@ -18,8 +18,6 @@ from tyro.conf import Positional
 from clew.files import read_json, write_json
 from clew.report.marked import write_between_marks
 
-# Lengths of paths, in cells, that are told together: each row of the table goes up to one of these.
-LENGTHS = (10, 20, 40, 80, 160, 320)
 HEAD = (
     "| mazes | decoder | solved | exact % | 95 % | valid and shortest % | passes | ms a maze |",
     "|---|---|---|---|---|---|---|---|",
@@ -45,12 +43,11 @@ def tables(name: str, results: dict[str, Any], link: str) -> str:
         *HEAD,
         *rows,
         "",
-        f"Exact % by the number of cells of the path, with `{last[0][1]['decoder']}` (how many mazes in brackets; what",
-        "was counted in steps that do not fit a row is in the results alone):",
+        f"Exact % by the number of cells of the path, with `{last[0][1]['decoder']}` (how many mazes in brackets):",
         "",
-        f"| cells | {' | '.join(size for size, _ in last)} |",
-        "|---" * (1 + len(last)) + "|",
-        *_lengths([each for _, each in last]),
+        "| mazes | cells of the path: exact % (mazes) |",
+        "|---|---|",
+        *(f"| {size} | {_lengths(each)} |" for size, each in last),
         "",
         f"Measured with `{told['command'].split(' --size')[0]} --size ...` and more like it, {told['cpu']}, "
         f"{told['date'][:10]}: [{name}.json]({link}).",
@@ -92,18 +89,13 @@ def _row(mazes: str, each: dict[str, Any]) -> str:
     )
 
 
-def _lengths(evaluations: list[dict[str, Any]]) -> list[str]:
-    rows = []
-    for low, high in zip((0, *LENGTHS), (*LENGTHS, None), strict=True):
-        cells = []
-        for each in evaluations:
-            here = [row for row in each["by_length"] if row["low"] > low and (high is None or row["high"] <= high)]
-            count = sum(row["mazes"] for row in here)
-            hits = sum(row["exact"]["hits"] for row in here)
-            cells.append(f"{_percent(hits / count)} ({count:,})" if count else "")
-        if any(cells):
-            rows.append(f"| {f'{low + 1} to {high}' if high else f'above {low}'} | {' | '.join(cells)} |")
-    return rows
+def _lengths(each: dict[str, Any]) -> str:
+    """Larger mazes have longer paths, so each size is told in steps of its own."""
+    parts = []
+    for row in each["by_length"]:
+        exact = _percent(row["exact"]["hits"] / row["mazes"])
+        parts.append(f"{row['low']} to {row['high']}: {exact} ({row['mazes']:,})")
+    return "; ".join(parts)
 
 
 def _size(mazes: str) -> str:

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from clew.experiments.reproduce.catalogue import STUDIES
-from clew.experiments.reproduce.page import PAGE, anchor, markdown, results_page
+from clew.experiments.reproduce.page import MARKS, PAGE, README, anchor, claims_table, markdown, results_page
 from clew.experiments.reproduce.result import Result
 from clew.experiments.reproduce.runner import Options, reproduce
 from clew.files import read_json, write_json
 from clew.plain_json import to_plain
+from clew.report.marked import between_marks
 
 ROOT = Path(__file__).parents[3]
 COMMITTED = [file for name in STUDIES for file in sorted((ROOT / "results" / name).glob("*.json"))]
@@ -19,6 +20,7 @@ COMMITTED = [file for name in STUDIES for file in sorted((ROOT / "results" / nam
 
 def test_the_committed_page_is_the_generated_one() -> None:
     assert (ROOT / PAGE).read_text() == results_page(ROOT / "results"), "run: clew reproduce report"
+    assert between_marks(ROOT / README, MARKS) == claims_table(ROOT / "results"), "run: clew reproduce report"
 
 
 @pytest.mark.parametrize("file", COMMITTED, ids=lambda file: f"{file.parent.name}-{file.stem}")
@@ -49,6 +51,14 @@ def test_the_page_has_a_summary_a_section_and_what_is_left_to_do(results: Path) 
     assert "\n## Path lengths of both families\n" in page
     assert "](../results/path-lengths/laptop.png)" in page
     assert "- Data efficiency: `clew reproduce data-efficiency --scale laptop`" in page
+
+
+def test_the_table_of_claims_links_to_the_page(results: Path) -> None:
+    table = claims_table(results)
+    assert table.startswith("Of 2 claims, **2 hold**")
+    link = "[Path lengths of both families](docs/results.md#path-lengths-of-both-families)"
+    assert f"| {link} | paths of DFS mazes are longer than those of A* mazes | **holds** |\n" in table
+    assert table.count("docs/results.md#") == 1
 
 
 def test_smoke_is_never_told_and_paper_goes_first(results: Path, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """docs/results.md, made from results/*/*.json and nothing else.
 
     text = results_page(Path("results"))
+    short = claims_table(Path("results"))      # for the README, between its marks
 
 First a table of all claims with their verdicts, then a section for each study. The largest scale that was run is the
 one that is told; smoke results are never told, since they mean nothing.
@@ -18,6 +19,7 @@ from clew.experiments.reproduce.study import Finding, Study, Verdict
 from clew.files import read_json
 
 PAGE = Path("docs/results.md")
+README, MARKS = Path("README.md"), "claims"
 VERDICTS = get_args(Verdict)
 TOLD: tuple[str, ...] = ("paper", "laptop")  # the largest first
 _HEAD = """# Results: which of the paper's claims hold here
@@ -36,8 +38,8 @@ the last step, unless a table says otherwise; ± is a standard error over the se
 
 def results_page(results: Path) -> str:
     """The whole page."""
-    told = {name: result for name in STUDIES if (result := told_result(results, name)) is not None}
-    claims = [row for name, result in told.items() for row in _claims(STUDIES[name], result)]
+    told = told_results(results)
+    claims = [row for name, result in told.items() for row in _claims(STUDIES[name], result, "")]
     parts = [_HEAD]
     if claims:
         parts += [_count(told), "\n", markdown([["study", "claim", "verdict", "the paper", "here", "scale"], *claims])]
@@ -47,6 +49,19 @@ def results_page(results: Path) -> str:
         parts += ["\nNot run yet:\n\n", *(f"- {study.title}: `{command(study)}`\n" for study in waiting)]
     parts += [_section(STUDIES[name], result) for name, result in told.items()]
     return "".join(parts)
+
+
+def claims_table(results: Path) -> str:
+    """How many claims hold, and each in one line."""
+    told = told_results(results)
+    claims = [row for name, result in told.items() for row in _claims(STUDIES[name], result, PAGE.as_posix())]
+    head = ["study", "claim", "verdict"]
+    return f"{_count(told)}\n{markdown([head, *(row[: len(head)] for row in claims)])}"
+
+
+def told_results(results: Path) -> dict[str, Result]:
+    """Every study that was run, by name."""
+    return {name: result for name in STUDIES if (result := told_result(results, name)) is not None}
 
 
 def told_result(results: Path, name: str) -> Result | None:
@@ -82,14 +97,15 @@ def _count(told: dict[str, Result]) -> str:
     mixed = len(claims) - hold - fail - open_
     return (
         f"Of {len(claims)} claims, **{hold} hold** and **{fail} do not hold** wherever they were looked at, {mixed} "
-        f"differ from one kind of maze or model to another, and {open_} cannot be told at this scale.\n"
+        f"differ{'s' if mixed == 1 else ''} from one kind of maze or model to another, and {open_} cannot be told at this scale.\n"
     )
 
 
-def _claims(study: Study, result: Result) -> list[list[str]]:
+def _claims(study: Study, result: Result, page: str) -> list[list[str]]:
+    """Study, claim, verdict, what the paper found, what was found here, and scale; studies are links to the page."""
     rows = []
     for number, findings in enumerate(_by_claim(study, result)):
-        link = f"[{study.title}](#{anchor(study.title)})" if number == 0 else ""
+        link = f"[{study.title}]({page}#{anchor(study.title)})" if number == 0 else ""
         ours = "; ".join(f"{f.where}: {f.ours}" if f.where else f.ours for f in findings if f.ours)
         places = _verdicts(findings)
         if len(places) == 1:

@@ -38,7 +38,7 @@ from clew.training.config import Budget, TrainConfig
 TEXT, CELLS, PASSAGES = "text", "cells", "cells and passages"
 KINDS: dict[str, GridKind] = {NEXT: "grid-next-token", MLMU: "grid-pointer"}
 SIZES = {"laptop": (3, 4, 5), "paper": (5, 10, 20)}
-LAPTOP_MINUTES = 1.0
+LAPTOP_MINUTES = 2.0
 PAPER_MINUTES = 24 * 60.0  # of one GPU
 
 

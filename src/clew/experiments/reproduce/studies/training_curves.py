@@ -59,9 +59,11 @@ def convergence_show(result: Result) -> Show:
 
 
 def convergence_findings(result: Result) -> list[Finding]:
+    ends = [(objective, result.mean(objective=objective)) for objective in (MLMU, NEXT)]
     return [
         _faster(result, "mazes", "MLM-U needs fewer training mazes (epochs) to converge", "2.17 times fewer epochs"),
         _faster(result, "minutes", "MLM-U needs less training time to converge", "2.03 times fewer GPU hours"),
+        compare("at the end of the training MLM-U solves more held-out mazes", "5x5: 100 against 100", *ends),
     ]
 
 
