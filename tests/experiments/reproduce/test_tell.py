@@ -160,9 +160,11 @@ def test_accuracy_by_size_judges_each_size() -> None:
 def test_convergence_names_the_faster_one() -> None:
     quick = [dict(point, minutes=point["minutes"] / 2, mazes=point["mazes"] / 2) for point in CURVE]
     found = found_by(
-        "convergence", entry({"objective": "MLM-U"}, curve=quick), entry({"objective": "next token"}, curve=CURVE)
+        "convergence",
+        entry({"objective": "MLM-U"}, curve=quick, held_out=0.5),
+        entry({"objective": "next token"}, curve=CURVE, held_out=0.7),
     )
-    assert [each.verdict for each in found] == ["holds", "holds"]
+    assert [each.verdict for each in found] == ["holds", "holds", "does not hold"]
     assert found[0].because == "MLM-U is 2.00 times as fast as next token."
     assert found[0].ours.startswith("to 50%: MLM-U 125, next token 250")
 

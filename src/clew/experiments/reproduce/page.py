@@ -97,7 +97,8 @@ def _count(told: dict[str, Result]) -> str:
     mixed = len(claims) - hold - fail - open_
     return (
         f"Of {len(claims)} claims, **{hold} hold** and **{fail} do not hold** wherever they were looked at, {mixed} "
-        f"differ{'s' if mixed == 1 else ''} from one kind of maze or model to another, and {open_} cannot be told at this scale.\n"
+        f"differ{'s' if mixed == 1 else ''} from one kind of maze or model to another, and {open_} cannot be told at "
+        "this scale.\n"
     )
 
 
