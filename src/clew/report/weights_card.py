@@ -1,11 +1,11 @@
-"""The accuracy of shipped weights, by size and by path length, in their card and in docs/grid-pointer.md.
+"""The accuracy of shipped weights, by size and by path length: in their card, and of those on cells in two pages more.
 
     clew evaluate grid-dfs --size 10 --mazes 2000 --seed 1 --decoder threshold repair --json > 10.json
     python -m clew.report.weights_card grid-dfs --measured 5.json 10.json ...
 
 The second command gathers what `clew evaluate --json` measured in results/NAME.json, and writes the tables between the
-marks of the two pages and of the README. Without `--measured` it writes them anew from results/NAME.json; a test holds
-the pages to it.
+marks of the card, and for models that read cells of docs/grid-pointer.md and of the README. Without `--measured` it
+writes them anew from results/NAME.json; a test holds the pages to it.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ HEAD = (
 )
 
 
-def pages(name: str, root: Path = Path()) -> tuple[Path, Path]:
-    """Where the tables of these weights stand."""
-    return root / "weights" / name / "README.md", root / "docs" / "grid-pointer.md"
+def pages(name: str, root: Path = Path()) -> list[tuple[Path, str]]:
+    """Where the tables of these weights stand, and the way from there to results/."""
+    card = (root / "weights" / name / "README.md", "../../results")
+    return [card, (root / "docs" / "grid-pointer.md", "../results")] if name in PAPER else [card]
 
 
 def gather(files: list[Path]) -> dict[str, Any]:
@@ -49,13 +50,12 @@ def tables(name: str, results: dict[str, Any], link: str) -> str:
         "|---|---|",
         *(f"| {size} | {_lengths(each)} |" for size, each in last),
         "",
-        f"Measured with `{told['command'].split(' --size')[0]} --size ...` and more like it, {told['cpu']}, "
-        f"{told['date'][:10]}: [{name}.json]({link}).",
+        f"Measured with {_commands(results)}, {told['cpu']}, {told['date'][:10]}: [{name}.json]({link}).",
     ]
     return "\n".join(lines) + "\n"
 
 
-# The paper's MLM-U models of 8M parameters, exact %.
+# The weights that the README tells of, and the paper's MLM-U models of 8M parameters beside them, exact %.
 PAPER = {
     "grid-dfs": {"5x5": "100", "10x10": "100", "15x15": "100", "20x20": "100", "30x30": "93.8"},
     "grid-walls": {"10x10": "98.5", "20x20": "95.2", "30x30": "85.5"},
@@ -77,6 +77,12 @@ def summary(results: dict[str, dict[str, Any]]) -> str:
                 f"{_percent(each['shortest']['share'])} | {each['passes']:.1f} | {PAPER[name].get(size, '')} |"
             )
     return "\n".join(lines) + "\n"
+
+
+def _commands(results: dict[str, Any]) -> str:
+    """What measured all this: the one command, or how the first of several begins."""
+    first, *others = [report["provenance"]["command"] for report in results["measured"]]
+    return f"`{first.split(' --size')[0]} --size ...` and more like it" if others else f"`{first}`"
 
 
 def _row(mazes: str, each: dict[str, Any]) -> str:
@@ -118,9 +124,8 @@ def main(name: Positional[str], measured: list[Path] | None = None) -> None:
     file = Path("results") / f"{name}.json"
     if measured:
         write_json(file, gather(measured))
-    card, docs = pages(name)
-    write_between_marks(card, name, tables(name, read_json(file), f"../../results/{name}.json"))
-    write_between_marks(docs, name, tables(name, read_json(file), f"../results/{name}.json"))
+    for page, results in pages(name):
+        write_between_marks(page, name, tables(name, read_json(file), f"{results}/{name}.json"))
     shipped = {each: read_json(path) for each in PAPER if (path := Path("results") / f"{each}.json").exists()}
     write_between_marks(Path("README.md"), "shipped", summary(shipped))
 
