@@ -50,7 +50,8 @@ def tables(name: str, results: dict[str, Any], link: str) -> str:
         "|---|---|",
         *(f"| {size} | {_lengths(each)} |" for size, each in last),
         "",
-        f"Measured with {_commands(results)}, {told['cpu']}, {told['date'][:10]}: [{name}.json]({link}).",
+        f"Measured with `clew evaluate {name} --size ... --json`, {told['cpu']}, {told['date'][:10]}; every command is in "
+        f"[{name}.json]({link}).",
     ]
     return "\n".join(lines) + "\n"
 
@@ -79,12 +80,6 @@ def summary(results: dict[str, dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _commands(results: dict[str, Any]) -> str:
-    """What measured all this: the one command, or how the first of several begins."""
-    first, *others = [report["provenance"]["command"] for report in results["measured"]]
-    return f"`{first.split(' --size')[0]} --size ...` and more like it" if others else f"`{first}`"
-
-
 def _row(mazes: str, each: dict[str, Any]) -> str:
     exact = each["exact"]
     return (
@@ -100,7 +95,8 @@ def _lengths(each: dict[str, Any]) -> str:
     parts = []
     for row in each["by_length"]:
         exact = _percent(row["exact"]["hits"] / row["mazes"])
-        parts.append(f"{row['low']} to {row['high']}: {exact} ({row['mazes']:,})")
+        cells = f"{row['low']} to {row['high']}" if row["high"] > row["low"] else row["low"]
+        parts.append(f"{cells}: {exact} ({row['mazes']:,})")
     return "; ".join(parts)
 
 
