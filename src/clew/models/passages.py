@@ -10,7 +10,8 @@ For a cell i with normed vector n_i, and N(i) the neighbours that it is open to:
 Every side has the same ears, so what is learnt of a passage to the north is known of one to the east, and the step is
 the same for a maze that is turned or mirrored. The two maps `own` and `hear` are one product over the cells; what is
 left is a sum over passages, which numba does in one walk over memory. In plain torch (`plain_mixing`, for GPUs,
-autocast and the tests) that sum takes a dozen walks, and most of a step's time.
+autocast and the tests) that sum takes a dozen walks, and most of a step's time. The norm is numba's too: torch's is
+made for wider vectors, and takes five times as long.
 
 Shape suffixes: B mazes, N cells, D width, F hidden width.
 """
@@ -75,48 +76,46 @@ def plain_mixing(own_BNF: Tensor, hear_BNF: Tensor, cells_BHW: Tensor) -> Tensor
 
 
 class PassageStepFunction(torch.autograd.Function):
-    """One passage step on a CPU; keeps the input and one product, and makes the rest again on the way back."""
+    """One passage step on a CPU; keeps the normed input and one product, and makes the rest again on the way back."""
 
     @staticmethod
     def forward(ctx: Any, x_BND: Tensor, cells_BHW: Tensor, own_and_hear: Tensor, think_DF: Tensor) -> Tensor:
         d = x_BND.shape[-1]
-        normed, mean, rstd = torch.native_layer_norm(x_BND, [d], None, None, NORM_EPS)
-        both_BN2F = normed @ own_and_hear.T
+        normed_BND, scale_BN = torch.empty_like(x_BND), x_BND.new_empty(x_BND.shape[:2])
+        over_mazes(_norm, x_BND, normed_BND, scale_BN)
+        both_BN2F = normed_BND @ own_and_hear.T
         mixed_BNF = both_BN2F.new_empty(*both_BN2F.shape[:2], both_BN2F.shape[2] // 2)
         over_mazes(_mix, cells_BHW, both_BN2F, mixed_BNF)
-        ctx.save_for_backward(x_BND, cells_BHW, own_and_hear, think_DF, mean, rstd, both_BN2F)
+        ctx.save_for_backward(normed_BND, scale_BN, cells_BHW, own_and_hear, think_DF, both_BN2F)
         return torch.addmm(x_BND.reshape(-1, d), mixed_BNF.flatten(0, 1), think_DF.T).view_as(x_BND)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        x_BND, cells_BHW, own_and_hear, think_DF, mean, rstd, both_BN2F = ctx.saved_tensors
-        d = x_BND.shape[-1]
+        normed_BND, scale_BN, cells_BHW, own_and_hear, think_DF, both_BN2F = ctx.saved_tensors
+        d = normed_BND.shape[-1]
         grad_BND = grads[0].contiguous()
         grad_mixed = grad_BND @ think_DF
         mixed, grad_both = torch.empty_like(grad_mixed), torch.empty_like(both_BN2F)
         over_mazes(_mix_back, cells_BHW, both_BN2F, grad_mixed, mixed, grad_both)
         grad_think = grad_BND.view(-1, d).T @ mixed.flatten(0, 1)
-        normed = torch.native_layer_norm(x_BND, [d], None, None, NORM_EPS)[0]
-        grad_maps = grad_both.flatten(0, 1).T @ normed.view(-1, d)
-        grad_x = torch.ops.aten.native_layer_norm_backward(
-            grad_both @ own_and_hear, x_BND, [d], mean, rstd, None, None, [True, False, False]
-        )[0]
-        return grad_x.add_(grad_BND), None, grad_maps, grad_think
+        grad_maps = grad_both.flatten(0, 1).T @ normed_BND.view(-1, d)
+        grad_x_BND = torch.empty_like(grad_BND)
+        over_mazes(_norm_back, normed_BND, scale_BN, grad_both @ own_and_hear, grad_BND, grad_x_BND)
+        return grad_x_BND, None, grad_maps, grad_think
 
 
-def over_mazes(kernel: Callable[..., None], cells_BHW: Tensor, *arrays: Tensor) -> None:
+def over_mazes(kernel: Callable[..., None], *arrays: Tensor) -> None:
     """Run a kernel on all mazes, shared out over as many threads as torch uses."""
-    width = cells_BHW.shape[2]
-    parts = [cells_BHW.flatten(1).contiguous().numpy(), *(array.detach().contiguous().numpy() for array in arrays)]
-    count, threads = len(cells_BHW), torch.get_num_threads()
+    parts = [array.detach().contiguous().numpy() for array in arrays]
+    count, threads = len(arrays[0]), torch.get_num_threads()
     if threads == 1 or count == 1:
-        kernel(width, *parts)
+        kernel(*parts)
         return
     bounds = [count * i // threads for i in range(threads + 1)]
     pieces = [[part[a:b] for part in parts] for a, b in pairwise(bounds)]
     # The kernels let go of the interpreter's lock; numba's own threads would not live beside torch's.
-    others = [_pool(threads - 1).submit(kernel, width, *piece) for piece in pieces[1:]]
-    kernel(width, *pieces[0])
+    others = [_pool(threads - 1).submit(kernel, *piece) for piece in pieces[1:]]
+    kernel(*pieces[0])
     for other in others:
         other.result()
 
@@ -127,8 +126,51 @@ def _pool(threads: int) -> ThreadPoolExecutor:
 
 
 @numba.njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
-def _mix(width: int, cells_BN: np.ndarray, both_BN2F: np.ndarray, mixed_BNF: np.ndarray) -> None:
-    mazes, count = cells_BN.shape
+def _norm(x_BND: np.ndarray, normed_BND: np.ndarray, scale_BN: np.ndarray) -> None:
+    """Layer norm without weights; `scale` is what a cell's vector, less its mean, is multiplied with."""
+    mazes, count, width = x_BND.shape
+    number = x_BND.dtype.type
+    for b in range(mazes):
+        for i in range(count):
+            x, normed = x_BND[b, i], normed_BND[b, i]
+            total, squares = number(0), number(0)
+            for d in range(width):
+                total += x[d]
+            mean = total / number(width)
+            for d in range(width):
+                squares += (x[d] - mean) * (x[d] - mean)
+            scale = number(1) / np.sqrt(squares / number(width) + number(NORM_EPS))
+            for d in range(width):
+                normed[d] = (x[d] - mean) * scale
+            scale_BN[b, i] = scale
+
+
+@numba.njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+def _norm_back(
+    normed_BND: np.ndarray, scale_BN: np.ndarray, grad_BND: np.ndarray, around_BND: np.ndarray, grad_x_BND: np.ndarray
+) -> None:
+    """The gradient that comes back through the norm, and `around`, the one that went around it."""
+    mazes, count, width = normed_BND.shape
+    number = normed_BND.dtype.type
+    for b in range(mazes):
+        for i in range(count):
+            normed, grad, around, grad_x = normed_BND[b, i], grad_BND[b, i], around_BND[b, i], grad_x_BND[b, i]
+            total, along = number(0), number(0)
+            for d in range(width):
+                total += grad[d]
+                along += grad[d] * normed[d]
+            total /= number(width)
+            along /= number(width)
+            scale = scale_BN[b, i]
+            for d in range(width):
+                grad_x[d] = around[d] + scale * (grad[d] - total - along * normed[d])
+
+
+@numba.njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+def _mix(cells_BHW: np.ndarray, both_BN2F: np.ndarray, mixed_BNF: np.ndarray) -> None:
+    mazes, height, width = cells_BHW.shape
+    count = height * width
+    cells_BN = cells_BHW.reshape(mazes, count)
     half = mixed_BNF.shape[2]
     zero = both_BN2F.dtype.type(0)
     for b in range(mazes):
@@ -145,14 +187,15 @@ def _mix(width: int, cells_BN: np.ndarray, both_BN2F: np.ndarray, mixed_BNF: np.
 
 @numba.njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
 def _mix_back(
-    width: int,
-    cells_BN: np.ndarray,
+    cells_BHW: np.ndarray,
     both_BN2F: np.ndarray,
     grad_BNF: np.ndarray,
     mixed_BNF: np.ndarray,
     grad_both_BN2F: np.ndarray,
 ) -> None:
-    mazes, count = cells_BN.shape
+    mazes, height, width = cells_BHW.shape
+    count = height * width
+    cells_BN = cells_BHW.reshape(mazes, count)
     half = mixed_BNF.shape[2]
     zero = both_BN2F.dtype.type(0)
     for b in range(mazes):

@@ -50,8 +50,8 @@ def tables(name: str, results: dict[str, Any], link: str) -> str:
         "|---|---|",
         *(f"| {size} | {_lengths(each)} |" for size, each in last),
         "",
-        f"Measured with `clew evaluate {name} --size ... --json`, {told['cpu']}, {told['date'][:10]}; every command is in "
-        f"[{name}.json]({link}).",
+        f"Measured with `clew evaluate {name} --size ... --json`, {told['cpu']}, {told['date'][:10]}; every command is "
+        f"in [{name}.json]({link}).",
     ]
     return "\n".join(lines) + "\n"
 
