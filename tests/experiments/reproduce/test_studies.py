@@ -5,14 +5,18 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
+from clew.data.batches import text_seeds, token_batch
 from clew.errors import UserError
 from clew.experiments.presets import PRESETS, preset
 from clew.experiments.reproduce.catalogue import STUDIES, studies_named, study_named
 from clew.experiments.reproduce.estimate import needs
 from clew.experiments.reproduce.recipes import MLMU, NEXT, parameters_of
 from clew.experiments.reproduce.runner import Options, runs_of
+from clew.experiments.reproduce.studies.position_precision import SIZES
 from clew.experiments.reproduce.study import Scale
 from clew.experiments.shrink import shrunken
 from clew.mazes.generate import generate
@@ -141,3 +145,14 @@ def test_of_3x3_mazes_twelve_are_held_out() -> None:
     """As the page says where 3x3 mazes are told of."""
     tasks = generate("dfs", 3, 3, seed=0, first=0, count=2000, side="test")
     assert len({cells.tobytes() for cells in tasks.cells_NHW}) == 12
+
+
+def test_the_largest_mazes_of_the_precision_study_have_paths_that_float16_cannot_place() -> None:
+    """Beyond 2,048 a float16 is an even number, so two places in a row are one."""
+    largest = SIZES["laptop"][-1]
+    tasks = generate("dfs", largest, largest, seed=0, first=0, count=1, side="any")
+    batch = token_batch("edge-list", tasks, text_seeds(0, "train", np.arange(1)), np.arange(1))
+    first = int(batch.response_BT[0].int().argmax())
+    assert first > 2048
+    places = torch.arange(first, first + 4).half()
+    assert len(places.unique()) < 4

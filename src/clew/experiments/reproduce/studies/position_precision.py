@@ -1,7 +1,7 @@
 """Precision of the position encodings: learn a few mazes by heart with RoPE in float32 and in float16.
 
-A float16 knows whole numbers up to 2,048 only, and an edge-list text of a 23x23 maze is longer than that. The longer
-the text, the more places look alike.
+A float16 knows whole numbers up to 2,048 only. An edge has three tokens, so from 27x27 on every step of the path
+stands beyond that, and each place looks like one beside it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from clew.models.positions import PositionChoice
 from clew.training.config import DataConfig, TrainConfig
 
 BITS: dict[str, PositionChoice] = {"float32": "rope-fp32", "float16": "rope-fp16"}
-SIZES = {"laptop": (5, 15, 23), "paper": (5, 10, 15, 20, 25, 30)}
+SIZES = {"laptop": (5, 15, 27), "paper": (5, 10, 15, 20, 25, 30)}
 MAZES = {"laptop": 10, "paper": 100}
 # A thin and flat model: to learn ten paths by heart little is needed, and the texts are long.
 LAPTOP_WIDTH, LAPTOP_DEPTH, LAPTOP_STEPS = 64, 4, 120
