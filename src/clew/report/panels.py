@@ -121,7 +121,7 @@ def _bars(ax: Axes, panel: Panel) -> None:
             error_kw={"capsize": 2.5, "elinewidth": 1, "ecolor": "#3a3a3a"},
             label=series.name,
         )
-        ax.bar_label(bars, fmt="%.3g", fontsize=6.5, padding=1)
+        ax.bar_label(bars, fmt="%.1f" if panel.percent else "%.3g", fontsize=6.5, padding=1)
     # Long words are written at an angle, so that they do not run into one another.
     slanted = len(words) * max(map(len, words), default=0) > 54
     ax.set_xticks(
