@@ -21,7 +21,8 @@ BITS: dict[str, PositionChoice] = {"float32": "rope-fp32", "float16": "rope-fp16
 SIZES = {"laptop": (5, 15, 27), "paper": (5, 10, 15, 20, 25, 30)}
 MAZES = {"laptop": 10, "paper": 100}
 # A thin and flat model: to learn ten paths by heart little is needed, and the texts are long.
-LAPTOP_WIDTH, LAPTOP_DEPTH, LAPTOP_STEPS = 64, 4, 120
+LAPTOP_WIDTH, LAPTOP_DEPTH = 64, 4
+LAPTOP_STEPS = {5: 120, 15: 120, 27: 200}
 BY_HEART = "training mazes"
 
 
@@ -46,7 +47,7 @@ def _laptop(size: int, positions: PositionChoice) -> TrainConfig:
         depth=LAPTOP_DEPTH,
         positions=positions,
     )
-    config = laptop_text(MLMU, size, steps=LAPTOP_STEPS, mazes=MAZES["laptop"], model=model)
+    config = laptop_text(MLMU, size, steps=LAPTOP_STEPS[size], mazes=MAZES["laptop"], model=model)
     # Nothing is held out: the question is whether the training mazes can be learnt at all.
     return replace(config, batch_size=MAZES["laptop"], held_out=0)
 
