@@ -63,6 +63,14 @@ def test_the_step_by_hand_is_the_plain_one(height: int, width: int, family: str,
         torch.testing.assert_close(by_hand, plain)
 
 
+def test_the_step_by_hand_takes_vectors_that_lie_anyhow_in_memory() -> None:
+    cells_BHW = mazes(height=4, width=5).cells_BHW
+    x_BND = torch.randn(8, 20, len(cells_BHW)).permute(2, 1, 0)
+    maps, think = torch.randn(24, 8), torch.randn(8, 12)
+    by_hand = PassageStepFunction.apply(x_BND, cells_BHW, maps, think)
+    torch.testing.assert_close(by_hand, plain_passage_step(x_BND, cells_BHW, maps, think), rtol=1e-4, atol=1e-4)
+
+
 def test_a_turned_maze_is_the_same_maze() -> None:
     """Without attention nothing tells one direction from another but the code of a cell's open sides."""
     batch = mazes(height=4, width=4)

@@ -81,7 +81,7 @@ class PassageStepFunction(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x_BND: Tensor, cells_BHW: Tensor, own_and_hear: Tensor, think_DF: Tensor) -> Tensor:
         d = x_BND.shape[-1]
-        normed_BND, scale_BN = torch.empty_like(x_BND), x_BND.new_empty(x_BND.shape[:2])
+        normed_BND, scale_BN = x_BND.new_empty(x_BND.shape), x_BND.new_empty(x_BND.shape[:2])
         over_mazes(_norm, x_BND, normed_BND, scale_BN)
         both_BN2F = normed_BND @ own_and_hear.T
         mixed_BNF = both_BN2F.new_empty(*both_BN2F.shape[:2], both_BN2F.shape[2] // 2)
@@ -105,7 +105,10 @@ class PassageStepFunction(torch.autograd.Function):
 
 
 def over_mazes(kernel: Callable[..., None], *arrays: Tensor) -> None:
-    """Run a kernel on all mazes, shared out over as many threads as torch uses."""
+    """Run a kernel on all mazes, shared out over as many threads as torch uses.
+
+    What it writes to must be contiguous: of anything else it gets a copy.
+    """
     parts = [array.detach().contiguous().numpy() for array in arrays]
     count, threads = len(arrays[0]), torch.get_num_threads()
     if threads == 1 or count == 1:
