@@ -156,8 +156,8 @@ def test_the_parts_of_a_step_are_told_apart():
     from clew.models import passages
 
     patch = pytest.MonkeyPatch()
-    mix = passages.over_mazes
-    patch.setattr(passages, "over_mazes", lambda *args: (time.sleep(0.01), mix(*args)))
+    mix = passages.over_rows
+    patch.setattr(passages, "over_rows", lambda *args: (time.sleep(0.01), mix(*args)))
     after = cost_peak.parts_of(step)
     patch.undo()
     assert after["passage kernels"] > max(before["passage kernels"], 0.5)

@@ -169,7 +169,7 @@ def test_one_set_of_weights_for_every_shape_and_family() -> None:
 
 def test_flops_of_the_products_are_those_torch_counts() -> None:
     batch = mazes(height=4, width=4)
-    model, steps = awake(), 3
+    model, steps = awake().train(), 3
     rank = next_token(batch).rank_BT
     ask = torch.zeros_like(batch.valid_BT)
     ask[:, :steps] = True

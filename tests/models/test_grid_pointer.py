@@ -185,7 +185,7 @@ def test_in_training_each_maze_is_read_after_a_late_loop_of_its_own() -> None:
 
 def test_flops_of_the_products_are_those_torch_counts() -> None:
     batch = mazes(height=4, width=4)
-    model = awake(SMALL)
+    model = awake(SMALL).train()
     rank = torch.where(batch.valid_BT, 1, -1)
     # The counter sees attention only where it is written out as products.
     with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH), torch.no_grad():

@@ -27,7 +27,7 @@ TARGET = 0.6
 PARTS = {
     "matrix products": ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::_scaled_dot_product"),
     "passage kernels": ("PassageStepFunction",),
-    "norms": ("aten::native_layer_norm",),
+    "norms": ("NormFunction",),
 }
 
 

@@ -20,6 +20,7 @@ dimension, C classes (N cells and the end).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -75,11 +76,22 @@ class GridPointerConfig:
         """How often the blocks are run for a maze of this shape."""
         return 2 + math.ceil(self.loops_per_cell * height * width - 1e-9)
 
+    def loops_in_training(self, batch: GridBatch) -> Tensor:
+        """How often the blocks are run for each maze in training: all the times, or up to a third less.
+
+        A maze's own number chooses, so it depends neither on the other mazes of the batch nor on the number of
+        processes that share them.
+        """
+        loops = self.loops(*batch.cells_BHW.shape[1:])
+        share_B = (batch.index_B.double() * GOLDEN_RATIO) % 1
+        loops_B: Tensor = (loops * (2 + share_B) / 3).long().clamp(max=loops - 1) + 1
+        return loops_B
+
     def forward_flops(self, batch: Batch, rank_BT: Tensor, ask_BT: Tensor) -> float:
-        """Floating-point operations of the matrix products of one forward pass over what is needed."""
+        """Floating-point operations of the matrix products of one forward pass of training over what is needed."""
         assert isinstance(batch, GridBatch)
-        mazes, height, width = batch.cells_BHW.shape
-        cells, square = height * width, self.width**2
+        mazes = len(batch.cells_BHW)
+        cells, square = batch.cells_BHW[0].numel(), self.width**2
         block = self.hops * 2 * 3 * self.hop_expansion * square * cells
         if self.attention:
             block += (2 * 4 + 4 * self.expansion) * square * cells + 4 * self.width * cells**2
@@ -88,7 +100,7 @@ class GridPointerConfig:
             4 * square * cells * mazes + ((4 + 4 * self.expansion) * square + 4 * self.width * cells) * asked
         )
         pointing = 2 * square * (cells * mazes + 2 * asked) + 2 * self.width * (cells + 1) * asked
-        return self.loops(height, width) * self.blocks * block * mazes + reading + pointing
+        return float(self.loops_in_training(batch).sum()) * self.blocks * block + reading + pointing
 
 
 class Block(nn.Module):
@@ -155,25 +167,25 @@ class GridPointer(nn.Module):
         _, height, width = batch.cells_BHW.shape
         embedded_BND = self.embed(batch, visible_BT)
         rope = axial_rope(height, width, self.config.width // self.config.heads, embedded_BND.device)
-        loops = self.config.loops(height, width)
-        last_B11 = self._last_loops(batch, loops) if self.training else None
-        x_BND = read_BND = torch.zeros_like(embedded_BND)
-        for loop in range(loops):
+        if not self.training:
+            return norm(self.loop([len(batch)] * self.config.loops(height, width), embedded_BND, batch.cells_BHW, rope))
+        # The mazes that are read last come first, so that those that still loop lie side by side.
+        loops_B, order_B = self.config.loops_in_training(batch).sort(descending=True, stable=True)
+        running = [int((loops_B > loop).sum()) for loop in range(int(loops_B[0]))]
+        read_BND = self.loop(running, embedded_BND[order_B], batch.cells_BHW[order_B], rope)
+        return norm(read_BND[order_B.argsort()])
+
+    def loop(self, running: Sequence[int], embedded_BND: Tensor, cells_BHW: Tensor, rope: Tensor) -> Tensor:
+        """Run the blocks over the first `running[i]` mazes in loop i; each is read where it stopped."""
+        x_BND, read = torch.zeros_like(embedded_BND), []
+        for loop, count in enumerate(running):
+            if count < len(x_BND):
+                read.append(x_BND[count:])
+                x_BND, embedded_BND, cells_BHW = x_BND[:count], embedded_BND[:count], cells_BHW[:count]
             x_BND = (norm(x_BND) if loop else x_BND) + embedded_BND
             for block in self.blocks:
-                x_BND = block(x_BND, batch.cells_BHW, rope)
-            if last_B11 is not None and 3 * loop >= 2 * loops - 3:  # the earliest that a maze is read
-                read_BND = torch.where(last_B11 >= loop, x_BND, read_BND)
-        return norm(x_BND if last_B11 is None else read_BND)
-
-    def _last_loops(self, batch: GridBatch, loops: int) -> Tensor:
-        """After which loop each maze is read in training: one of the last third, chosen by the maze's own number.
-
-        So it depends neither on the other mazes of the batch nor on the number of processes that share them.
-        """
-        share_B = (batch.index_B.double() * GOLDEN_RATIO) % 1
-        last_B: Tensor = (loops * (2 + share_B) / 3).long().clamp(max=loops - 1)
-        return last_B[:, None, None]
+                x_BND = block(x_BND, cells_BHW, rope)
+        return torch.cat([x_BND, *reversed(read)])
 
     def embed(self, batch: GridBatch, visible_BT: Tensor) -> Tensor:
         cells_BN = batch.cells_BHW.flatten(1).long()
