@@ -86,6 +86,17 @@ def test_a_missing_exam_alone_is_scored_again(smoke: Options, monkeypatch: pytes
     assert sorted(folder.iterdir()) == scores
 
 
+def test_scores_of_an_earlier_version_are_made_again(smoke: Options) -> None:
+    run = runs_of(STUDIES["smaller-mazes"], smoke)[0]
+    file = next(iter((smoke.place.run(run) / "scores").iterdir()))
+    value = read_json(file)
+    assert len(value["scores"]["missed"]) == value["scores"]["mazes"] - value["scores"]["exact"]["hits"]
+    older = {name: score for name, score in value["scores"].items() if name != "missed"}
+    write_json(file, value | {"scores": older})
+    run_study("smaller-mazes", smoke)
+    assert read_json(file)["scores"]["missed"] == value["scores"]["missed"]
+
+
 def test_a_broken_file_of_scores_is_named(smoke: Options) -> None:
     run = runs_of(STUDIES["smaller-mazes"], smoke)[0]
     file = next(iter((smoke.place.run(run) / "scores").iterdir()))

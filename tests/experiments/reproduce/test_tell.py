@@ -124,6 +124,37 @@ def test_the_best_of_many_needs_more_than_one_of_two() -> None:
     assert best_of("claim", "", means | {"a": Mean(0.3, 0.02, 1)}, "base").verdict == "does not hold"
 
 
+def decoded(model: str, seed: int, **missed: list[int]) -> dict[str, Any]:
+    """A run whose exams, of 100 mazes, missed these."""
+    told = entry({"model": model}, seed)
+    told["exams"] = {name: scores(1 - len(each) / 100, 100) | {"missed": each} for name, each in missed.items()}
+    return told
+
+
+def test_two_exams_on_the_same_mazes_are_compared_maze_by_maze() -> None:
+    first, second, third = list(range(30)), list(range(19)), [*range(50, 69)]
+    found = result(decoded("m", 0, base=first, a=second, b=third))
+    # Eleven mazes are solved by one alone, or eleven and as many others more.
+    assert found.gain("a", over="base") == Mean(pytest.approx(0.11), pytest.approx((0.11 * 0.89 / 100) ** 0.5), 1)  # type: ignore[arg-type]
+    assert found.gain("b", over="base") == Mean(pytest.approx(0.11), pytest.approx((0.4779 / 100) ** 0.5), 1)  # type: ignore[arg-type]
+    means = {name: found.mean(exam=name) for name in ("base", "a", "b")}
+    unpaired = best_of("claim", "", means, "base")
+    assert unpaired.verdict == "cannot be told"
+    for name, verdict in (("a", "holds"), ("b", "cannot be told")):
+        pair = {"base": means["base"], name: means[name]}
+        assert best_of("claim", "", pair, "base", lambda word: found.gain(word, over="base")).verdict == verdict
+
+
+def test_gains_are_averaged_over_the_seeds_or_unknown() -> None:
+    found = result(decoded("m", 0, base=[1, 2, 3], a=[1]), decoded("m", 1, base=[1], a=[1]))
+    gain = found.gain("a", over="base", model="m")
+    assert gain is not None
+    assert (gain.value, gain.error, gain.seeds) == (pytest.approx(0.01), pytest.approx(0.01), 2)
+    older = entry({"model": "m"}, base=0.5, a=0.6)
+    assert result(older).gain("a", over="base") is None
+    assert result().gain("a", over="base") is None
+
+
 def test_an_objective_has_one_colour_everywhere() -> None:
     assert colours_of(["next token", "MLM-U"]) == [0, 1]
     assert colours_of(["MLM-U", "next token", "other"]) == [1, 0, 2]

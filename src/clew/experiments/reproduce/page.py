@@ -30,9 +30,10 @@ Made by `clew reproduce report` from the files under [results/](../results/); no
 """
 _MEANING = """
 One share is above another if they differ by more than two standard errors (three for the best of many); what differs
-by less *cannot be told*. A claim that does not hold at laptop scale may still hold at the paper's: mazes, models and
-budgets are smaller. Numbers are shares of held-out mazes in per cent, decoded from left to right with the weights of
-the last step, unless a table says otherwise; ± is a standard error over the seeds.
+by less *cannot be told*. Decoders of one model are compared maze by maze. A claim that does not hold at laptop scale
+may still hold at the paper's: mazes, models and budgets are smaller. Numbers are shares of held-out mazes in per cent,
+decoded from left to right with the weights of the last step, unless a table says otherwise; ± is a standard error over
+the seeds.
 """
 
 

@@ -74,6 +74,22 @@ class Result:
             return None
         return mean_of([s["share"] for s in shares], [(s["high"] - s["low"]) / INTERVAL for s in shares])
 
+    def gain(self, exam: str, over: str, **labels: str) -> Mean | None:
+        """How much larger the share of exact paths is in one exam than in another of the same models and mazes.
+
+        Maze by maze: what both solve or both miss says nothing, so the error is smaller than that of two samples.
+        """
+        pairs = list(zip(self.scores(exam, **labels), self.scores(over, **labels), strict=True))
+        if not pairs or not all("missed" in scores for pair in pairs for scores in pair):
+            return None
+        gains, errors = [], []
+        for scores, others in pairs:
+            missed, missed_there, mazes = set(scores["missed"]), set(others["missed"]), scores["mazes"]
+            gain = (len(missed_there) - len(missed)) / mazes
+            gains.append(gain)
+            errors.append(math.sqrt((len(missed ^ missed_there) / mazes - gain**2) / mazes))
+        return mean_of(gains, errors)
+
     def number(self, what: str, **labels: str) -> float:
         """A number of the runs themselves (parameters, minutes, steps), on average."""
         found = [float(run[what]) for run in self.entries(**labels)]

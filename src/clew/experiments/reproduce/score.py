@@ -48,7 +48,7 @@ def exam_scores(folder: Path, run: Run, exam: Exam) -> dict[str, Any]:
     # How many wrong answers are wanted changes nothing about the others: a few are always kept.
     asked = to_plain(replace(exam, name="", failures=0))
     file = folder / SCORES / f"{digest(asked)}.json"
-    if not file.exists():
+    if not file.exists() or "missed" not in read_json(file)["scores"]:  # as of earlier versions
         scores = _score(folder, run.config.data, exam)
         file.parent.mkdir(exist_ok=True)
         write_json(file, {"exam": asked, "scores": scores})
@@ -74,7 +74,8 @@ def _score(folder: Path, data: DataConfig, exam: Exam) -> dict[str, Any]:
     )
     told = scores_json(evaluation)
     kept = ("mazes", "exact", "per_token", "valid", "shortest", "unparsable", "passes", "seconds_per_maze", "failures")
-    return {name: told[name] for name in kept} | {"examples": examples(evaluation, KEPT)}
+    missed = [number for number, outcome in enumerate(evaluation.outcomes) if not outcome.exact]
+    return {name: told[name] for name in kept} | {"missed": missed, "examples": examples(evaluation, KEPT)}
 
 
 def exam_tasks(data: DataConfig, exam: Exam) -> tuple[Sequence[TaskBatch], int]:

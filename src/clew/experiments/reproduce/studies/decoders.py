@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from clew.decoding.registry import DECODERS
 from clew.experiments.grid_presets import single_size
@@ -72,8 +73,9 @@ def findings(result: Result) -> list[Finding]:
     for model in result.values("model"):
         means = {name: result.mean(exam=name, model=model) for name in COMPARED}
         certain = {name: means[name] for name in (FIRST, *BY_CERTAINTY)}
-        found.append(best_of("writing by certainty beats left to right", paper, certain, FIRST).at(model))
-        found.append(best_of("some decoder beats left to right", "not measured", means, FIRST).at(model))
+        gain = partial(result.gain, over=FIRST, model=model)
+        found.append(best_of("writing by certainty beats left to right", paper, certain, FIRST, gain).at(model))
+        found.append(best_of("some decoder beats left to right", "not measured", means, FIRST, gain).at(model))
     return found
 
 
