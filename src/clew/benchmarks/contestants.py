@@ -24,9 +24,9 @@ GRID_METHODS: tuple[GridKind, ...] = ("grid-pointer", "grid-next-token")
 
 @dataclass(frozen=True)
 class Contestant:
-    """One training of the benchmark."""
+    """One training of a benchmark."""
 
-    method: str  # paper-mlmu, paper-next, grid-pointer or grid-next-token
+    method: str  # paper-mlmu, paper-next, grid-pointer or grid-next-token; or the name of a recipe
     model_size: str | None  # of the paper's models
     size: int  # of the mazes
     config: TrainConfig
@@ -34,7 +34,8 @@ class Contestant:
     @property
     def name(self) -> str:
         """Of its run folder. The budget shapes the schedule, so a run of other minutes is another run."""
-        parts = [f"{self.size}x{self.size}", self.method, self.model_size, f"{self.config.budget.minutes:g}min"]
+        method = self.method.replace(" ", "-")
+        parts = [f"{self.size}x{self.size}", method, self.model_size, f"{self.config.budget.minutes:g}min"]
         return "-".join(part for part in parts if part)
 
 

@@ -23,11 +23,13 @@ class Picture:
     words: str
 
 
-def measured_section(results: Path, page: Path, picture: Picture, tables: Callable[[dict[str, Any]], str]) -> str:
+def measured_section(
+    results: Path, page: Path, picture: Picture | None, tables: Callable[[dict[str, Any]], str]
+) -> str:
     """What stands between the marks of the page."""
     if not results.exists():
         return NOTHING_YET
-    drawn = f"![{picture.words}]({picture.file})\n\n" if (page.parent / picture.file).exists() else ""
+    drawn = f"![{picture.words}]({picture.file})\n\n" if picture and (page.parent / picture.file).exists() else ""
     report = read_json(results)
     told = report["provenance"]
     where = f"`{told['command']}`, {told['cpu']}, {told['date'][:10]}: [{results.name}](../results/{results.name})"

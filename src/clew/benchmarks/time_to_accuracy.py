@@ -113,16 +113,25 @@ def measure(
     held_out: int = 300,
     seed: int = 0,
 ) -> Report:
-    """Train all, or what is left of them, and read what they reached."""
+    """Train all four, or what is left of them, and read what they reached."""
+    return measure_all(contestants(sizes, minutes, paper_models, held_out, seed), work, command, say)
+
+
+def measure_all(
+    found: Sequence[Contestant], work: Path, command: str, say: Callable[[str], None], points: int | None = None
+) -> Report:
+    """The same for any trainings of the same minutes, with about so many evaluations in each."""
     work.mkdir(parents=True, exist_ok=True)
-    told = provenance(command, seeds=[seed])
+    first = found[0].config
+    assert first.budget.minutes is not None
+    told = provenance(command, seeds=[first.seed])
     began = check_machine(work / MACHINE_FILE, told)
     curves = []
-    for contestant in contestants(sizes, minutes, paper_models, held_out, seed):
+    for contestant in found:
         say(contestant.name)
-        run(contestant, work / contestant.name)
+        run(contestant, work / contestant.name, points)
         curves.append(curve(contestant, work / contestant.name))
-    return Report(told, began, minutes, held_out, torch.get_num_threads(), curves)
+    return Report(told, began, first.budget.minutes, first.held_out, torch.get_num_threads(), curves)
 
 
 def check_machine(file: Path, told: dict[str, Any]) -> str:
@@ -140,8 +149,8 @@ def check_machine(file: Path, told: dict[str, Any]) -> str:
     return str(first["date"])
 
 
-def run(contestant: Contestant, folder: Path) -> None:
-    """Train a contestant, or go on with it."""
+def run(contestant: Contestant, folder: Path, points: int | None = None) -> None:
+    """Train a contestant, or go on with it; it is scored about so many times."""
     config = contestant.config
     assert config.budget.minutes is not None
     if (folder / CONFIG_FILE).exists():
@@ -153,7 +162,7 @@ def run(contestant: Contestant, folder: Path) -> None:
             )
         every = before.evaluate_every
     else:
-        every = max(1, round(60 * config.budget.minutes / POINTS / seconds_a_step(config)))
+        every = max(1, round(60 * config.budget.minutes / (points or POINTS) / seconds_a_step(config)))
     config = replace(config, evaluate_every=every, checkpoint_every=every)
     end = train(config, folder, evaluate=exact_evaluator(config), observers=[LinePrinter()])
     if end.reason == "signal":

@@ -225,3 +225,50 @@ def time_to_accuracy(
     if plot is not None:
         bench.plot(report.curves, plot)
     print(report.as_json() if json else bench.table(report))
+
+
+def recipes(
+    size: int = 8,
+    minutes: float = 2.0,
+    only: str = "",
+    work: Path = Path("runs/recipes"),
+    held_out: int = 500,
+    json: bool = False,
+) -> None:
+    """Train the grid-pointer with one thing of its recipe changed at a time, each for the same minutes.
+
+    The same command goes on where it was stopped.
+
+    Args:
+        size: of the DFS mazes that are scored; sizes grow up to it.
+        minutes: of training for each recipe; evaluation does not count.
+        only: names of some recipes, with commas between them; all if nothing is said.
+        work: the folder of the runs.
+        held_out: how many mazes each evaluation solves.
+        json: print one JSON document with everything measured, instead of a table.
+    """
+    from dataclasses import asdict
+
+    from clew.benchmarks import recipes as bench
+    from clew.benchmarks.time_to_accuracy import Interrupted, measure_all
+    from clew.errors import UserError
+
+    if not 3 <= size <= 30:
+        raise UserError(f"mazes of {size}x{size} cannot be used; give --size a number from 3 to 30.")
+    if not 0 < minutes <= 10_000 or held_out < 1:
+        raise UserError("give --minutes a number above 0 and up to 10,000, and --held-out 1 or more.")
+    names = [name.strip() for name in only.split(",")] if only else list(bench.CHANGES)
+    command = f"clew bench recipes --size {size} --minutes {minutes:g} --held-out {held_out}"
+    command += f" --only {only!r}" if only else ""
+    try:
+        report = measure_all(
+            bench.recipes(size, minutes, held_out, names),
+            work,
+            command,
+            say=lambda text: print(f"training: {text}", file=sys.stderr),
+            points=bench.POINTS,
+        )
+    except Interrupted as stopped:
+        print("clew: saved and stopped; the same command goes on from there.", file=sys.stderr)
+        sys.exit(128 + stopped.signal)
+    print(report.as_json() if json else "\n".join(bench.table(asdict(report)["curves"])))
