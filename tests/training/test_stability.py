@@ -10,7 +10,7 @@ from clew.training.stability import NEEDED, REMEMBERED, GradientWatch
 
 
 def watched(count: int, norm: float = 2.0) -> GradientWatch:
-    watch = GradientWatch(explosion=1000)
+    watch = GradientWatch(explosion=1000, harmless=1.0)
     for _ in range(count):
         watch.remember(norm)
     return watch
@@ -38,9 +38,15 @@ def test_zero_gradients_are_not_usual() -> None:
     assert watched(NEEDED, norm=0.0).problem(1.0, 1.0) is None
 
 
+def test_a_gradient_that_needs_no_clipping_is_no_explosion() -> None:
+    """A model that solves nearly everything has tiny gradients, until it meets a maze that it does not solve."""
+    assert watched(NEEDED, norm=3e-5).problem(1.0, 0.9) is None
+    assert watched(NEEDED, norm=3e-5).problem(1.0, 1.1) is not None
+
+
 def test_state_and_back() -> None:
     watch = watched(REMEMBERED + 5)
-    again = GradientWatch(1000)
+    again = GradientWatch(1000, 1.0)
     again.load_state(watch.state())
     assert again.state() == watch.state()
     assert len(again.norms) == REMEMBERED

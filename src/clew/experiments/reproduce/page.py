@@ -113,7 +113,7 @@ def _claims(study: Study, result: Result, page: str) -> list[list[str]]:
         if len(places) == 1:
             verdict = f"**{findings[0].verdict}**"
         else:
-            verdict = "; ".join(f"**{word}**: {', '.join(where)}" for word, where in places.items())
+            verdict = ". ".join(f"**{word}**: {'; '.join(where)}" for word, where in places.items())
         rows.append([link, findings[0].claim, verdict, findings[0].paper, ours, scale_words(result)])
     return rows
 
