@@ -44,6 +44,7 @@ COMMANDS = {
     "bench generation": Command("clew.commands.bench:generation", "measure how fast mazes are generated"),
     "bench training": Command("clew.commands.bench:training", "measure how fast the paper's model trains"),
     "bench decoding": Command("clew.commands.bench:decoding", "measure how fast answers are decoded"),
+    "bench going-on": Command("clew.commands.bench:going_on", "measure what it saves not to think afresh in each pass"),
     "bench cost": Command("clew.commands.bench:cost", "measure what a grid-pointer costs against size"),
     "bench time-to-accuracy": Command(
         "clew.commands.bench:time_to_accuracy", "measure the minutes to 50, 90 and 99 % exact paths"

@@ -183,6 +183,36 @@ def test_in_training_each_maze_is_read_after_a_late_loop_of_its_own() -> None:
     assert not all(same_B)
 
 
+def test_fresh_mazes_are_answered_as_always_and_others_go_on() -> None:
+    """Fresh ones whatever stands in their state; and each maze as if it were alone."""
+    batch, model = mazes(height=6, width=6, count=4), awake(SMALL)
+    rank = torch.where(batch.valid_BT, 1, -1)
+    ask = torch.zeros_like(batch.valid_BT)
+    ask[:, :2] = True
+    garbage = torch.full((4, 36, SMALL.width), 7.0)
+    with torch.no_grad():
+        fresh, state = model.go_on(batch, rank, ask, garbage, torch.ones(4, dtype=torch.bool))
+        torch.testing.assert_close(fresh, model(batch, rank, ask))
+        mixed, _ = model.go_on(batch, rank, ask, state, torch.tensor([True, False, True, False]))
+        torch.testing.assert_close(mixed[[0, 1, 4, 5]], fresh[[0, 1, 4, 5]], rtol=1e-4, atol=1e-4)
+        for row in (1, 3):
+            some = slice(row, row + 1)
+            alone, after = model.go_on(batch.rows(some), rank[some], ask[some], state[some], torch.tensor([False]))
+            torch.testing.assert_close(mixed[2 * row : 2 * row + 2], alone, rtol=1e-4, atol=1e-4)
+            assert not torch.allclose(after, state[some])
+
+
+def test_who_goes_on_loops_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    batch, model = mazes(height=10, width=10), awake(SMALL)
+    rank, seen = torch.where(batch.valid_BT, 1, -1), []
+    think = model.think
+    monkeypatch.setattr(model, "think", lambda *given: (seen.append(given[3].tolist()), think(*given))[1])
+    state = torch.zeros(3, 100, SMALL.width)
+    with torch.no_grad():
+        model.go_on(batch, rank, batch.valid_BT, state, torch.tensor([True, False, False]))
+    assert seen == [[22, 4, 4]]
+
+
 def test_flops_of_the_products_are_those_torch_counts() -> None:
     batch = mazes(height=4, width=4)
     model = awake(SMALL).train()

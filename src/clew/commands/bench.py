@@ -272,3 +272,39 @@ def recipes(
         print("clew: saved and stopped; the same command goes on from there.", file=sys.stderr)
         sys.exit(128 + stopped.signal)
     print(report.as_json() if json else "\n".join(bench.table(asdict(report)["curves"])))
+
+
+def going_on(
+    weights: str = "grid-dfs",
+    sizes: str = "10:200,15:100,20:50,30:10",
+    decoder: str = "repair",
+    seed: int = 1,
+    json: bool = False,
+) -> None:
+    """Measure how much faster a grid-pointer solves mazes that goes on from pass to pass with what its cells know.
+
+    Args:
+        weights: a trained grid-pointer, by name or folder.
+        sizes: rows of the mazes, and how many of them, such as 10:200, with commas between them.
+        decoder: one that asks several times and in any order, with its options.
+        seed: of the held-out mazes.
+        json: print one JSON document with everything measured, instead of a table.
+    """
+    from dataclasses import asdict
+
+    from clew.benchmarks.going_on import measure, table
+    from clew.errors import UserError
+
+    pairs = []
+    for part in sizes.split(","):
+        side, _, mazes = part.partition(":")
+        if not (side.isdecimal() and mazes.isdecimal() and 3 <= int(side) <= 60 and int(mazes) >= 1):
+            raise UserError(
+                f"the sizes {sizes!r} cannot be used; give rows from 3 to 60 and mazes, such as 10:200,20:50."
+            )
+        pairs.append((int(side), int(mazes)))
+    command = f"clew bench going-on --weights {weights} --sizes {sizes} --decoder {decoder} --seed {seed}"
+    report = measure(
+        weights, decoder, pairs, seed, command, say=lambda text: print(f"solving: {text}", file=sys.stderr)
+    )
+    print(report.as_json() if json else "\n".join(table([asdict(each) for each in report.sizes])))

@@ -56,12 +56,16 @@ class DecodedBatch:
         return tokens
 
 
-def decode_steps(model: Model, canvas: Canvas, decoder: Decoder) -> Iterator[Step]:
-    """The steps of decoding all mazes of the canvas; no gradients, and the model in evaluation mode."""
+def decode_steps(model: Model, canvas: Canvas, decoder: Decoder, fresh: bool = False) -> Iterator[Step]:
+    """The steps of decoding all mazes of the canvas; no gradients, and the model in evaluation mode.
+
+    A grid-pointer goes on from pass to pass with what its cells know, unless it is to think `fresh` in each; from left
+    to right it always does that, as the paper's models do.
+    """
     check_order(model, decoder)
     canvas = canvas.to(device_of(model))
     row_B = torch.arange(len(canvas), device=canvas.device)
-    steps = decoder.steps(model, Answers(canvas), row_B)
+    steps = decoder.steps(model, Answers(canvas, fresh), row_B)
     while True:
         # Set and put back around each step: what the caller does between two steps is its own.
         training = isinstance(model, nn.Module) and model.training
@@ -80,15 +84,19 @@ def decode_steps(model: Model, canvas: Canvas, decoder: Decoder) -> Iterator[Ste
 
 
 def decode(
-    model: Model, canvas: Canvas, decoder: Decoder, on_step: Callable[[Step], None] = lambda step: None
+    model: Model,
+    canvas: Canvas,
+    decoder: Decoder,
+    on_step: Callable[[Step], None] = lambda step: None,
+    fresh: bool = False,
 ) -> DecodedBatch:
-    """Decode to the end; `on_step` is shown every step."""
+    """Decode to the end; `on_step` is shown every step, and `fresh` is as in decode_steps."""
     began = time.perf_counter()
     count, room = len(canvas), canvas.room
     token_BR = torch.full((count, room), -1, dtype=torch.int64)
     confidence_BR = torch.zeros(count, room)
     passes_B = torch.zeros(count, dtype=torch.int64)
-    for step in decode_steps(model, canvas, decoder):
+    for step in decode_steps(model, canvas, decoder, fresh):
         on_step(step)
         row_F, place_F = step.row_F.cpu(), step.place_F.cpu()
         token_BR[row_F, place_F] = -1 if step.hides else step.token_F.cpu()

@@ -20,7 +20,6 @@ dimension, C classes (N cells and the end).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -41,6 +40,8 @@ from clew.models.passages import PassageStep
 PLAIN, START, GOAL, SOLID = range(4)
 SIDE_CODES = 17  # sixteen sets of open sides, and the wall cell
 GOLDEN_RATIO = (math.sqrt(5) - 1) / 2  # its multiples, modulo 1, are spread evenly
+# The loops of a pass that goes on from the one before: this share of all loops, and no fewer than so many.
+AGAIN, FEWEST_AGAIN = 0.1, 4
 
 
 @dataclass(frozen=True)
@@ -156,36 +157,55 @@ class GridPointer(nn.Module):
     def forward(self, batch: GridBatch, rank_BT: Tensor, ask_BT: Tensor) -> Tensor:
         # No cell may know what a query must not: only the two ranks of masked objectives can be answered at once.
         assert not (rank_BT > 1).any(), "a grid-pointer model answers all hidden steps at once"
-        cells_BND = self.encode(batch, rank_BT == 0)
+        return self.answer(self.encode(batch, rank_BT == 0), ask_BT)
+
+    def go_on(
+        self, batch: GridBatch, rank_BT: Tensor, ask_BT: Tensor, state_BND: Tensor, fresh_B: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """The logits of a later pass over the same mazes, and the state for the next one.
+
+        Most of what the cells know is still true when a few more steps are visible, so mazes that are not fresh go on
+        with the state of their last pass, for a few loops.
+        """
+        loops = self.config.loops(*batch.cells_BHW.shape[1:])
+        few = min(loops, max(FEWEST_AGAIN, math.ceil(AGAIN * loops)))
+        loops_B = torch.where(fresh_B, loops, few)
+        state_BND = torch.where(fresh_B[:, None, None], 0.0, state_BND)
+        state_BND = self.think(batch, self.embed(batch, rank_BT == 0), state_BND, loops_B)
+        return self.answer(norm(state_BND), ask_BT), state_BND
+
+    def answer(self, cells_BND: Tensor, ask_BT: Tensor) -> Tensor:
+        """Logits [Q, C] at the asked steps."""
         step_BQ, asked_BQ = pack(ask_BT)
-        logits_BQC = self.point(cells_BND, step_BQ)
-        logits: Tensor = logits_BQC[asked_BQ]
+        logits: Tensor = self.point(cells_BND, step_BQ)[asked_BQ]
         return logits
 
     def encode(self, batch: GridBatch, visible_BT: Tensor) -> Tensor:
         """What the cells know once they have talked, the visible steps among it."""
-        _, height, width = batch.cells_BHW.shape
         embedded_BND = self.embed(batch, visible_BT)
-        rope = axial_rope(height, width, self.config.width // self.config.heads, embedded_BND.device)
-        if not self.training:
-            return norm(self.loop([len(batch)] * self.config.loops(height, width), embedded_BND, batch.cells_BHW, rope))
-        # The mazes that are read last come first, so that those that still loop lie side by side.
-        loops_B, order_B = self.config.loops_in_training(batch).sort(descending=True, stable=True)
-        running = [int((loops_B > loop).sum()) for loop in range(int(loops_B[0]))]
-        read_BND = self.loop(running, embedded_BND[order_B], batch.cells_BHW[order_B], rope)
-        return norm(read_BND[order_B.argsort()])
+        if self.training:
+            loops_B = self.config.loops_in_training(batch)
+        else:
+            loops_B = torch.full_like(batch.start_B, self.config.loops(*batch.cells_BHW.shape[1:]))
+        return norm(self.think(batch, embedded_BND, torch.zeros_like(embedded_BND), loops_B))
 
-    def loop(self, running: Sequence[int], embedded_BND: Tensor, cells_BHW: Tensor, rope: Tensor) -> Tensor:
-        """Run the blocks over the first `running[i]` mazes in loop i; each is read where it stopped."""
-        x_BND, read = torch.zeros_like(embedded_BND), []
-        for loop, count in enumerate(running):
+    def think(self, batch: GridBatch, embedded_BND: Tensor, state_BND: Tensor, loops_B: Tensor) -> Tensor:
+        """Run the blocks over each maze so many times; the state that each comes to."""
+        _, height, width = batch.cells_BHW.shape
+        rope = axial_rope(height, width, self.config.width // self.config.heads, embedded_BND.device)
+        # The mazes with the most loops come first, so that those that still loop lie side by side.
+        loops_B, order_B = loops_B.sort(descending=True, stable=True)
+        x_BND, embedded_BND, cells_BHW = state_BND[order_B], embedded_BND[order_B], batch.cells_BHW[order_B]
+        loop_L = torch.arange(int(loops_B[0]), device=loops_B.device)
+        stopped = []
+        for count in (loops_B > loop_L[:, None]).sum(1).tolist():  # mazes that still loop
             if count < len(x_BND):
-                read.append(x_BND[count:])
+                stopped.append(x_BND[count:])
                 x_BND, embedded_BND, cells_BHW = x_BND[:count], embedded_BND[:count], cells_BHW[:count]
-            x_BND = (norm(x_BND) if loop else x_BND) + embedded_BND
+            x_BND = norm(x_BND) + embedded_BND
             for block in self.blocks:
                 x_BND = block(x_BND, cells_BHW, rope)
-        return torch.cat([x_BND, *reversed(read)])
+        return torch.cat([x_BND, *reversed(stopped)])[order_B.argsort()]
 
     def embed(self, batch: GridBatch, visible_BT: Tensor) -> Tensor:
         cells_BN = batch.cells_BHW.flatten(1).long()
