@@ -49,6 +49,7 @@ COMMANDS = {
     "bench time-to-accuracy": Command(
         "clew.commands.bench:time_to_accuracy", "measure the minutes to 50, 90 and 99 % exact paths"
     ),
+    "bench report": Command("clew.commands.bench:report", "write what was measured into the pages under docs"),
     "bench recipes": Command("clew.commands.bench:recipes", "train a grid-pointer with one thing changed at a time"),
 }
 

@@ -17,11 +17,9 @@ from clew.errors import UserError
 from clew.files import write_json
 from clew.models.build import build_model, sized_config, to_json
 from clew.models.grid_pointer import GridPointerConfig
-from clew.report.marked import between_marks
 from clew.training import peak
 from clew.training.checkpoint import model_tensors
 
-ROOT = Path(__file__).parents[2]
 BEGIN, END = "<!-- grid-cost: begin -->", "<!-- grid-cost: end -->"
 TINY = GridPointerConfig(width=16, heads=2, loops_per_cell=0.1)
 
@@ -105,9 +103,9 @@ def test_one_pass_asks_for_everything_once(weights, monkeypatch):
     trained = cost_work.load_pointer(weights)
     tasks = cost_work.tasks_of(trained, 4, 3)
     asked = []
-    forward = type(trained.model).forward
+    answer = type(trained.model).answer
     monkeypatch.setattr(
-        type(trained.model), "forward", lambda self, *args: asked.append(args[2].sum()) or forward(self, *args)
+        type(trained.model), "answer", lambda self, cells, ask: asked.append(ask.sum()) or answer(self, cells, ask)
     )
     cost_work.one_pass(trained, tasks)
     assert asked == [3 * (16 + 1)]
@@ -187,26 +185,22 @@ def test_a_text_model_is_refused(tmp_path):
         bench.cost(name)
 
 
-def test_the_page_has_the_measured_tables():
-    results, page = ROOT / "results" / "grid-cost.json", ROOT / "docs" / "grid-pointer.md"
-    assert between_marks(page, cost_page.NAME) == cost_page.section(results, page)
-
-
 def test_the_tables_are_put_into_the_page(small, weights, tmp_path, capsys):
     (tmp_path / "docs").mkdir()
-    page, results = tmp_path / "docs" / "page.md", tmp_path / "grid-cost.json"
+    (tmp_path / "results").mkdir()
+    page, results = tmp_path / "docs" / "grid-pointer.md", tmp_path / "results" / "grid-cost.json"
     page.write_text(f"above\n{BEGIN}\nold\n{END}\nbelow\n")
-    cost_page.main(results, page)
+    assert cost_page.SECTION.write(tmp_path) == page
     assert page.read_text() == f"above\n{BEGIN}\n{NOTHING_YET}{END}\nbelow\n"
     bench.cost(weights, sizes="3,4", seconds=0.01, json=True)
     results.write_text(capsys.readouterr().out)
-    (tmp_path / "docs" / cost_page.PICTURE.file).touch()
-    cost_page.main(results, page)
-    cost_page.main(results, page)  # again gives the same
+    (tmp_path / "docs" / "grid-cost.png").touch()
+    cost_page.SECTION.write(tmp_path)
+    cost_page.SECTION.write(tmp_path)  # again gives the same
     text = page.read_text()
-    assert text.startswith(f"above\n{BEGIN}\n![Time and memory against size]({cost_page.PICTURE.file})\n\nAll a maze")
+    assert text.startswith(f"above\n{BEGIN}\n![Time and memory against size](grid-cost.png)\n\nAll a maze")
     assert text.endswith(f"(../results/grid-cost.json)\n{END}\nbelow\n")
     assert text.count("| 3x3 |") == 1
     page.write_text("no marks")
     with pytest.raises(UserError, match="must have the marks"):
-        cost_page.main(results, page)
+        cost_page.SECTION.write(tmp_path)

@@ -6,13 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from clew.benchmarks import recipes, recipes_page
+from clew.benchmarks import recipes
 from clew.benchmarks.recipes import AS_IT_IS, CHANGES, SEED
 from clew.cli import run as clew
 from clew.models.build import build_model
-from clew.report.marked import between_marks
-
-ROOT = Path(__file__).parents[2]
 
 
 def test_one_thing_is_changed_at_a_time() -> None:
@@ -61,7 +58,7 @@ def test_some_recipes_are_trained_and_told(
     assert [curve["method"] for curve in report["curves"]] == ["as it is", "no average of the weights"]
     assert (report["minutes_each"], report["held_out"]) == (0.003, 4)
     assert report["provenance"]["seeds"] == [SEED]
-    head, _, *rows = recipes_page.tables(report).splitlines()
+    head, _, *rows = recipes.tables(report).splitlines()
     assert head.startswith("3x3 DFS mazes, 0.003 minutes of training each")
     assert any("| **as it is** | " in row for row in rows)
     assert clew(["bench", "recipes", *options]) == 0
@@ -92,8 +89,3 @@ def test_the_best_recipe_comes_first() -> None:
 def test_bad_options_get_one_sentence(options, words, capsys: pytest.CaptureFixture[str]) -> None:
     assert clew(["bench", "recipes", *options]) == 1
     assert words in capsys.readouterr().err
-
-
-def test_the_page_says_what_was_measured() -> None:
-    results, page = ROOT / "results" / "grid-recipes.json", ROOT / "docs" / "experiments-log.md"
-    assert between_marks(page, recipes_page.NAME) == recipes_page.section(results, page)

@@ -1,9 +1,7 @@
 """What `clew bench cost` measured, as a plot and as the tables of docs/grid-pointer.md.
 
-    clew bench cost --plot docs/grid-cost.png --json > results/grid-cost.json
-    python -m clew.benchmarks.cost_page --results results/grid-cost.json --page docs/grid-pointer.md
-
-The second command puts the tables between two marks of the page; a test holds the page to the numbers.
+clew bench cost --plot docs/grid-cost.png --json > results/grid-cost.json
+clew bench report
 """
 
 from __future__ import annotations
@@ -13,12 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from clew.benchmarks.cost import QUANTITIES
-from clew.benchmarks.pages import Picture, measured_section
+from clew.benchmarks.pages import Picture, Section
 from clew.files import atomic_write
-from clew.report.marked import write_between_marks
 
-NAME = "grid-cost"  # of the marks
-PICTURE = Picture("grid-cost.png", "Time and memory against size")
 _PANELS = {"seconds": "seconds a maze", "mb": "MB a maze"}
 
 
@@ -101,26 +96,10 @@ def _percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
-def section(results: Path, page: Path) -> str:
-    """What stands between the marks of the page."""
-    return measured_section(results, page, PICTURE, tables)
-
-
-def main(results: Path = Path("results/grid-cost.json"), page: Path = Path("docs/grid-pointer.md")) -> None:
-    """Write the measured tables into the page.
-
-    Args:
-        results: what `clew bench cost --json` printed.
-        page: the page, with the two marks.
-    """
-    write_between_marks(page, NAME, section(results, page))
-
-
-if __name__ == "__main__":
-    import sys
-
-    import tyro
-
-    from clew.guard import guarded
-
-    sys.exit(guarded(lambda: tyro.cli(main)))
+SECTION = Section(
+    "grid-cost",
+    "grid-cost.json",
+    "grid-pointer.md",
+    tables,
+    Picture("grid-cost.png", "Time and memory against size"),
+)

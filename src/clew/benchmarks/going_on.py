@@ -19,6 +19,7 @@ import numpy as np
 import torch
 
 from clew.benchmarks.cost_work import load_pointer
+from clew.benchmarks.pages import Section
 from clew.decoding.decode import decode
 from clew.decoding.registry import parse_decoder
 from clew.loading import Trained
@@ -123,3 +124,12 @@ def table(sizes: Sequence[dict[str, Any]]) -> list[str]:
             f"{before / after:.1f} |"
         )
     return lines
+
+
+def tables(report: dict[str, Any]) -> str:
+    """Who solved what, and a row for each size."""
+    how = f"`{report['weights']}` with `{report['decoder']}`, {report['threads']} thread(s)"
+    return "\n".join([f"{how}, processor time, held-out mazes:", "", *table(report["sizes"])]) + "\n"
+
+
+SECTION = Section("going-on", "going-on.json", "decoding.md", tables)

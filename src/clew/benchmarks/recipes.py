@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from clew.benchmarks.contestants import Contestant, grid_config
+from clew.benchmarks.pages import Section
 from clew.errors import UserError
 from clew.models.grid_pointer import GridPointerConfig
 from clew.objectives.config import RateConfig
@@ -101,3 +102,16 @@ def table(curves: Sequence[dict[str, Any]]) -> list[str]:
             f"{curve['steps']:,} | {curve['mazes']:,} |"
         )
     return lines
+
+
+def tables(report: dict[str, Any]) -> str:
+    """What was trained, and a row for each recipe."""
+    size = report["curves"][0]["size"]
+    head = (
+        f"{size}x{size} DFS mazes, {report['minutes_each']:g} minutes of training each, {report['threads']} thread(s), "
+        f"exact paths of {report['held_out']} held-out mazes, left to right:"
+    )
+    return "\n".join([head, "", *table(report["curves"])]) + "\n"
+
+
+SECTION = Section("recipes", "grid-recipes.json", "experiments-log.md", tables)

@@ -308,3 +308,15 @@ def going_on(
         weights, decoder, pairs, seed, command, say=lambda text: print(f"solving: {text}", file=sys.stderr)
     )
     print(report.as_json() if json else "\n".join(table([asdict(each) for each in report.sizes])))
+
+
+def report(root: Path = Path()) -> None:
+    """Write what the benchmarks measured, the files under results/, into the pages under docs/.
+
+    Args:
+        root: the folder that has both.
+    """
+    from clew.benchmarks.sections import SECTIONS
+
+    for page in dict.fromkeys(section.write(root) for section in SECTIONS):
+        print(page)

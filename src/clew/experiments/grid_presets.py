@@ -45,6 +45,9 @@ def _recipe(data: DataConfig, kind: GridKind, batch_size: int, minutes: float, *
         schedule=ScheduleConfig("constant-then-decay", warmup=0.01, decay=0.4),
         batch_size=batch_size,
         ema=0.998,
+        # Through dozens of steps with shared weights a gradient is now and then a thousand times as large as usual.
+        # Clipping bounds what it does, so it is no reason to stop.
+        explosion=1e9,
         **changes,  # type: ignore[arg-type]
     )
 
@@ -71,9 +74,6 @@ def growing(kind: GridKind, family: Literal["dfs", "walls"]) -> TrainConfig:
         # Nearly constant: the average of the weights does for the scores what a falling rate would, and the rate is
         # still high when the larger mazes come.
         schedule=ScheduleConfig("constant-then-decay", warmup=0.01, decay=0.02),
-        # Through dozens of steps with shared weights a gradient was once a thousand times as large as usual. Clipping
-        # bounds what it does, so it is no reason to stop.
-        explosion=1e9,
     )
 
 
