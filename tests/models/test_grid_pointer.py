@@ -210,7 +210,7 @@ def test_who_goes_on_loops_less(monkeypatch: pytest.MonkeyPatch) -> None:
     state = torch.zeros(3, 100, SMALL.width)
     with torch.no_grad():
         model.go_on(batch, rank, batch.valid_BT, state, torch.tensor([True, False, False]))
-    assert seen == [[22, 4, 4]]
+    assert seen == [[22, 8, 8]]
 
 
 def test_flops_of_the_products_are_those_torch_counts() -> None:

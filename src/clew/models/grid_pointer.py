@@ -41,7 +41,7 @@ PLAIN, START, GOAL, SOLID = range(4)
 SIDE_CODES = 17  # sixteen sets of open sides, and the wall cell
 GOLDEN_RATIO = (math.sqrt(5) - 1) / 2  # its multiples, modulo 1, are spread evenly
 # The loops of a pass that goes on from the one before: this share of all loops, and no fewer than so many.
-AGAIN, FEWEST_AGAIN = 0.1, 4
+AGAIN, FEWEST_AGAIN = 0.1, 8
 
 
 @dataclass(frozen=True)
