@@ -44,11 +44,11 @@ def tables(name: str, results: dict[str, Any], link: str) -> str:
         *HEAD,
         *rows,
         "",
-        f"Exact % by the number of cells of the path, with `{last[0][1]['decoder']}` (how many mazes in brackets):",
+        "Exact % by the number of cells of the path (how many mazes in brackets):",
         "",
-        "| mazes | cells of the path: exact % (mazes) |",
-        "|---|---|",
-        *(f"| {size} | {_lengths(each)} |" for size, each in last),
+        "| mazes | decoder | cells of the path: exact % (mazes) |",
+        "|---|---|---|",
+        *(f"| {size} | `{each['decoder']}` | {_lengths(each)} |" for size, each in last),
         "",
         f"Measured with `clew evaluate {name} --size ... --json`, {told['cpu']}, {told['date'][:10]}; every command is "
         f"in [{name}.json]({link}).",
@@ -66,16 +66,17 @@ PAPER = {
 def summary(results: dict[str, dict[str, Any]]) -> str:
     """One row for each of the weights and each size, with the last decoder, for the README."""
     lines = [
-        "| weights | mazes | solved exactly | exact % | valid and shortest % | passes | the paper's exact % |",
-        "|---|---|---|---|---|---|---|",
+        "| weights | mazes | decoder | solved exactly | exact % | valid and shortest % | passes | the paper, exact % |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for name, measured in results.items():
         for report in measured["measured"]:
             each, size = report["evaluations"][-1], _size(report["mazes"])
             exact = each["exact"]
             lines.append(
-                f"| `{name}` | {size} | {exact['hits']:,} of {exact['count']:,} | {_percent(exact['share'])} | "
-                f"{_percent(each['shortest']['share'])} | {each['passes']:.1f} | {PAPER[name].get(size, '')} |"
+                f"| `{name}` | {size} | `{each['decoder']}` | {exact['hits']:,} of {exact['count']:,} | "
+                f"{_percent(exact['share'])} | {_percent(each['shortest']['share'])} | {each['passes']:.1f} | "
+                f"{PAPER[name].get(size, '')} |"
             )
     return "\n".join(lines) + "\n"
 
