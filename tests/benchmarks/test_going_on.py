@@ -20,7 +20,7 @@ def test_both_ways_solve_the_same_mazes(capsys: pytest.CaptureFixture[str], monk
     monkeypatch.setattr(going_on, "decode", watched)
     assert clew(["bench", "going-on", "--sizes", "4:6,5:3", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
-    assert asked == [(False, 4), (True, 4), (False, 2), (True, 2), (False, 3), (True, 3)]
+    assert asked == [(False, 1), (False, 4), (True, 4), (False, 2), (True, 2), (False, 1), (False, 3), (True, 3)]
     assert [(each["side"], each["mazes"]) for each in report["sizes"]] == [(4, 6), (5, 3)]
     for each in report["sizes"]:
         for form in (each["fresh"], each["going_on"]):
