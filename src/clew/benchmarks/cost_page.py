@@ -1,7 +1,9 @@
 """What `clew bench cost` measured, as a plot and as the tables of docs/grid-pointer.md.
 
-clew bench cost --plot docs/grid-cost.png --json > results/grid-cost.json
-clew bench report
+    clew bench cost --plot docs/grid-cost.png --json > results/grid-cost.json
+    clew bench report
+
+The second command puts them into the page.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """What `clew bench time-to-accuracy` measured, as the table of docs/grid-pointer.md.
 
-clew bench time-to-accuracy --plot docs/time-to-accuracy.png --json > results/time-to-accuracy.json
-clew bench report
+    clew bench time-to-accuracy --plot docs/time-to-accuracy.png --json > results/time-to-accuracy.json
+    clew bench report
+
+The second command puts them into the page.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@
 The norm: torch's is made for wider vectors, and takes five times as long. The sums over open neighbours: in plain torch
 they are a dozen walks. Each has a plain twin, for GPUs and the tests, in grid_layers.py and passages.py.
 
-The kernels look into flat arrays with indices that cannot be negative. Views of rows would read better, but numba
-counts references to each, which takes longer than the arithmetic on 128 numbers.
+The kernels look into flat arrays with indices that cannot be negative. Views of rows would read better, but making one
+for every cell took about as long as the arithmetic (docs/experiments-log.md, no. 21).
 
 Shape suffixes: R rows, B mazes, N cells, D width, F hidden width.
 """
