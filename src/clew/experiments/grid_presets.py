@@ -26,6 +26,7 @@ DFS_SIZES, LARGER_DFS_SIZES = (4, 5, 6, 8, 10, 12), (5, 6, 8, 10, 12, 15, 18)
 LARGEST_DFS_SIZES = (5, 8, 10, 12, 15, 18, 20, 24)
 # A task of the walls family has a path of at least as many cells as its longer side, which 4x4 mazes rarely offer.
 WALLS_SIZES, LARGER_WALLS_SIZES = (5, 6, 8, 10, 12), (6, 8, 10, 12, 15, 20)
+LARGEST_WALLS_SIZES = (8, 10, 15, 20, 25, 30)
 # Paths of the walls family are half (10x10) to a quarter (30x30) as long, so that news has less far to go.
 LOOPS_PER_CELL = {"dfs": 0.2, "walls": 0.1}
 # Cells a step, with one size: 128 mazes of 5x5, 32 of 10x10.
@@ -94,15 +95,17 @@ def larger(kind: GridKind, family: Literal["dfs", "walls"]) -> TrainConfig:
     )
 
 
-def largest(kind: GridKind) -> TrainConfig:
+def largest(kind: GridKind, family: Literal["dfs", "walls"]) -> TrainConfig:
     """Still larger mazes and a lower rate, to carry on from a run of `larger` with `--start-from RUN`."""
-    config = larger(kind, "dfs")
+    config = larger(kind, family)
+    sizes = LARGEST_DFS_SIZES if family == "dfs" else LARGEST_WALLS_SIZES
     return replace(
         config,
-        data=replace(config.data, sizes=LARGEST_DFS_SIZES, seed=11),
-        batch_size=round(CELLS_A_STEP / LARGEST_DFS_SIZES[-1] ** 2),
-        budget=Budget(minutes=60),
-        optimizer=replace(config.optimizer, lr=1e-3, muon_lr=0.008),
+        data=replace(config.data, sizes=sizes, seed=11),
+        batch_size=round(CELLS_A_STEP / sizes[-1] ** 2),
+        budget=Budget(minutes=60 if family == "dfs" else 45),
+        # The A* mazes have more to learn: their largest are further from those of the run before.
+        optimizer=replace(config.optimizer, lr=1e-3, muon_lr=0.008 if family == "dfs" else 0.012),
         schedule=ScheduleConfig("constant-then-decay", warmup=0.01, decay=0.8),
         seed=2,
     )
@@ -124,12 +127,16 @@ GRID_PRESETS: dict[str, tuple[str, Callable[[], TrainConfig]]] = {
     "demo-5x5": ("5x5 mazes, a small grid-pointer, 2 minutes on 2 cores", demo_5x5),
     "grid-dfs": ("DFS mazes growing from 4x4 to 12x12, grid-pointer", partial(growing, "grid-pointer", "dfs")),
     "grid-dfs-large": ("carries on from grid-dfs, up to 18x18", partial(larger, "grid-pointer", "dfs")),
-    "grid-dfs-largest": ("carries on from grid-dfs-large, up to 24x24", partial(largest, "grid-pointer")),
+    "grid-dfs-largest": ("carries on from grid-dfs-large, up to 24x24", partial(largest, "grid-pointer", "dfs")),
     "grid-walls": ("A* mazes growing from 5x5 to 12x12, grid-pointer", partial(growing, "grid-pointer", "walls")),
     "grid-walls-large": ("carries on from grid-walls, up to 20x20", partial(larger, "grid-pointer", "walls")),
+    "grid-walls-largest": (
+        "carries on from grid-walls-large, up to 30x30",
+        partial(largest, "grid-pointer", "walls"),
+    ),
     "grid-next-dfs": ("the same as grid-dfs, next token on the grid", partial(growing, "grid-next-token", "dfs")),
     "grid-next-dfs-large": ("carries on from grid-next-dfs", partial(larger, "grid-next-token", "dfs")),
-    "grid-next-dfs-largest": ("carries on from grid-next-dfs-large", partial(largest, "grid-next-token")),
+    "grid-next-dfs-largest": ("carries on from grid-next-dfs-large", partial(largest, "grid-next-token", "dfs")),
     **{
         f"grid-{size}": (f"{size}x{size} DFS mazes, grid-pointer", partial(single_size, "grid-pointer", size))
         for size in (5, 10)
