@@ -50,7 +50,7 @@ COMMANDS = {
         "clew.commands.bench:time_to_accuracy", "measure the minutes to 50, 90 and 99 % exact paths"
     ),
     "bench report": Command("clew.commands.bench:report", "write what was measured into the pages under docs"),
-    "bench recipes": Command("clew.commands.bench:recipes", "train a grid-pointer with one thing changed at a time"),
+    "bench recipes": Command("clew.commands.bench:recipes", "train a model on cells with one thing changed at a time"),
 }
 
 

@@ -7,16 +7,18 @@ from pathlib import Path
 import pytest
 
 from clew.benchmarks import recipes
-from clew.benchmarks.recipes import AS_IT_IS, CHANGES, SEED
+from clew.benchmarks.recipes import AS_IT_IS, CHANGES, SEED, recipe_names
 from clew.cli import run as clew
 from clew.models.build import build_model
 
 
-def test_one_thing_is_changed_at_a_time() -> None:
-    found = recipes.recipes(size=8, minutes=2, held_out=50)
+@pytest.mark.parametrize(("kind", "count"), [("grid-pointer", len(CHANGES)), ("grid-next-token", len(CHANGES) - 2)])
+def test_one_thing_is_changed_at_a_time(kind, count) -> None:
+    found = recipes.recipes(kind, size=8, minutes=2, held_out=50, names=recipe_names(kind))
     base = found[0].config
     assert found[0].method == AS_IT_IS
-    assert len({each.name for each in found}) == len(found) == len(CHANGES)
+    assert len({each.name for each in found}) == len(found) == count
+    assert {each.config.to_json()["model"]["kind"] for each in found} == {kind}
     plain = [each.config.to_json() for each in found]
     for each, value in zip(found[1:], plain[1:], strict=True):
         changed = {field for field in value if value[field] != plain[0][field]}
@@ -31,7 +33,8 @@ def test_one_thing_is_changed_at_a_time() -> None:
 
 def test_the_same_reach_with_other_loops() -> None:
     """Loops of one hop are twice as many, and so on: news travels as far."""
-    by_name = {each.method: each.config.model for each in recipes.recipes(10, 1, 1)}
+    found = recipes.recipes("grid-pointer", 10, 1, 1, recipe_names("grid-pointer"))
+    by_name = {each.method: each.config.model for each in found}
     reach = {
         name: model.hops * model.blocks * (model.loops(10, 10) - 2)
         for name, model in by_name.items()
@@ -41,8 +44,9 @@ def test_the_same_reach_with_other_loops() -> None:
     assert set(reach.values()) == {40}
 
 
+@pytest.mark.parametrize("model", ["grid-pointer", "grid-next-token"])
 def test_some_recipes_are_trained_and_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     original = recipes.grid_config
 
@@ -52,7 +56,8 @@ def test_some_recipes_are_trained_and_told(
 
     monkeypatch.setattr(recipes, "grid_config", small)
     names = "as it is, no average of the weights"
-    options = ["--size", "3", "--minutes", "0.003", "--held-out", "4", "--work", str(tmp_path), "--only", names]
+    options = ["--model", model, "--only", names, "--work", str(tmp_path)]
+    options += ["--size", "3", "--minutes", "0.003", "--held-out", "4"]
     assert clew(["bench", "recipes", *options, "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert [curve["method"] for curve in report["curves"]] == ["as it is", "no average of the weights"]
@@ -83,7 +88,11 @@ def test_the_best_recipe_comes_first() -> None:
         (["--size", "1"], "mazes of 1x1 cannot be used"),
         (["--minutes", "0"], "--minutes a number above 0"),
         (["--held-out", "0"], "--held-out 1 or more"),
-        (["--only", "magic"], "there is no recipe 'magic'"),
+        (["--only", "magic"], "grid-pointer has no recipe 'magic'"),
+        (
+            ["--model", "grid-next-token", "--only", "a masking rate for each maze by itself"],
+            "grid-next-token has no recipe 'a masking rate",
+        ),
     ],
 )
 def test_bad_options_get_one_sentence(options, words, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,12 +1,15 @@
-"""The grid-pointer's recipe with one thing changed at a time, for the same minutes (`clew bench recipes`).
+"""The recipe of the models on cells with one thing changed at a time, for the same minutes (`clew bench recipes`).
 
-    chosen = recipes(size=8, minutes=2, held_out=500, names=("as it is", "no average of the weights"))
+    names = recipe_names("grid-next-token")          # all that make sense for it
+    chosen = recipes("grid-next-token", size=8, minutes=2, held_out=500, names=names)
 
-Each is a training like those of `clew bench time-to-accuracy`, in a folder of its own, scored by the exact path from
-left to right. The mazes are of a seed that no reported number uses, so that the recipe can be chosen by them.
+The rival gets the same tries as the grid-pointer, so that neither wins by having been tuned longer. Each is a training
+like those of `clew bench time-to-accuracy`, in a folder of its own, scored by the exact path from left to right. The
+mazes are of a seed that no reported number uses, so that the recipe can be chosen by them.
 
-Two things are not here. Turned and mirrored mazes: a stream of fresh mazes has them all already. Several masks a
-maze: what is visible stands in the encoder's input, so a second mask costs as much as a second maze.
+Some things are not here. Turned and mirrored mazes: a stream of fresh mazes has them all already. Several masks a
+maze: what is visible stands in the encoder's input, so a second mask costs as much as a second maze. Attention to near
+cells only: a step along passages is that, and knows of walls.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from typing import Any
 from clew.benchmarks.contestants import Contestant, grid_config
 from clew.benchmarks.pages import Section
 from clew.errors import UserError
+from clew.experiments.grid_presets import GridKind
 from clew.models.grid_pointer import GridPointerConfig
 from clew.objectives.config import RateConfig
 from clew.training.config import TrainConfig
@@ -79,13 +83,21 @@ CHANGES: dict[str, Callable[[TrainConfig], TrainConfig]] = {
 }
 
 
-def recipes(size: int, minutes: float, held_out: int, names: Sequence[str] = tuple(CHANGES)) -> list[Contestant]:
+MASKING = ("a masking rate for each maze by itself", "masking rates that dwell where the loss is high")
+
+
+def recipe_names(kind: GridKind) -> list[str]:
+    """All recipes that this model can have: next token has no masking rates."""
+    return [name for name in CHANGES if kind == "grid-pointer" or name not in MASKING]
+
+
+def recipes(kind: GridKind, size: int, minutes: float, held_out: int, names: Sequence[str]) -> list[Contestant]:
     """The trainings of these names, in their order; UserError if there is no such recipe."""
     found = []
     for name in names:
-        if name not in CHANGES:
-            raise UserError(f"there is no recipe {name!r}; choose from: {', '.join(CHANGES)}.")
-        config = grid_config("grid-pointer", size, minutes)
+        if name not in recipe_names(kind):
+            raise UserError(f"{kind} has no recipe {name!r}; choose from: {', '.join(recipe_names(kind))}.")
+        config = grid_config(kind, size, minutes)
         config = replace(config, data=replace(config.data, seed=SEED), seed=SEED, held_out=held_out, log_every=10)
         found.append(Contestant(name, None, size, CHANGES[name](config)))
     return found
@@ -115,3 +127,4 @@ def tables(report: dict[str, Any]) -> str:
 
 
 SECTION = Section("recipes", "grid-recipes.json", "experiments-log.md", tables)
+RIVAL_SECTION = Section("rival-recipes", "grid-next-recipes.json", "experiments-log.md", tables)

@@ -2,4 +2,4 @@
 
 from clew.benchmarks import cost_page, going_on, recipes, time_to_accuracy_page
 
-SECTIONS = (cost_page.SECTION, time_to_accuracy_page.SECTION, recipes.SECTION, going_on.SECTION)
+SECTIONS = (cost_page.SECTION, time_to_accuracy_page.SECTION, recipes.SECTION, recipes.RIVAL_SECTION, going_on.SECTION)

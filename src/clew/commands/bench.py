@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Literal
 
 
 def generation(json: bool = False, seconds: float = 6.0, plot: Path | None = None) -> None:
@@ -228,6 +229,7 @@ def time_to_accuracy(
 
 
 def recipes(
+    model: Literal["grid-pointer", "grid-next-token"] = "grid-pointer",
     size: int = 8,
     minutes: float = 2.0,
     only: str = "",
@@ -235,15 +237,16 @@ def recipes(
     held_out: int = 500,
     json: bool = False,
 ) -> None:
-    """Train the grid-pointer with one thing of its recipe changed at a time, each for the same minutes.
+    """Train a model on cells with one thing of its recipe changed at a time, each for the same minutes.
 
     The same command goes on where it was stopped.
 
     Args:
+        model: the grid-pointer, or its rival, next token on the same input.
         size: of the DFS mazes that are scored; sizes grow up to it.
         minutes: of training for each recipe; evaluation does not count.
         only: names of some recipes, with commas between them; all if nothing is said.
-        work: the folder of the runs.
+        work: the folder of the runs, with one for each model in it.
         held_out: how many mazes each evaluation solves.
         json: print one JSON document with everything measured, instead of a table.
     """
@@ -257,13 +260,13 @@ def recipes(
         raise UserError(f"mazes of {size}x{size} cannot be used; give --size a number from 3 to 30.")
     if not 0 < minutes <= 10_000 or held_out < 1:
         raise UserError("give --minutes a number above 0 and up to 10,000, and --held-out 1 or more.")
-    names = [name.strip() for name in only.split(",")] if only else list(bench.CHANGES)
-    command = f"clew bench recipes --size {size} --minutes {minutes:g} --held-out {held_out}"
+    names = [name.strip() for name in only.split(",")] if only else bench.recipe_names(model)
+    command = f"clew bench recipes --model {model} --size {size} --minutes {minutes:g} --held-out {held_out}"
     command += f" --only {only!r}" if only else ""
     try:
         report = measure_all(
-            bench.recipes(size, minutes, held_out, names),
-            work,
+            bench.recipes(model, size, minutes, held_out, names),
+            work / model,
             command,
             say=lambda text: print(f"training: {text}", file=sys.stderr),
             points=bench.POINTS,
