@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from clew import __version__
 from clew.guard import UsageError, guarded
+from clew.memory import keep_freed_memory
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ COMMANDS = {
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command that `arguments` (by default the process's own) ask for, and exit."""
+    keep_freed_memory()
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 
