@@ -185,11 +185,11 @@ def test_in_training_each_maze_is_read_after_a_late_loop_of_its_own() -> None:
 
 def test_fresh_mazes_are_answered_as_always_and_others_go_on() -> None:
     """Fresh ones whatever stands in their state; and each maze as if it were alone."""
-    batch, model = mazes(height=6, width=6, count=4), awake(SMALL)
+    batch, model = mazes(height=10, width=10, count=4), awake(SMALL)
     rank = torch.where(batch.valid_BT, 1, -1)
     ask = torch.zeros_like(batch.valid_BT)
     ask[:, :2] = True
-    garbage = torch.full((4, 36, SMALL.width), 7.0)
+    garbage = torch.full((4, 100, SMALL.width), 7.0)
     with torch.no_grad():
         fresh, state = model.go_on(batch, rank, ask, garbage, torch.ones(4, dtype=torch.bool))
         torch.testing.assert_close(fresh, model(batch, rank, ask))
@@ -202,15 +202,26 @@ def test_fresh_mazes_are_answered_as_always_and_others_go_on() -> None:
             assert not torch.allclose(after, state[some])
 
 
-def test_who_goes_on_loops_less(monkeypatch: pytest.MonkeyPatch) -> None:
-    batch, model = mazes(height=10, width=10), awake(SMALL)
+@pytest.mark.parametrize(("side", "loops"), [(10, [22, 8, 8]), (9, [19, 8, 8]), (8, [15, 15, 15]), (5, [7, 7, 7])])
+def test_who_goes_on_loops_less(side: int, loops: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    batch, model = mazes(height=side, width=side), awake(SMALL)
     rank, seen = torch.where(batch.valid_BT, 1, -1), []
     think = model.think
     monkeypatch.setattr(model, "think", lambda *given: (seen.append(given[3].tolist()), think(*given))[1])
-    state = torch.zeros(3, 100, SMALL.width)
+    state = torch.zeros(3, side**2, SMALL.width)
     with torch.no_grad():
         model.go_on(batch, rank, batch.valid_BT, state, torch.tensor([True, False, False]))
-    assert seen == [[22, 8, 8]]
+    assert seen == [loops]
+
+
+def test_on_small_mazes_it_thinks_afresh() -> None:
+    """Going on would not save half of the loops there, and runs the model for longer than it was trained."""
+    batch, model = mazes(height=5, width=5, count=2), awake(SMALL)
+    rank = torch.where(batch.valid_BT, 1, -1)
+    garbage = torch.full((2, 25, SMALL.width), 7.0)
+    with torch.no_grad():
+        answered, _ = model.go_on(batch, rank, batch.valid_BT, garbage, torch.zeros(2, dtype=torch.bool))
+        torch.testing.assert_close(answered, model(batch, rank, batch.valid_BT))
 
 
 def test_flops_of_the_products_are_those_torch_counts() -> None:

@@ -40,8 +40,10 @@ from clew.models.passages import PassageStep
 PLAIN, START, GOAL, SOLID = range(4)
 SIDE_CODES = 17  # sixteen sets of open sides, and the wall cell
 GOLDEN_RATIO = (math.sqrt(5) - 1) / 2  # its multiples, modulo 1, are spread evenly
-# The loops of a pass that goes on from the one before: this share of all loops, and no fewer than so many.
-AGAIN, FEWEST_AGAIN = 0.1, 8
+# The loops of a pass that goes on from the one before: this share of all loops, and no fewer than so many. Where that
+# does not save half of them, a pass begins from nothing: many passes one after the other are many more loops than the
+# model was trained for, and on small mazes that can cost accuracy (docs/experiments-log.md, no. 27).
+AGAIN, FEWEST_AGAIN, MOST_AGAIN = 0.1, 8, 0.5
 
 
 @dataclass(frozen=True)
@@ -168,7 +170,9 @@ class GridPointer(nn.Module):
         with the state of their last pass, for a few loops.
         """
         loops = self.config.loops(*batch.cells_BHW.shape[1:])
-        few = min(loops, max(FEWEST_AGAIN, math.ceil(AGAIN * loops)))
+        few = max(FEWEST_AGAIN, math.ceil(AGAIN * loops))
+        if few > MOST_AGAIN * loops:
+            fresh_B = torch.ones_like(fresh_B)
         loops_B = torch.where(fresh_B, loops, few)
         state_BND = torch.where(fresh_B[:, None, None], 0.0, state_BND)
         state_BND = self.think(batch, self.embed(batch, rank_BT == 0), state_BND, loops_B)
