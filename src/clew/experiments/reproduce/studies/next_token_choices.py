@@ -121,7 +121,7 @@ RATES_AND_DECAYS = Study(
     findings=sweep_findings,
     notes=(
         "The paper does not say which learning rates it tried; these are ours.",
-        "In the 150 steps of the laptop scale even a decay of 1e-2 shrinks a weight by no more than 0.15 %, so that the "
+        "In the 150 steps of the laptop scale even a decay of 1e-2 shrinks a weight by no more than 0.15 %, so the "
         "decays differ in the fourth digit of the loss, and in no maze.",
     ),
 )
