@@ -2,7 +2,7 @@
 
 The C library gives large pieces back to the system as soon as they are free, and a training step frees everything that
 it kept for the way back. The next step gets the same pages again, each cleared by the kernel when it is first touched:
-tens of thousands a step. A process that keeps them trains a grid-pointer about a tenth faster (docs/experiments-log.md,
+thousands a step. A process that keeps them trains a grid-pointer about a tenth faster (docs/experiments-log.md,
 no. 25).
 """
 
@@ -13,7 +13,7 @@ import sys
 
 # Numbers of mallopt, from malloc.h of the GNU C library.
 TRIM_THRESHOLD, TOP_PAD, MMAP_THRESHOLD = -1, -2, -3
-LARGEST_KEPT = 32 << 20  # bytes of one array; the most that the library allows
+LARGEST_KEPT = 32 << 20  # bytes of one array; a larger one still goes back at once
 GROWTH = 64 << 20
 
 

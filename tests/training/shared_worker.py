@@ -72,8 +72,8 @@ def main(rank: str, size: str, port: str, folder: str) -> None:
 
 if __name__ == "__main__":
     main(*sys.argv[1:])
-    # All is written and the group is left. torch's threads sometimes abort a process that takes itself down in the
-    # usual way ("terminate called without an active exception"), which says nothing about what is tested here.
+    # All is written and the group is left. Once a worker was aborted after this ("terminate called without an active
+    # exception"), which is not about what is tested here; why was not found out.
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
