@@ -151,11 +151,11 @@ def test_the_parts_of_a_step_are_told_apart():
     """Longer kernels show as kernels."""
     step = TrainingStep(TINY, "dfs", side=4, mazes=3)
     before = cost_peak.parts_of(step)
-    from clew.models import passages
+    from clew.models import passage_loops
 
     patch = pytest.MonkeyPatch()
-    mix = passages.over_rows
-    patch.setattr(passages, "over_rows", lambda *args: (time.sleep(0.01), mix(*args)))
+    mix = passage_loops.over_rows
+    patch.setattr(passage_loops, "over_rows", lambda *args: (time.sleep(0.01), mix(*args)))
     after = cost_peak.parts_of(step)
     patch.undo()
     assert after["passage kernels"] > max(before["passage kernels"], 0.5)

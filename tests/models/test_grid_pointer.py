@@ -1,12 +1,10 @@
-"""The grid-pointer model: what it may see, that its fast step is right, and that one set of weights fits every size."""
+"""The grid-pointer model: what it may see, that its fast loops are right, that one set of weights fits every size."""
 
 import dataclasses
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
@@ -15,9 +13,9 @@ from clew.data.batch import GridBatch
 from clew.data.batches import grid_batch
 from clew.errors import UserError
 from clew.mazes.generate import generate
+from clew.models import grid_pointer
 from clew.models.build import build_model, from_json, to_json, training_flops
 from clew.models.grid_pointer import GridPointer, GridPointerConfig
-from clew.models.passages import PassageStepFunction, plain_passage_step
 from clew.objectives.config import ObjectiveConfig, build_objective
 
 SMALL = GridPointerConfig(width=16, heads=2, hops=2, query_blocks=1)
@@ -36,39 +34,6 @@ def awake(config: GridPointerConfig, seed: int = 0) -> GridPointer:
         nn.init.normal_(parameter, std=0.3, generator=generator)
     assert isinstance(model, GridPointer)
     return model.eval()
-
-
-@given(st.integers(2, 5), st.integers(2, 6), st.sampled_from(["dfs", "percolation", "walls"]), st.integers(1, 2))
-@settings(max_examples=15, deadline=None)
-def test_the_step_by_hand_is_the_plain_one(height: int, width: int, family: str, threads: int) -> None:
-    if family == "walls":
-        height, width = height + 3, width + 3  # smaller ones seldom have a path that is long enough
-    cells_BHW = mazes(family, height, width).cells_BHW
-    generator = torch.Generator().manual_seed(height * width)
-
-    def random(*shape: int) -> torch.Tensor:
-        return torch.randn(*shape, generator=generator, dtype=torch.float64).requires_grad_()
-
-    x, own_and_hear, think = random(len(cells_BHW), height * width, 8), random(24, 8), random(8, 12)
-    answers = []
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        for step in (PassageStepFunction.apply, plain_passage_step):
-            y = step(x, cells_BHW, own_and_hear, think)
-            answers.append([y, *torch.autograd.grad(y.sin().sum(), (x, own_and_hear, think))])
-    finally:
-        torch.set_num_threads(before)
-    for by_hand, plain in zip(*answers, strict=True):
-        torch.testing.assert_close(by_hand, plain)
-
-
-def test_the_step_by_hand_takes_vectors_that_lie_anyhow_in_memory() -> None:
-    cells_BHW = mazes(height=4, width=5).cells_BHW
-    x_BND = torch.randn(8, 20, len(cells_BHW)).permute(2, 1, 0)
-    maps, think = torch.randn(24, 8), torch.randn(8, 12)
-    by_hand = PassageStepFunction.apply(x_BND, cells_BHW, maps, think)
-    torch.testing.assert_close(by_hand, plain_passage_step(x_BND, cells_BHW, maps, think), rtol=1e-4, atol=1e-4)
 
 
 def test_a_turned_maze_is_the_same_maze() -> None:
@@ -181,6 +146,23 @@ def test_in_training_each_maze_is_read_after_a_late_loop_of_its_own() -> None:
     same_B = [torch.allclose(a, b) for a, b in zip(together, at_the_end, strict=True)]
     assert any(same_B)
     assert not all(same_B)
+
+
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_the_fast_loops_are_the_plain_ones(blocks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers and gradients, in training, where each maze has loops of its own."""
+    batch, model = mazes(count=6), awake(dataclasses.replace(SMALL, blocks=blocks)).train()
+    rank = torch.where(batch.valid_BT, 1, -1)
+    rank[:, 1] = 0
+    answers = []
+    for fast in (True, False):
+        monkeypatch.setattr(grid_pointer, "by_hand", lambda x, fast=fast: fast)
+        model.zero_grad()
+        logits = model(batch, rank, rank == 1)
+        logits.sin().sum().backward()
+        answers.append([logits, *(parameter.grad for parameter in model.parameters())])
+    for fast_one, plain_one in zip(*answers, strict=True):
+        torch.testing.assert_close(fast_one, plain_one, rtol=1e-3, atol=1e-4)
 
 
 def test_fresh_mazes_are_answered_as_always_and_others_go_on() -> None:

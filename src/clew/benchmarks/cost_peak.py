@@ -26,7 +26,7 @@ TARGET = 0.6
 # step's own time is that of its numba kernels, which torch does not know, and of the little Python around them.
 PARTS = {
     "matrix products": ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::_scaled_dot_product"),
-    "passage kernels": ("PassageStepFunction",),
+    "passage kernels": ("PassageLoops",),
     "norms": ("NormFunction",),
 }
 

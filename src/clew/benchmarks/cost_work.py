@@ -28,6 +28,7 @@ from clew.training.distributed import World
 from clew.training.run_state import RunState
 from clew.training.sources import build_source
 from clew.training.step import accumulate_gradient, draw_part, gradient_norm, scale_gradient
+from clew.training.tiny_numbers import tiny_numbers_are_zero
 
 SEED = 0
 CELLS_A_BATCH = 3200  # the same work for each size, but for what grows with the size
@@ -65,7 +66,8 @@ class TrainingStep:
 
     def forward_backward(self) -> None:
         self.state.optimizer.zero_grad(set_to_none=True)
-        accumulate_gradient(self.state.forward, self.part, self.world, parts=1, precision="fp32", scale=1.0)
+        with tiny_numbers_are_zero():  # as in training
+            accumulate_gradient(self.state.forward, self.part, self.world, parts=1, precision="fp32", scale=1.0)
 
     def optimize(self) -> None:
         """Clip, change the weights, and average them."""

@@ -16,6 +16,7 @@ from clew.mazes.generate import generate
 from clew.mazes.maze import Path as MazePath
 from clew.mazes.maze import Task, TaskBatch
 from clew.mazes.solve import astar, bfs_path, num_shortest
+from clew.models.grid_layers import norm
 from clew.models.passages import PassageStep
 from clew.report.demo_page import FAMILY_NAMES as FAMILIES
 from clew.report.picture import save_picture
@@ -40,8 +41,8 @@ def warm_up() -> None:
         task, _ = generate(family, 5, 5, seed=1, first=0, count=1, side="test")[0]
         astar(task)
         bfs_path(task)
-    x_BND = torch.zeros(1, 4, 8, requires_grad=True)
-    torch.autograd.backward(PassageStep(8, 1)(x_BND, torch.zeros(1, 2, 2, dtype=torch.uint8)).sum())
+    x_BND = torch.zeros(1, 4, 16, requires_grad=True)
+    torch.autograd.backward(norm(PassageStep(16, 1)(x_BND, torch.zeros(1, 2, 2, dtype=torch.uint8))).sum())
 
 
 def make_mazes(settings: FirstMazes) -> dict[str, TaskBatch]:

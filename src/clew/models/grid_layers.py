@@ -37,17 +37,17 @@ class NormFunction(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        x_RD = x.reshape(-1, x.shape[-1])
+        x_RD = x.reshape(-1, x.shape[-1]).contiguous()
         normed_RD, scale_R = x_RD.new_empty(x_RD.shape), x_RD.new_empty(len(x_RD))
-        over_rows(norm_rows, x_RD, normed_RD, scale_R)
+        over_rows(norm_rows, x_RD.detach(), normed_RD, scale_R)
         ctx.save_for_backward(normed_RD, scale_R)
         return normed_RD.view(x.shape)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Tensor:
         normed_RD, scale_R = ctx.saved_tensors
-        grad_x_RD = torch.zeros_like(normed_RD)
-        over_rows(norm_rows_back, normed_RD, scale_R, grads[0].reshape(normed_RD.shape), grad_x_RD)
+        grad_RD, grad_x_RD = grads[0].reshape(normed_RD.shape).contiguous(), torch.zeros_like(normed_RD)
+        over_rows(norm_rows_back, normed_RD, scale_R, grad_RD, grad_x_RD)
         return grad_x_RD.view(grads[0].shape)
 
 
@@ -93,17 +93,33 @@ class Attention(nn.Module):
     def forward(
         self, to_BQD: Tensor, from_BND: Tensor, rope_to: Tensor | None = None, rope_from: Tensor | None = None
     ) -> Tensor:
-        def split(x: Tensor) -> Tensor:
-            return x.view(*x.shape[:2], self.heads, x.shape[2] // self.heads).transpose(1, 2)
-
-        q, k, v = norm(split(self.query(to_BQD))), norm(split(self.key(from_BND))), split(self.value(from_BND))
+        q_BHQE = self.queries(to_BQD).transpose(1, 2)
+        k_BHNE, v_BHNE = self.keys_and_values(from_BND)
         if rope_to is not None:
-            q = rotate(q, rope_to)
+            q_BHQE = rotate(q_BHQE, rope_to)
         if rope_from is not None:
-            k = rotate(k, rope_from)
-        mixed = F.scaled_dot_product_attention(q * self.sharpness, k, v, scale=q.shape[-1] ** -0.5)
-        out_BQD: Tensor = self.out(mixed.transpose(1, 2).flatten(2))
+            k_BHNE = rotate(k_BHNE, rope_from)
+        out_BQD: Tensor = self.out(attend(q_BHQE, k_BHNE, v_BHNE))
         return out_BQD
+
+    def queries(self, to_D: Tensor) -> Tensor:
+        """[..., H, E]"""
+        return norm(self._split(self.query(to_D))) * self.sharpness.view(-1, 1)
+
+    def keys_and_values(self, from_BND: Tensor) -> tuple[Tensor, Tensor]:
+        """Twice [B, H, N, E]; normed before it is turned, as the norm wants what lies side by side."""
+        return norm(self._split(self.key(from_BND))).transpose(1, 2), self._split(self.value(from_BND)).transpose(1, 2)
+
+    def _split(self, x_D: Tensor) -> Tensor:
+        return x_D.view(*x_D.shape[:-1], self.heads, x_D.shape[-1] // self.heads)
+
+
+def attend(q_BHQE: Tensor, k_BHNE: Tensor, v_BHNE: Tensor, causal: bool = False) -> Tensor:
+    """What each query finds: [B, Q, D]."""
+    scale = q_BHQE.shape[-1] ** -0.5
+    return (
+        F.scaled_dot_product_attention(q_BHQE, k_BHNE, v_BHNE, is_causal=causal, scale=scale).transpose(1, 2).flatten(2)
+    )
 
 
 class FeedForward(nn.Module):

@@ -32,7 +32,7 @@ from clew.data.batch import Batch, GridBatch
 from clew.errors import UserError
 from clew.models.blocks import KeysAndValues
 from clew.models.config import check_positive
-from clew.models.grid_layers import Attention, FeedForward, norm, sincos
+from clew.models.grid_layers import Attention, FeedForward, attend, norm, sincos
 from clew.models.grid_pointer import GridPointer, GridPointerConfig
 
 
@@ -91,30 +91,13 @@ def _rows(blocks: list[KeysAndValues], rows: Tensor) -> list[KeysAndValues]:
     return kept
 
 
-class KeptAttention(Attention):
-    """The same attention in two halves, so that keys and values can be kept."""
-
-    def keys_and_values(self, from_BND: Tensor) -> tuple[Tensor, Tensor]:
-        return norm(self._split(self.key(from_BND))), self._split(self.value(from_BND))
-
-    def attend(self, to_BSD: Tensor, key_BHKE: Tensor, value_BHKE: Tensor, causal: bool = False) -> Tensor:
-        query_BHSE = norm(self._split(self.query(to_BSD))) * self.sharpness
-        scale = query_BHSE.shape[-1] ** -0.5
-        mixed = F.scaled_dot_product_attention(query_BHSE, key_BHKE, value_BHKE, is_causal=causal, scale=scale)
-        out_BSD: Tensor = self.out(mixed.transpose(1, 2).flatten(2))
-        return out_BSD
-
-    def _split(self, x: Tensor) -> Tensor:
-        return x.view(*x.shape[:2], self.heads, x.shape[2] // self.heads).transpose(1, 2)
-
-
 class PathBlock(nn.Module):
     """A step looks at the steps so far, then at the cells, then thinks."""
 
     def __init__(self, config: GridNextTokenConfig) -> None:
         super().__init__()
-        self.path_attention = KeptAttention(config.width, config.heads)
-        self.cell_attention = KeptAttention(config.width, config.heads)
+        self.path_attention = Attention(config.width, config.heads)
+        self.cell_attention = Attention(config.width, config.heads)
         self.feed_forward = FeedForward(config.width, config.decoder_expansion)
 
     def forward(self, x_BSD: Tensor, cells_BND: Tensor, cells: KeysAndValues, steps: KeysAndValues) -> Tensor:
@@ -122,12 +105,15 @@ class PathBlock(nn.Module):
         key_BHKE, value_BHKE = steps.append(*self.path_attention.keys_and_values(normed_BSD))
         new, known = x_BSD.shape[1], key_BHKE.shape[2]
         assert new in (1, known), "steps are read all at once from the first, or one at a time"
-        x_BSD = x_BSD + self.path_attention.attend(normed_BSD, key_BHKE, value_BHKE, causal=new == known)
+        query_BHSE = self.path_attention.queries(normed_BSD).transpose(1, 2)
+        found_BSD = attend(query_BHSE, key_BHKE, value_BHKE, causal=new == known)
+        x_BSD = x_BSD + self.path_attention.out(found_BSD)
         if cells.key_BHKE is None or cells.value_BHKE is None:
             cells.append(*self.cell_attention.keys_and_values(cells_BND))
         assert cells.key_BHKE is not None
         assert cells.value_BHKE is not None
-        x_BSD = x_BSD + self.cell_attention.attend(norm(x_BSD), cells.key_BHKE, cells.value_BHKE)
+        query_BHSE = self.cell_attention.queries(norm(x_BSD)).transpose(1, 2)
+        x_BSD = x_BSD + self.cell_attention.out(attend(query_BHSE, cells.key_BHKE, cells.value_BHKE))
         out_BSD: Tensor = x_BSD + self.feed_forward(norm(x_BSD))
         return out_BSD
 

@@ -13,8 +13,8 @@ every step along the passages, and start and goal can only hear of each other on
 so the loops grow with the number of cells, as the longest paths do. In training each maze is read after a loop of its
 own choice among the last third, so that the model learns to hold what it has found.
 
-Shape suffixes: B mazes, N cells (height * width), T steps, Q asked steps a maze (padded), D width, H heads, E head
-dimension, C classes (N cells and the end).
+Shape suffixes: B mazes, A mazes that ask something, N cells (height * width), T steps, Q asked steps, P places for them
+(asked.py), D width, C classes (N cells and the end).
 """
 
 from __future__ import annotations
@@ -27,15 +27,11 @@ from torch import Tensor, nn
 
 from clew.data.batch import Batch, GridBatch
 from clew.errors import UserError
+from clew.models.asked import Packed, pack
 from clew.models.config import check_positive
-from clew.models.grid_layers import (
-    Attention,
-    FeedForward,
-    axial_rope,
-    norm,
-    sincos,
-)
-from clew.models.passages import PassageStep
+from clew.models.grid_layers import Attention, FeedForward, attend, axial_rope, norm, sincos
+from clew.models.passage_loops import walk
+from clew.models.passages import PassageStep, by_hand
 
 PLAIN, START, GOAL, SOLID = range(4)
 SIDE_CODES = 17  # sixteen sets of open sides, and the wall cell
@@ -133,10 +129,16 @@ class QueryBlock(nn.Module):
         self.attention = Attention(config.width, config.heads)
         self.feed_forward = FeedForward(config.width, config.expansion)
 
-    def forward(self, query_BQD: Tensor, cells_BND: Tensor) -> Tensor:
-        query_BQD = query_BQD + self.attention(norm(query_BQD), cells_BND)
-        out_BQD: Tensor = query_BQD + self.feed_forward(norm(query_BQD))
-        return out_BQD
+    def forward(self, query_PD: Tensor, cells_AND: Tensor, packed: Packed) -> Tensor:
+        packs = zip(
+            packed.places(self.attention.queries(norm(query_PD))),
+            *map(packed.mazes, self.attention.keys_and_values(cells_AND)),
+            strict=True,
+        )
+        found_PD = torch.cat([attend(q.transpose(1, 2), k, v).flatten(0, 1) for q, k, v in packs])
+        query_PD = query_PD + self.attention.out(found_PD)
+        out_PD: Tensor = query_PD + self.feed_forward(norm(query_PD))
+        return out_PD
 
 
 class GridPointer(nn.Module):
@@ -179,10 +181,19 @@ class GridPointer(nn.Module):
         return self.answer(norm(state_BND), ask_BT), state_BND
 
     def answer(self, cells_BND: Tensor, ask_BT: Tensor) -> Tensor:
-        """Logits [Q, C] at the asked steps."""
-        step_BQ, asked_BQ = pack(ask_BT)
-        logits: Tensor = self.point(cells_BND, step_BQ)[asked_BQ]
-        return logits
+        """Logits [Q, C] over the cells and the end, at the asked steps."""
+        packed = pack(ask_BT)
+        cells_AND = cells_BND.index_select(0, packed.order_A)
+        query_PD = self.query_in(sincos(packed.step_P, self.config.width).to(cells_BND.dtype))
+        for block in self.query_blocks:
+            query_PD = block(query_PD, cells_AND, packed)
+        query_PD = self.pointer_query(norm(query_PD))
+        keys_AND = self.pointer_key(cells_AND)
+        keys_ACD = torch.cat([keys_AND, self.end_key.expand(len(keys_AND), 1, -1)], dim=1)
+        packs = zip(packed.places(query_PD), packed.mazes(keys_ACD), strict=True)
+        logits_PC = torch.cat([(query @ keys.transpose(1, 2)).flatten(0, 1) for query, keys in packs])
+        logits_QC: Tensor = logits_PC.index_select(0, packed.place_Q) * self.config.width**-0.5
+        return logits_QC
 
     def encode(self, batch: GridBatch, visible_BT: Tensor) -> Tensor:
         """What the cells know once they have talked, the visible steps among it."""
@@ -195,11 +206,22 @@ class GridPointer(nn.Module):
 
     def think(self, batch: GridBatch, embedded_BND: Tensor, state_BND: Tensor, loops_B: Tensor) -> Tensor:
         """Run the blocks over each maze so many times; the state that each comes to."""
-        _, height, width = batch.cells_BHW.shape
-        rope = axial_rope(height, width, self.config.width // self.config.heads, embedded_BND.device)
         # The mazes with the most loops come first, so that those that still loop lie side by side.
         loops_B, order_B = loops_B.sort(descending=True, stable=True)
-        x_BND, embedded_BND, cells_BHW = state_BND[order_B], embedded_BND[order_B], batch.cells_BHW[order_B]
+        x_BND, embedded_BND, cells_BHW = (
+            tensor.index_select(0, order_B) for tensor in (state_BND, embedded_BND, batch.cells_BHW)
+        )
+        if by_hand(x_BND) and not self.config.attention:
+            weights = [step.weights() for step in self.blocks.modules() if isinstance(step, PassageStep)]
+            x_BND = walk(x_BND, cells_BHW, weights, loops_B.tolist(), embedded_BND)
+        else:
+            x_BND = self.plain_loops(x_BND, embedded_BND, cells_BHW, loops_B)
+        return x_BND.index_select(0, order_B.argsort())
+
+    def plain_loops(self, x_BND: Tensor, embedded_BND: Tensor, cells_BHW: Tensor, loops_B: Tensor) -> Tensor:
+        """The loops in plain torch, of mazes whose loops fall."""
+        _, height, width = cells_BHW.shape
+        rope = axial_rope(height, width, self.config.width // self.config.heads, x_BND.device)
         loop_L = torch.arange(int(loops_B[0]), device=loops_B.device)
         stopped = []
         for count in (loops_B > loop_L[:, None]).sum(1).tolist():  # mazes that still loop
@@ -209,7 +231,7 @@ class GridPointer(nn.Module):
             x_BND = norm(x_BND) + embedded_BND
             for block in self.blocks:
                 x_BND = block(x_BND, cells_BHW, rope)
-        return torch.cat([x_BND, *reversed(stopped)])[order_B.argsort()]
+        return torch.cat([x_BND, *reversed(stopped)])
 
     def embed(self, batch: GridBatch, visible_BT: Tensor) -> Tensor:
         cells_BN = batch.cells_BHW.flatten(1).long()
@@ -223,24 +245,3 @@ class GridPointer(nn.Module):
         place = row * count + batch.tokens_BT[row, step]
         embedded: Tensor = x_BND.flatten(0, 1).index_add(0, place, told.to(x_BND.dtype)).view_as(x_BND)
         return embedded
-
-    def point(self, cells_BND: Tensor, step_BQ: Tensor) -> Tensor:
-        """Logits over the cells and the end, for each asked step."""
-        query_BQD = self.query_in(sincos(step_BQ, self.config.width).to(cells_BND.dtype))
-        for block in self.query_blocks:
-            query_BQD = block(query_BQD, cells_BND)
-        query_BQD = self.pointer_query(norm(query_BQD))
-        keys_BND = self.pointer_key(cells_BND)
-        end_B1D = self.end_key.expand(len(keys_BND), 1, -1)
-        keys_BCD = torch.cat([keys_BND, end_B1D], dim=1)
-        logits: Tensor = query_BQD @ keys_BCD.transpose(1, 2) * self.config.width**-0.5
-        return logits
-
-
-def pack(ask_BT: Tensor) -> tuple[Tensor, Tensor]:
-    """The asked steps of each maze side by side: their numbers [B, Q], and which of those places are real."""
-    count_B = ask_BT.sum(1)
-    widest = int(count_B.max())
-    order_BT = torch.argsort((~ask_BT).to(torch.uint8), dim=1, stable=True)
-    asked_BQ = torch.arange(widest, device=ask_BT.device) < count_B[:, None]
-    return order_BT[:, :widest], asked_BQ

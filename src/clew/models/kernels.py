@@ -1,14 +1,14 @@
 """Walks over memory that torch would make several times, or slowly: by numba, shared out over threads.
 
-    over_rows(mix, cells_BHW, both_BN2F, mixed_BNF)
+    over_rows(mix, cells_BHW, both_M2F, mixed_MF)
 
 The norm: torch's is made for wider vectors, and takes five times as long. The sums over open neighbours: in plain torch
 they are a dozen walks. Each has a plain twin, for GPUs and the tests, in grid_layers.py and passages.py.
 
-The kernels look into flat arrays with indices that cannot be negative. Views of rows would read better, but making one
-for every cell took about as long as the arithmetic (docs/experiments-log.md, no. 21).
+The kernels look into flat arrays, the norms with indices that cannot be negative. Views of rows would read better, but
+making one for every cell took about as long as the arithmetic (docs/experiments-log.md, no. 21).
 
-Shape suffixes: R rows, B mazes, N cells, D width, F hidden width.
+Shape suffixes: R rows, B mazes, M cells of all mazes, D width, F hidden width.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from numpy import uint64
 from torch import Tensor
 
 from clew.mazes.maze import EAST, NORTH, SOUTH, WEST
+from clew.models.vectors import load, relu, store, zeros
 
 NORM_EPS = 1e-5
 
@@ -32,15 +33,16 @@ NORM_EPS = 1e-5
 def over_rows(kernel: Callable[..., None], *arrays: Tensor) -> None:
     """Run a kernel on all mazes, or all rows, shared out over as many threads as torch uses.
 
-    What it writes to must be contiguous: of anything else it gets a copy.
+    Rows of the other arrays go with those of the first, however many there are to each. All must be contiguous.
     """
-    parts = [array.detach().contiguous().numpy() for array in arrays]
+    parts = [array.numpy() for array in arrays]
     count, threads = len(arrays[0]), torch.get_num_threads()
-    if threads == 1 or count == 1:
+    if threads == 1 or count <= 1:
         kernel(*parts)
         return
     bounds = [count * i // threads for i in range(threads + 1)]
-    pieces = [[part[a:b] for part in parts] for a, b in pairwise(bounds)]
+    each = [len(part) // count for part in parts]
+    pieces = [[part[a * n : b * n] for part, n in zip(parts, each, strict=True)] for a, b in pairwise(bounds)]
     # The kernels let go of the interpreter's lock; numba's own threads would not live beside torch's.
     others = [_pool(threads - 1).submit(kernel, *piece) for piece in pieces[1:]]
     kernel(*pieces[0])
@@ -96,57 +98,85 @@ def norm_rows_back(normed_RD: np.ndarray, scale_R: np.ndarray, grad_RD: np.ndarr
             grad_x[begin + d] += scale * (grad[begin + d] - total - along * normed[begin + d])
 
 
-@numba.njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
-def mix(cells_BHW: np.ndarray, both_BN2F: np.ndarray, mixed_BNF: np.ndarray) -> None:
+def mix(cells_BHW: np.ndarray, both_M2F: np.ndarray, mixed_MF: np.ndarray) -> None:
     """The sum over open neighbours of relu(own + hear)^2."""
-    mazes, height, width = cells_BHW.shape
-    count, half = mazes * height * width, mixed_BNF.shape[2]
-    cells, both, mixed = cells_BHW.reshape(count), both_BN2F.reshape(count * 2 * half), mixed_BNF.reshape(count * half)
-    zero = both_BN2F.dtype.type(0)
-    for i in range(count):
-        here, own = uint64(i * half), uint64(2 * i * half)
-        for f in range(uint64(half)):
-            mixed[here + f] = zero
-        for side, move in ((NORTH, -width), (SOUTH, width), (WEST, -1), (EAST, 1)):
-            if cells[i] & side:
-                hear = uint64((2 * (i + move) + 1) * half)
-                for f in range(uint64(half)):
-                    s = max(both[own + f] + both[hear + f], zero)
-                    mixed[here + f] += s * s
+    _mix(_lanes(mixed_MF))(cells_BHW, both_M2F, mixed_MF)
 
 
-@numba.njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
 def mix_back(
     cells_BHW: np.ndarray,
-    both_BN2F: np.ndarray,
-    grad_BNF: np.ndarray,
-    mixed_BNF: np.ndarray,
-    grad_both_BN2F: np.ndarray,
+    both_M2F: np.ndarray,
+    grad_MF: np.ndarray,
+    mixed_MF: np.ndarray,
+    grad_both_M2F: np.ndarray,
 ) -> None:
-    """The sum again, and the gradient of `own` and `hear`.
+    """The sum again, and the gradient of `own` and `hear`."""
+    _mix_back(_lanes(mixed_MF))(cells_BHW, both_M2F, grad_MF, mixed_MF, grad_both_M2F)
 
-    A cell takes what its neighbours have for its `hear`, instead of giving to theirs, and in a loop of its own: only
-    so the compiler knows that no number is read after it was written, and does eight at once.
-    """
-    mazes, height, width = cells_BHW.shape
-    count, half = mazes * height * width, mixed_BNF.shape[2]
-    cells, both, mixed = cells_BHW.reshape(count), both_BN2F.reshape(count * 2 * half), mixed_BNF.reshape(count * half)
-    grad, grad_both = grad_BNF.reshape(count * half), grad_both_BN2F.reshape(count * 2 * half)
-    zero = both_BN2F.dtype.type(0)
-    for i in range(count):
-        here, own, hear = uint64(i * half), uint64(2 * i * half), uint64((2 * i + 1) * half)
-        for f in range(uint64(half)):
-            mixed[here + f] = zero
-        for f in range(uint64(2 * half)):
-            grad_both[own + f] = zero
-        for side, move in ((NORTH, -width), (SOUTH, width), (WEST, -1), (EAST, 1)):
-            if cells[i] & side:
-                j = i + move
-                there, their_own, their_hear = uint64(j * half), uint64(2 * j * half), uint64((2 * j + 1) * half)
-                for f in range(uint64(half)):
-                    s = max(both[own + f] + both[their_hear + f], zero)
-                    mixed[here + f] += s * s
-                    grad_both[own + f] += (s + s) * grad[here + f]
-                for f in range(uint64(half)):
-                    s = max(both[their_own + f] + both[hear + f], zero)
-                    grad_both[hear + f] += (s + s) * grad[there + f]
+
+def _lanes(x_MF: np.ndarray) -> int:
+    """How many numbers at once: as many as the widest registers hold, or what the width can be divided by."""
+    return 16 if x_MF.shape[1] % 16 == 0 else 4
+
+
+@cache
+def _mix(lanes: int) -> Callable[..., None]:
+    @numba.njit(cache=True, nogil=True, error_model="numpy")
+    def kernel(cells_BHW: np.ndarray, both_M2F: np.ndarray, mixed_MF: np.ndarray) -> None:
+        _, _, width = cells_BHW.shape
+        count, half = mixed_MF.shape
+        cells, both, mixed = (
+            cells_BHW.reshape(count),
+            both_M2F.reshape(2 * count * half),
+            mixed_MF.reshape(count * half),
+        )
+        for i in range(count):
+            open_sides, here = cells[i], i * half
+            for f in range(0, half, lanes):
+                own, total = load(both, 2 * here + f, lanes), zeros(both, lanes)
+                for side, move in ((NORTH, -width), (SOUTH, width), (WEST, -1), (EAST, 1)):
+                    if open_sides & side:
+                        heard = relu(own + load(both, 2 * (here + move * half) + half + f, lanes))
+                        total = total + heard * heard
+                store(mixed, here + f, total)
+
+    return kernel
+
+
+@cache
+def _mix_back(lanes: int) -> Callable[..., None]:
+    @numba.njit(cache=True, nogil=True, error_model="numpy")
+    def kernel(
+        cells_BHW: np.ndarray,
+        both_M2F: np.ndarray,
+        grad_MF: np.ndarray,
+        mixed_MF: np.ndarray,
+        grad_both_M2F: np.ndarray,
+    ) -> None:
+        _, _, width = cells_BHW.shape
+        count, half = mixed_MF.shape
+        cells, both, mixed = (
+            cells_BHW.reshape(count),
+            both_M2F.reshape(2 * count * half),
+            mixed_MF.reshape(count * half),
+        )
+        grad, grad_both = grad_MF.reshape(count * half), grad_both_M2F.reshape(2 * count * half)
+        for i in range(count):
+            open_sides, here = cells[i], i * half
+            for f in range(0, half, lanes):
+                own, hear = load(both, 2 * here + f, lanes), load(both, 2 * here + half + f, lanes)
+                grad_here = load(grad, here + f, lanes)
+                total, grad_own, grad_hear = zeros(both, lanes), zeros(both, lanes), zeros(both, lanes)
+                for side, move in ((NORTH, -width), (SOUTH, width), (WEST, -1), (EAST, 1)):
+                    if open_sides & side:
+                        there = here + move * half
+                        heard = relu(own + load(both, 2 * there + half + f, lanes))
+                        total = total + heard * heard
+                        grad_own = grad_own + heard * grad_here
+                        told = relu(load(both, 2 * there + f, lanes) + hear)
+                        grad_hear = grad_hear + told * load(grad, there + f, lanes)
+                store(mixed, here + f, total)
+                store(grad_both, 2 * here + f, grad_own + grad_own)
+                store(grad_both, 2 * here + half + f, grad_hear + grad_hear)
+
+    return kernel

@@ -41,6 +41,7 @@ from clew.training.schedules import lr_factor
 from clew.training.signals import Leave, asked_to_leave
 from clew.training.sources import build_source
 from clew.training.step import Part, accumulate_gradient, draw_part, gradient_norm, scale_gradient
+from clew.training.tiny_numbers import tiny_numbers_are_zero
 
 Evaluate = Callable[[nn.Module], dict[str, float]]
 
@@ -60,6 +61,7 @@ def train(
         torch.set_num_threads(config.threads)
     folder = RunFolder(run)
     with ExitStack() as stack:
+        stack.enter_context(tiny_numbers_are_zero())
         begun: Path | Exception | None = None
         if world.is_main:
             try:
