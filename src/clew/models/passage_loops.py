@@ -22,9 +22,9 @@ from torch import Tensor
 
 from clew.models.kernels import mix, mix_back, norm_rows, norm_rows_back, over_rows
 
-# Numbers of the state of the mazes that go together, for each thread. More of them leave the cache, fewer spend a
-# larger part of the time on calls.
-TOGETHER = 800 * 64
+# Cells of the mazes that go together, for each thread. More of them leave the cache; fewer spend more of the time on
+# calls, and on weights, which each product reads anew (docs/experiments-log.md, no. 29).
+TOGETHER = 800
 
 StepWeights = tuple[Tensor, Tensor]  # own_and_hear [2F, D], think [D, F]
 
@@ -117,7 +117,7 @@ def _pairs(flat: Sequence[Tensor]) -> list[StepWeights]:
 
 def groups(x_BND: Tensor) -> list[slice]:
     """The mazes that go through their loops together."""
-    size = max(1, TOGETHER * torch.get_num_threads() // max(1, x_BND[0].numel()))
+    size = max(1, TOGETHER * torch.get_num_threads() // x_BND.shape[1])
     return [slice(begin, begin + size) for begin in range(0, len(x_BND), size)]
 
 
@@ -139,17 +139,20 @@ def forth(
     mixed_MF = x_BND.new_empty(mazes * cells, hidden)
     turned = [(maps.T, think.T.contiguous()) for maps, think in weights]
     walked = Walked([], [], [])
+    # Where nothing is kept, all steps write to the same memory, which then stays in the cache.
+    norm_M, both_M2F = _room(x_BND.view(-1, width)), x_BND.new_empty(mazes * cells, 2 * hidden)
     for count in still_looping(loops_B):
         now = count * cells
+        norm_now, both_now = Norm(*(tensor[:now] for tensor in norm_M)), both_M2F[:now]
         x, cells_now, mixed = x_BND[:count].view(now, width), cells_BHW[:count], mixed_MF[:now]
         if embedded_BND is not None:
-            begin = _norm(x)
+            begin = _norm(x, _room(x) if keep else norm_now)
             torch.add(begin.normed_MD, embedded_BND[:count].view(now, width), out=x)
             if keep:
                 walked.begins.append(begin)
         for maps, think in turned:
-            step = _norm(x)
-            both = torch.mm(step.normed_MD, maps)
+            step = _norm(x, _room(x) if keep else norm_now)
+            both = torch.mm(step.normed_MD, maps, out=None if keep else both_now)
             over_rows(mix, cells_now, both, mixed)
             torch.addmm(x, mixed, think, out=x)
             if keep:
@@ -192,7 +195,10 @@ def back(
             over_rows(norm_rows_back, *next(begins), grad_normed, grad)
 
 
-def _norm(x_MD: Tensor) -> Norm:
-    norm = Norm(torch.empty_like(x_MD), x_MD.new_empty(len(x_MD)))
-    over_rows(norm_rows, x_MD, *norm)
-    return norm
+def _room(x_MD: Tensor) -> Norm:
+    return Norm(torch.empty_like(x_MD), x_MD.new_empty(len(x_MD)))
+
+
+def _norm(x_MD: Tensor, room: Norm) -> Norm:
+    over_rows(norm_rows, x_MD, *room)
+    return room
