@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from tiny_runs import mean_weight, tiny_config
@@ -32,6 +33,7 @@ CASES = {
     # Weights that are used several times in a pass, and steps of several shapes.
     "ddp-grid": tiny_config(data=GROWING, model=GRID_POINTER),
     "fsdp-grid": tiny_config(data=GROWING, model=GRID_POINTER, parallel="fsdp"),
+    "fsdp-loops": tiny_config(data=GROWING, model=replace(GRID_POINTER, attention=False), parallel="fsdp"),
 }
 # Begun by one process, gone on with by two, ended by one.
 HANDED_ON = ("ddp", "fsdp")

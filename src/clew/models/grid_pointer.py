@@ -20,7 +20,9 @@ Shape suffixes: B mazes, A mazes that ask something, N cells (height * width), T
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -102,6 +104,9 @@ class GridPointerConfig:
         return float(self.loops_in_training(batch).sum()) * self.blocks * block + reading + pointing
 
 
+Looped = tuple[list[int], Tensor]  # the loops of each maze, falling, and the embedding
+
+
 class Block(nn.Module):
     """Some steps along open passages, then attention over all cells."""
 
@@ -111,7 +116,11 @@ class Block(nn.Module):
         self.attention = Attention(config.width, config.heads) if config.attention else None
         self.feed_forward = FeedForward(config.width, config.expansion) if config.attention else None
 
-    def forward(self, x_BND: Tensor, cells_BHW: Tensor, rope: Tensor) -> Tensor:
+    def forward(self, x_BND: Tensor, cells_BHW: Tensor, rope: Tensor, looped: Looped | None = None) -> Tensor:
+        """Once, or, as passage_loops.py can without attention, all loops."""
+        if looped is not None:
+            steps = cast(Iterable[PassageStep], self.hops)
+            return walk(x_BND, cells_BHW, [step.weights() for step in steps], *looped)
         for hop in self.hops:
             x_BND = hop(x_BND, cells_BHW)
         if self.attention is not None and self.feed_forward is not None:
@@ -211,17 +220,18 @@ class GridPointer(nn.Module):
         x_BND, embedded_BND, cells_BHW = (
             tensor.index_select(0, order_B) for tensor in (state_BND, embedded_BND, batch.cells_BHW)
         )
-        if by_hand(x_BND) and not self.config.attention:
-            weights = [step.weights() for step in self.blocks.modules() if isinstance(step, PassageStep)]
-            x_BND = walk(x_BND, cells_BHW, weights, loops_B.tolist(), embedded_BND)
-        else:
-            x_BND = self.plain_loops(x_BND, embedded_BND, cells_BHW, loops_B)
-        return x_BND.index_select(0, order_B.argsort())
-
-    def plain_loops(self, x_BND: Tensor, embedded_BND: Tensor, cells_BHW: Tensor, loops_B: Tensor) -> Tensor:
-        """The loops in plain torch, of mazes whose loops fall."""
         _, height, width = cells_BHW.shape
         rope = axial_rope(height, width, self.config.width // self.config.heads, x_BND.device)
+        if by_hand(x_BND) and self.config.blocks == 1 and not self.config.attention:
+            x_BND = self.blocks[0](x_BND, cells_BHW, rope, (loops_B.tolist(), embedded_BND))
+        else:
+            x_BND = self.plain_loops(x_BND, embedded_BND, cells_BHW, rope, loops_B)
+        return x_BND.index_select(0, order_B.argsort())
+
+    def plain_loops(
+        self, x_BND: Tensor, embedded_BND: Tensor, cells_BHW: Tensor, rope: Tensor, loops_B: Tensor
+    ) -> Tensor:
+        """One loop after the other, of mazes whose loops fall."""
         loop_L = torch.arange(int(loops_B[0]), device=loops_B.device)
         stopped = []
         for count in (loops_B > loop_L[:, None]).sum(1).tolist():  # mazes that still loop
