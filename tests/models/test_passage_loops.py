@@ -15,7 +15,7 @@ from clew.mazes.generate import generate
 from clew.models import passage_loops
 from clew.models.grid_layers import plain_norm
 from clew.models.passage_loops import StepWeights, groups, still_looping, walk
-from clew.models.passages import plain_passage_step
+from clew.models.passages import PassageStep, by_hand, plain_passage_step
 
 WIDTH = 8
 
@@ -65,7 +65,7 @@ def torch_threads(count: int) -> Iterator[None]:
     st.integers(2, 6),
     st.sampled_from(["dfs", "percolation", "walls"]),
     st.integers(1, 2),
-    st.sampled_from([4, 12, 16, 32]),  # hidden: with four and with sixteen numbers at once
+    st.sampled_from([3, 12, 16, 32]),  # hidden: one number, four and sixteen at once
     st.lists(st.integers(1, 4), min_size=1, max_size=5),
     st.sampled_from([1, 50, 10_000]),  # each maze alone, some together, all together
 )
@@ -145,3 +145,11 @@ def test_mazes_go_in_groups_and_stop_one_after_the_other(monkeypatch: pytest.Mon
     with torch_threads(2):
         assert groups(torch.zeros(5, 16, WIDTH)) == [slice(0, 4), slice(4, 8)]
     assert still_looping([4, 4, 2, 1]) == [4, 3, 2, 2]
+
+
+def test_numbers_of_half_the_length_are_left_to_torch() -> None:
+    step = PassageStep(WIDTH, 1).bfloat16()
+    torch.nn.init.ones_(step.think.weight)
+    x_BND, cells_BHW = random(2, 16, WIDTH, seed=1).bfloat16(), cells_of("dfs", 4, 4, 2)
+    assert not by_hand(x_BND)
+    assert torch.equal(step(x_BND, cells_BHW), plain_passage_step(x_BND, cells_BHW, *step.weights()))

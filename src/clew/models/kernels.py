@@ -115,8 +115,8 @@ def mix_back(
 
 
 def _lanes(x_MF: np.ndarray) -> int:
-    """How many numbers at once: as many as the widest registers hold, or what the width can be divided by."""
-    return 16 if x_MF.shape[1] % 16 == 0 else 4
+    """How many numbers at once: as many as the widest registers hold, or fewer that divide the width."""
+    return next(lanes for lanes in (16, 4, 1) if x_MF.shape[1] % lanes == 0)
 
 
 @cache

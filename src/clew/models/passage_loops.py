@@ -40,7 +40,8 @@ def walk(
     loops = [1] * len(x_BND) if loops_B is None else list(loops_B)
     assert loops == sorted(loops, reverse=True)
     flat = [tensor for step in weights for tensor in step]
-    keep = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (x_BND, *flat))
+    inputs = [tensor for tensor in (x_BND, embedded_BND, *flat) if tensor is not None]
+    keep = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in inputs)
     out_BND: Tensor = PassageLoops.apply(  # type: ignore[no-untyped-call]
         x_BND, embedded_BND, cells_BHW, loops, keep, *flat
     )

@@ -47,8 +47,9 @@ class PassageStep(nn.Module):
 
 
 def by_hand(x: Tensor) -> bool:
-    """Whether the steps written by hand can take this: they are for a CPU and whole numbers of its kind."""
-    return x.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
+    """Whether the steps written by hand can take this: they are for CPUs, and for no numbers of half the length."""
+    whole = x.dtype in (torch.float32, torch.float64)
+    return x.device.type == "cpu" and whole and not torch.is_autocast_enabled("cpu")
 
 
 def plain_passage_step(x_BND: Tensor, cells_BHW: Tensor, own_and_hear: Tensor, think_DF: Tensor) -> Tensor:
