@@ -23,8 +23,8 @@ SIDE = 10
 WIDTHS = (64, 128, 256)
 TARGET = 0.6
 TURNS = 6
-# Which part an operator belongs to, by the beginning of its name; whatever is not named here is the rest. A passage
-# step's own time is that of its numba kernels, which torch does not know, and of the little Python around them.
+# Which part an operator belongs to, by the beginning of its name; whatever is not named here is the rest. The loops'
+# own time is that of their numba kernels, norms among them, which torch does not know, and of the Python around them.
 PARTS = {
     "matrix products": ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::_scaled_dot_product"),
     "passage kernels": ("PassageLoops",),

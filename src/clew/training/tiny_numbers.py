@@ -1,9 +1,8 @@
 """Numbers below 1e-38 count as zero in training.
 
 A gradient fades on its way back through the loops of a large maze and ends among numbers whose exponent has run out
-("denormal" ones). Processors compute with them many times more slowly, and whatever a step adds of them to a weight is
-lost in its rounding anyway. A step of 30x30 mazes takes a tenth of the time without them (docs/experiments-log.md,
-no. 30).
+("denormal" ones), with which processors compute many times more slowly. With fresh weights, a step of 30x30 mazes takes
+a tenth of the time without them (docs/experiments-log.md, no. 30).
 """
 
 from __future__ import annotations
