@@ -50,3 +50,16 @@ class GridBatch(Batch):
     cells_BHW: Tensor  # uint8; open sides or WALL, as in clew.mazes.maze
     start_B: Tensor  # int64
     goal_B: Tensor  # int64
+
+
+@dataclass(frozen=True)
+class CellBatch(Batch):
+    """Mazes of one shape with one position a cell, whose token is its label: 1 on the path, 0 off it.
+
+    Valid positions, all of them part of the response, are the cells that the start can reach.
+    """
+
+    cells_BHW: Tensor  # uint8; open sides or WALL, as in clew.mazes.maze
+    start_B: Tensor  # int64
+    goal_B: Tensor  # int64
+    step_BT: Tensor  # int64; 1, 2, ... along the path, 0 off it

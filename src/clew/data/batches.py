@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from clew.data.batch import GridBatch, TokenBatch
+from clew.data.batch import CellBatch, GridBatch, TokenBatch
+from clew.mazes.bfs import reachable
 from clew.mazes.maze import TaskBatch
 from clew.text.batch_encode import encode_batch
 
@@ -76,6 +77,27 @@ def grid_batch(tasks: TaskBatch, index_N: npt.NDArray[np.integer], tail: int = 1
         cells_BHW=torch.from_numpy(np.array(tasks.cells_NHW, dtype=np.uint8)),
         start_B=_int64(tasks.start_N),
         goal_B=_int64(tasks.goal_N),
+    )
+
+
+def cell_batch(tasks: TaskBatch, index_N: npt.NDArray[np.integer]) -> CellBatch:
+    """The tasks as cells and the paths as one label a cell."""
+    count, cells, length_N = len(tasks), tasks.height * tasks.width, tasks.length_N
+    step_NT = np.zeros((count, cells), dtype=np.int64)
+    row = np.repeat(np.arange(count), length_N)
+    step_NT[row, tasks.path] = np.arange(len(tasks.path)) - np.repeat(tasks.offset_N1[:-1], length_N) + 1
+    cells_NHW = np.ascontiguousarray(tasks.cells_NHW, dtype=np.uint8)
+    valid_BT = torch.from_numpy(reachable(cells_NHW, np.asarray(tasks.start_N, dtype=np.int64)))
+    step_BT = torch.from_numpy(step_NT)
+    return CellBatch(
+        tokens_BT=(step_BT > 0).long(),
+        valid_BT=valid_BT,
+        response_BT=valid_BT.clone(),
+        index_B=_int64(index_N),
+        cells_BHW=torch.from_numpy(cells_NHW.copy()),
+        start_B=_int64(tasks.start_N),
+        goal_B=_int64(tasks.goal_N),
+        step_BT=step_BT,
     )
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from clew.data.batch import Batch
-from clew.data.batches import grid_batch, text_seeds, token_batch
+from clew.data.batches import cell_batch, grid_batch, text_seeds, token_batch
 from clew.data.dataset import Dataset, Split
 from clew.data.stream import StreamConfig, fresh_tasks, rank_part
 from clew.errors import UserError
@@ -26,6 +26,9 @@ from clew.mazes.maze import WALL, TaskBatch
 from clew.text.format import format_named
 
 GRID = "grid"
+CELL_LABELS = "cell-labels"
+# Forms in which a model reads cells instead of text, so that one model takes mazes of any size.
+CELL_FORMS = (GRID, CELL_LABELS)
 Ints = npt.NDArray[np.int64]
 
 
@@ -144,6 +147,8 @@ class _Batcher:
     def __call__(self, tasks: TaskBatch, index_N: Ints) -> Batch:
         if self._form == GRID:
             return grid_batch(tasks, index_N, self._tail)
+        if self._form == CELL_LABELS:
+            return cell_batch(tasks, index_N)
         return token_batch(self._form, tasks, text_seeds(self._seed, self._source, index_N), index_N)
 
 
@@ -154,7 +159,7 @@ def sequence_lengths(split: Split, form: str, count: int) -> Ints:
     trace is not known before it is run; it grows with the path too.
     """
     length_N: Ints = np.diff(split.offset_N1[: count + 1])
-    if form == GRID:
+    if form in CELL_FORMS:
         return length_N
     listed_N = np.empty(count, dtype=np.int64)
     block = max(1, 16_000_000 // (split.height * split.width))

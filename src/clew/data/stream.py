@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from clew.mazes.generate import DEFAULT_OPEN_SHARE, generate
+import numpy as np
+
+from clew.mazes.generate import DEFAULT_OPEN_SHARE, generate_indices
 from clew.mazes.maze import TaskBatch
 
 
@@ -26,6 +28,18 @@ class StreamConfig:
     seed: int
     batch_size: int  # mazes a step, over all processes
     open_share: float = DEFAULT_OPEN_SHARE  # percolation only
+    # This share of the mazes are each the one with the longest path of `longest_of` mazes.
+    long_share: float = 0.0
+    longest_of: int = 1
+
+    @property
+    def long_rows(self) -> int:
+        """How many mazes of a step have long paths; they come last."""
+        return round(self.long_share * self.batch_size) if self.longest_of > 1 else 0
+
+
+# Candidates for long paths have numbers of their own, which no other maze of a stream reaches.
+_LONG = 1 << 40
 
 
 def rank_part(count: int, rank: int, world_size: int) -> slice:
@@ -39,14 +53,21 @@ def fresh_tasks(
 ) -> TaskBatch:
     """This process's part of the mazes of a step; a maze's number in the stream is step * batch_size + its place."""
     part = rank_part(config.batch_size, rank, world_size)
-    return generate(
+    number_N = step * config.batch_size + np.arange(part.start, part.stop)
+    ordinary = max(0, config.batch_size - config.long_rows - part.start)
+    candidate_NK = _LONG + number_N[ordinary:, None] * config.longest_of + np.arange(config.longest_of)
+    tasks = generate_indices(
         config.family,
         config.height,
         config.width,
+        np.concatenate([number_N[:ordinary], candidate_NK.ravel()]),
         seed=config.seed,
-        first=step * config.batch_size + part.start,
-        count=part.stop - part.start,
         side="train",
         workers=workers,
         open_share=config.open_share,
     )
+    length_NK = tasks.length_N[len(number_N[:ordinary]) :].reshape(candidate_NK.shape)
+    if not length_NK.size:
+        return tasks
+    longest_N = ordinary + np.arange(len(length_NK)) * config.longest_of + length_NK.argmax(1)
+    return tasks.select(np.concatenate([np.arange(ordinary), longest_N]))

@@ -11,14 +11,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, cast
 
 import torch
 from torch import Tensor, nn
 
 from clew.decoding.answers import Answers, Step
 from clew.decoding.canvas import Canvas
+from clew.decoding.cells import CellDecoder, CellState
 from clew.errors import UserError
+from clew.models.cell_network import CellNetwork
 from clew.models.decoder_only import DecoderOnly
 from clew.models.interface import Model
 
@@ -56,7 +58,9 @@ class DecodedBatch:
         return tokens
 
 
-def decode_steps(model: Model, canvas: Canvas, decoder: Decoder, fresh: bool = False) -> Iterator[Step]:
+def decode_steps(
+    model: Model, canvas: Canvas, decoder: Decoder | CellDecoder, fresh: bool = False, cells: CellState | None = None
+) -> Iterator[Step]:
     """The steps of decoding all mazes of the canvas; no gradients, and the model in evaluation mode.
 
     A grid-pointer goes on from pass to pass with what its cells know, unless it is to think `fresh` in each; from left
@@ -65,7 +69,10 @@ def decode_steps(model: Model, canvas: Canvas, decoder: Decoder, fresh: bool = F
     check_order(model, decoder)
     canvas = canvas.to(device_of(model))
     row_B = torch.arange(len(canvas), device=canvas.device)
-    steps = decoder.steps(model, Answers(canvas, fresh), row_B)
+    if isinstance(model, CellNetwork):
+        steps = cast(CellDecoder, decoder).cell_steps(model, cells or CellState(canvas), row_B)
+    else:
+        steps = cast(Decoder, decoder).steps(model, Answers(canvas, fresh), row_B)
     while True:
         # Set and put back around each step: what the caller does between two steps is its own.
         training = isinstance(model, nn.Module) and model.training
@@ -86,7 +93,7 @@ def decode_steps(model: Model, canvas: Canvas, decoder: Decoder, fresh: bool = F
 def decode(
     model: Model,
     canvas: Canvas,
-    decoder: Decoder,
+    decoder: Decoder | CellDecoder,
     on_step: Callable[[Step], None] = lambda step: None,
     fresh: bool = False,
 ) -> DecodedBatch:
@@ -96,13 +103,16 @@ def decode(
     token_BR = torch.full((count, room), -1, dtype=torch.int64)
     confidence_BR = torch.zeros(count, room)
     passes_B = torch.zeros(count, dtype=torch.int64)
-    for step in decode_steps(model, canvas, decoder, fresh):
+    cells = CellState(canvas.to(device_of(model))) if isinstance(model, CellNetwork) else None
+    for step in decode_steps(model, canvas, decoder, fresh, cells):
         on_step(step)
         row_F, place_F = step.row_F.cpu(), step.place_F.cpu()
         token_BR[row_F, place_F] = -1 if step.hides else step.token_F.cpu()
         confidence_BR[row_F, place_F] = step.confidence_F.cpu()
         if not step.hides:
             passes_B += torch.zeros(count, dtype=torch.int64).index_fill(0, row_F, 1)  # once a maze
+    if cells is not None:
+        token_BR, confidence_BR = _paths(cells, confidence_BR, canvas.end)
     is_end_BR = token_BR == canvas.end
     ended_B = is_end_BR.any(1)
     length_B = torch.where(ended_B, is_end_BR.int().argmax(1) + 1, room)
@@ -110,13 +120,31 @@ def decode(
     return DecodedBatch(token_BR, confidence_BR, length_B, ended_B, passes_B, time.perf_counter() - began)
 
 
-def check_order(model: Model, decoder: Decoder) -> None:
+def check_order(model: Model, decoder: Decoder | CellDecoder) -> None:
     """UserError if the decoder asks in an order that the model cannot answer."""
-    if decoder.any_order and reads_left_to_right_only(model):
+    if isinstance(model, CellNetwork) != hasattr(decoder, "cell_steps"):
+        wanted = (
+            "one-pass, walk or backtrack" if isinstance(model, CellNetwork) else "another one, such as left-to-right"
+        )
+        raise UserError(f"this decoder is not for a model that {_predicts(model)}; use {wanted}.")
+    if getattr(decoder, "any_order", False) and reads_left_to_right_only(model):
         raise UserError(
             "this model was made to predict the next token, so it can only be decoded left-to-right; "
             "other decoders need a model that fills in any place, such as one trained with MLM-U."
         )
+
+
+def _predicts(model: Model) -> str:
+    return "labels cells" if isinstance(model, CellNetwork) else "predicts tokens"
+
+
+def _paths(cells: CellState, confidence_BC: Tensor, end: int) -> tuple[Tensor, Tensor]:
+    """The paths as tokens with their end, and how sure the model was of each cell; the end is as sure as its last cell."""
+    token_BR, sure_BR = torch.full_like(confidence_BC, -1, dtype=torch.int64), torch.zeros_like(confidence_BC)
+    for row, path in enumerate(cells.paths):
+        token_BR[row, : len(path) + 1] = torch.tensor([*path, end])
+        sure_BR[row, : len(path) + 1] = confidence_BC[row, [*path, path[-1]]]
+    return token_BR, sure_BR
 
 
 def reads_left_to_right_only(model: Model) -> bool:

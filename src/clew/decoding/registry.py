@@ -12,6 +12,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+from clew.decoding.cells import Backtrack, OnePass, Walk
 from clew.decoding.decode import Decoder, reads_left_to_right_only
 from clew.decoding.from_the_end import BothEnds, RightToLeft
 from clew.decoding.left_to_right import LeftToRight, LeftToRightNaive
@@ -57,6 +58,11 @@ DECODERS: dict[str, Entry] = {
     "certainty-entropy": _entry(Certainty, "the places of least entropy first, `count` a pass", by="entropy"),
     "threshold": _entry(Threshold, "all places above a `probability` in each pass"),
     "entropy-bound": _entry(EntropyBound, "as many places a pass as the entropy `bound` allows"),
+    "one-pass": _entry(OnePass, "labels of one pass, and a walk over the most probable cells"),
+    "walk": _entry(Walk, "a walk from `origin` (start or goal) that asks again at a doubt"),
+    "backtrack": _entry(
+        Backtrack, "one pass; walks that miss the goal take back a cell and ask again, up to `rounds` times"
+    ),
     "repair": Entry(
         _repair,
         {"inner": str, "rounds": int, "margin": int},
@@ -71,6 +77,8 @@ def default_decoder(model: Model, script: Script) -> str:
     Text models were trained in many ways, of which all can be read from left to right. On cells a repair costs no more
     than its inner decoder wherever that one's path is sound, and mends many of the others.
     """
+    if script.form == "cell-labels":
+        return "walk"
     return "left-to-right" if script.vocabulary is not None or reads_left_to_right_only(model) else "repair"
 
 

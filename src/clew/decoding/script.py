@@ -20,9 +20,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from clew.data.batch import Batch
-from clew.data.batches import grid_batch, text_seeds, token_batch
-from clew.data.loaders import GRID
+from clew.data.batch import Batch, CellBatch
+from clew.data.batches import cell_batch, grid_batch, text_seeds, token_batch
+from clew.data.loaders import CELL_FORMS, CELL_LABELS
 from clew.decoding.canvas import Canvas, blank_canvas
 from clew.errors import UserError
 from clew.mazes.astar import MAX_EVENTS_PER_CELL
@@ -45,7 +45,7 @@ class Script:
     def of(cls, form: str, height: int, width: int) -> Script:
         """The script of a model that was trained on mazes of this size."""
         known = format_named(form)
-        return cls(known.name, None if known.name == GRID else known.vocabulary(height, width))
+        return cls(known.name, None if known.name in CELL_FORMS else known.vocabulary(height, width))
 
     def end(self, height: int, width: int) -> int:
         """The token that ends a response."""
@@ -69,17 +69,16 @@ class Script:
         Without seeds, each maze's text is that of its place in the batch.
         """
         without = replace(tasks, path=tasks.path[:0], offset_N1=np.zeros(len(tasks) + 1, dtype=np.int64))
-        return blank_canvas(
-            self._batch(without, text_seed_N),
-            end=self.end(tasks.height, tasks.width),
-            room=room or self.room(tasks.height, tasks.width),
-            tasks=tasks,
-            script=self,
-        )
+        batch, end = self._batch(without, text_seed_N), self.end(tasks.height, tasks.width)
+        room = room or self.room(tasks.height, tasks.width)
+        if isinstance(batch, CellBatch):  # the prompt is the maze, and the response lies on its cells
+            return Canvas(batch, torch.zeros(len(tasks), dtype=torch.int64), room, end, tasks, self)
+        return blank_canvas(batch, end=end, room=room, tasks=tasks, script=self)
 
     def truth(self, tasks: TaskBatch) -> tuple[Tensor, Tensor]:
         """The responses that say the tasks' own paths: tokens [N, R], -1 after the end, and their lengths."""
-        batch = self._batch(tasks, None)
+        # A path of cells is compared as its cells in order, however its labels were predicted.
+        batch = grid_batch(tasks, np.arange(len(tasks))) if self.vocabulary is None else self._batch(tasks, None)
         length_B = batch.response_BT.sum(1)
         token_BR = torch.full((len(tasks), int(length_B.max())), -1, dtype=torch.int64)
         token_BR[torch.arange(token_BR.shape[1]) < length_B[:, None]] = batch.tokens_BT[batch.response_BT]
@@ -105,6 +104,8 @@ class Script:
 
     def _batch(self, tasks: TaskBatch, text_seed_N: npt.NDArray[np.uint64] | None) -> Batch:
         index_N = np.arange(len(tasks))
+        if self.form == CELL_LABELS:
+            return cell_batch(tasks, index_N)
         if self.vocabulary is None:
             return grid_batch(tasks, index_N)
         if text_seed_N is None:

@@ -65,7 +65,9 @@ def evaluator_on(
 def _score(model: nn.Module, script: Script, tasks: TaskBatch, text_seed_N: npt.NDArray[np.uint64]) -> Tensor:
     """(exact answers, mazes, right tokens, tokens)."""
     canvas = script.canvas(tasks, text_seed_N)
-    answer_BR = decode(model, canvas, decoder_named("left-to-right")).token_BR
+    answer_BR = decode(
+        model, canvas, decoder_named("one-pass" if script.form == "cell-labels" else "left-to-right")
+    ).token_BR
     truth_BR, length_B = script.truth(tasks)
     # Both are -1 after their ends, so they can be compared place by place once they are equally wide.
     wide_BR = torch.full_like(answer_BR, -1)

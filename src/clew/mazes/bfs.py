@@ -56,3 +56,15 @@ def write_path(came_from_C: Indices, start: int, goal: int, path: Indices) -> in
         path[i] = cell
         cell = came_from_C[cell]
     return length
+
+
+@njit(cache=True, nogil=True)
+def reachable(cells_NHW: npt.NDArray[np.uint8], start_N: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Return which cells of each maze its start can reach, [N, C]."""
+    count, height, width = cells_NHW.shape
+    reached_NC = np.zeros((count, height * width), dtype=np.bool_)
+    for i in range(count):
+        _, queue_C, reached = search_breadth_first(cells_NHW[i], start_N[i], -1)
+        for k in range(reached):
+            reached_NC[i, queue_C[k]] = True
+    return reached_NC

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from clew.data.batch import Batch
 from clew.errors import UserError
+from clew.models.cell_network import CellNetwork, CellNetworkConfig
 from clew.models.config import SIZES, DecoderOnlyConfig, EncoderDecoderConfig
 from clew.models.decoder_only import DecoderOnly
 from clew.models.encoder_decoder import EncoderDecoder
@@ -45,6 +46,7 @@ class Kind:
 KINDS = {
     "encoder-decoder": Kind(EncoderDecoderConfig, EncoderDecoder),
     "decoder-only": Kind(DecoderOnlyConfig, DecoderOnly),
+    "cell-network": Kind(CellNetworkConfig, CellNetwork),
     "grid-pointer": Kind(GridPointerConfig, GridPointer),
     "grid-next-token": Kind(GridNextTokenConfig, GridNextToken),
 }

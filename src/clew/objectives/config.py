@@ -53,6 +53,8 @@ class RateConfig:
     shape: ShapeName = "uniform"
     # Whether each sequence has a rate of its own, the rates are spread evenly over the batch, or a batch shares one.
     spread: Spread = "sequence"
+    # This share of the rows of a batch is hidden as a whole; the others have the rates above.
+    fully_hidden: float = 0.0
     # The rate, with shape "fixed" (and in the objective "fixed-rate").
     fixed: float = 0.15
     # Beta(a, b), with shape "beta".
@@ -66,6 +68,7 @@ class RateConfig:
     def __post_init__(self) -> None:
         _one_of("the shape of the masking rates", self.shape, get_args(ShapeName))
         _one_of("the spread of the masking rates", self.spread, get_args(Spread))
+        _number("fully_hidden of the masking rates", self.fully_hidden, 0, 1)
         _number("the fixed masking rate", self.fixed, 0.001, 1)
         _number("beta_a of the masking rates", self.beta_a, 0.5, 100)
         _number("beta_b of the masking rates", self.beta_b, 0.5, 100)
@@ -128,7 +131,7 @@ def build_rates(config: RateConfig) -> Rates:
         "cosine": CosineRate(),
         "dwell": DwellRate(config.dwell_bins, config.dwell_floor, config.dwell_memory),
     }
-    return Rates(shapes[config.shape], config.spread)
+    return Rates(shapes[config.shape], config.spread, config.fully_hidden)
 
 
 def build_objective(config: ObjectiveConfig) -> Objective:

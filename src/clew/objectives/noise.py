@@ -28,7 +28,7 @@ from torch import Tensor
 from clew.data.batch import Batch
 
 # What a number is for; two uses never share one. RATE_JITTER and RATE_ORDER are the two draws of stratified rates.
-RATE, RATE_JITTER, RATE_ORDER, HIDE, ORDER = range(5)
+RATE, RATE_JITTER, RATE_ORDER, HIDE, ORDER, FULLY_HIDDEN = range(6)
 
 _WORD = 1 << 64
 

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from clew.errors import UserError
-from clew.objectives.noise import RATE, RATE_JITTER, RATE_ORDER, Noise
+from clew.objectives.noise import FULLY_HIDDEN, RATE, RATE_JITTER, RATE_ORDER, Noise
 
 Spread = Literal["sequence", "stratified", "batch"]
 
@@ -191,6 +191,7 @@ class Rates:
 
     shape: RateShape
     spread: Spread = "sequence"
+    fully_hidden: float = 0.0  # this share of the rows of a batch has rate 1
 
     def draw(self, noise: Noise) -> Tensor:
         """The rate of each row, float32 [B]."""
@@ -200,4 +201,7 @@ class Rates:
             p_B = (noise.order_B(RATE_ORDER) + noise.uniform_B(RATE_JITTER)) / noise.rows
         else:
             p_B = noise.uniform_B(RATE)
-        return self.shape.quantile(p_B)
+        rate_B = self.shape.quantile(p_B)
+        if self.fully_hidden:
+            rate_B = rate_B.masked_fill(noise.order_B(FULLY_HIDDEN) < round(self.fully_hidden * noise.rows), 1.0)
+        return rate_B

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from clew.errors import UserError
 from clew.mazes.maze import Path, Task
+from clew.text.cell_labels import CellLabels
 from clew.text.edge_list import EdgeList
 from clew.text.grid import Grid
 from clew.text.vocabulary import Vocabulary
@@ -48,7 +49,8 @@ class Format(Protocol):
 
 
 FORMATS: dict[str, Format] = {
-    form.name: form for form in (EdgeList(), WallList(with_trace=False), WallList(with_trace=True), Grid())
+    form.name: form
+    for form in (EdgeList(), WallList(with_trace=False), WallList(with_trace=True), Grid(), CellLabels())
 }
 
 

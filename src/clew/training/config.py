@@ -15,7 +15,7 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
-from clew.data.loaders import GRID
+from clew.data.loaders import CELL_FORMS, CELL_LABELS, GRID
 from clew.data.settings import DatasetSettings
 from clew.errors import UserError
 from clew.models.build import ModelConfig, from_json, kind_of, to_json
@@ -27,7 +27,7 @@ from clew.training.optimizers import OptimizerConfig
 from clew.training.schedules import ScheduleConfig
 
 Family = Literal["dfs", "walls", "wilson", "kruskal", "percolation"]
-FormatName = Literal["edge-list", "wall-list", "wall-list-trace", "grid"]
+FormatName = Literal["edge-list", "wall-list", "wall-list-trace", "grid", "cell-labels"]
 # Objectives that reveal the response from left to right, the only order that a causal model knows.
 LEFT_TO_RIGHT = ("next-token", "trace")
 
@@ -55,20 +55,30 @@ class DataConfig:
     # of the largest, and more of the smaller ones.
     mixture: Literal["mix", "grow"] = "mix"
     grow_steps: int = 1000
+    # Of a stream: this share of a step's mazes are each the one with the longest path of `longest_of` fresh mazes.
+    long_share: float = 0.0
+    longest_of: int = 64
     # Percolation only: the chance of each passage to be open.
     open_share: float | None = None
 
     def __post_init__(self) -> None:
         if not self.sizes or list(self.sizes) != sorted(set(self.sizes)):
             raise UserError(f"the sizes of the mazes are {list(self.sizes)}; give at least one, each once, rising.")
-        if len(self.sizes) > 1 and (self.source != "stream" or self.format != GRID or self.width is not None):
-            raise UserError("several sizes need a stream of square mazes in the grid form; give one size otherwise.")
+        if len(self.sizes) > 1 and (self.source != "stream" or self.format not in CELL_FORMS or self.width is not None):
+            raise UserError(
+                "several sizes need a stream of square mazes in the form cell-labels; give one size otherwise."
+            )
         for height, width in self.shapes:
             DatasetSettings(
                 self.family, height, width, self.seed, {"train": 1, "test": 0}, self.format, self.open_share
             )
         if self.tail < 1 or (self.tail > 1 and self.format != GRID):
             raise UserError(f"a path cannot have {self.tail} end tokens; use 1, or more in the grid form.")
+        if not 0 <= self.long_share <= 1 or self.longest_of < 1 or (self.long_share and self.source != "stream"):
+            raise UserError(
+                f"long_share {self.long_share} of the longest of {self.longest_of} is impossible; use a share from 0 to 1 of a "
+                "stream, and the longest of 1 or more."
+            )
         if self.grow_steps < 1:
             raise UserError(f"sizes cannot grow over {self.grow_steps} steps; use 1 or more.")
         if self.source == "stream" and (self.folder or self.mazes is not None):
@@ -169,8 +179,9 @@ class TrainConfig:
             raise UserError(f"objective {objective!r} needs the format {needed}, not {form}; change one of them.")
         if needed is None and form == "wall-list-trace":
             raise UserError(f"objective {objective!r} would learn the search trace too; use trace, or wall-list.")
-        if is_text_model(self.model) != (form != GRID):
-            wanted = "a text format (edge-list, wall-list)" if is_text_model(self.model) else "the format grid"
+        own_form = {"cell-network": CELL_LABELS, "grid-pointer": GRID, "grid-next-token": GRID}.get(kind)
+        if form != own_form if own_form else form in CELL_FORMS:
+            wanted = f"the format {own_form}" if own_form else "a text format (edge-list, wall-list)"
             raise UserError(f"a {kind} model reads {wanted}, not {form}; change the model or the format.")
         if kind == "decoder-only" and objective not in LEFT_TO_RIGHT:
             raise UserError(
@@ -186,7 +197,11 @@ class TrainConfig:
                     f"a {kind} model can only be asked from left to right, not with {objective!r}; "
                     "use next-token, or a grid-pointer model."
                 )
-        elif not is_text_model(self.model) and objective in (*LEFT_TO_RIGHT, "any-order"):
+        elif kind == "cell-network" and objective in ("trace", "any-order"):
+            raise UserError(
+                f"a cell network has no order of tokens for {objective!r}; use mlm-u, ordered or next-token."
+            )
+        elif kind == "grid-pointer" and objective in (*LEFT_TO_RIGHT, "any-order"):
             raise UserError(f"a {kind} model answers all hidden steps at once, not {objective!r}; use mlm-u.")
         if is_text_model(self.model) and vocabulary_of(self.model) < self.data.vocabulary:
             raise UserError(

@@ -27,13 +27,14 @@ class ScheduleConfig:
       torch's OneCycleLR;
     - cosine: along a line up to 1 during `warmup`, then along a cosine down to `end`;
     - constant-then-decay: along a line up to 1 during `warmup`, constant, and along a line down to `end` during the
-      last `decay`.
+      last `decay`; `power` above 1 makes it fall faster at first: (remaining share of the decay) ** power.
     """
 
     kind: ScheduleKind = "one-cycle"
     # Shares of the budget.
     warmup: float = 0.05
     decay: float = 0.2
+    power: float = 1.0
     # Shares of the highest learning rate.
     start: float = 1 / 25
     end: float = 1 / 625
@@ -45,6 +46,8 @@ class ScheduleConfig:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
                 raise UserError(f"the schedule's {name} is {value!r}: use a number from 0 to 1.")
+        if not 0 < self.power <= 10:
+            raise UserError(f"the schedule's power is {self.power!r}: use a number above 0 and up to 10.")
         if self.kind == "constant-then-decay" and self.warmup + self.decay > 1:
             raise UserError(
                 f"the schedule's warmup {self.warmup} and decay {self.decay} exceed the whole: lower one of them."
@@ -70,7 +73,7 @@ def lr_factor(config: ScheduleConfig, progress: float, stride: float = 0.0) -> f
         if config.decay == 0:
             return 1.0
         share = 1 - (1 - reached) / config.decay
-        return _along_line(1.0, config.end, max(0.0, share))
+        return _along_line(config.end, 1.0, min(1.0, 1 - share) ** config.power)
     if config.warmup == 1:
         return 1.0
     return _along_cosine(1.0, config.end, (reached - config.warmup) / (1 - config.warmup))

@@ -18,7 +18,7 @@ import numpy as np
 
 from clew.data.batch import Batch
 from clew.data.dataset import DATASET_FILE, Dataset, open_dataset
-from clew.data.loaders import GRID, DatasetLoader, StreamLoader
+from clew.data.loaders import CELL_FORMS, DatasetLoader, StreamLoader
 from clew.data.settings import DatasetSettings
 from clew.data.stream import StreamConfig
 from clew.data.writer import write_dataset
@@ -95,7 +95,8 @@ def build_source(config: TrainConfig) -> Source:
         )
     share = DEFAULT_OPEN_SHARE if data.open_share is None else data.open_share
     streams = [
-        StreamConfig(data.family, height, width, data.seed, config.batch_size, share) for height, width in data.shapes
+        StreamConfig(data.family, height, width, data.seed, config.batch_size, share, data.long_share, data.longest_of)
+        for height, width in data.shapes
     ]
     return ShapeMixSource(streams, data.format, data.tail, data.grow_steps if data.mixture == "grow" else None)
 
@@ -145,7 +146,7 @@ def adopt_dataset(data: DataConfig, preset: DataConfig) -> DataConfig:
     if data.source != "dataset" or not same or data.folder in ("", preset.folder):
         return data
     found = open_dataset(data.folder).settings
-    form = GRID if data.format == GRID else found.format
+    form = data.format if data.format in CELL_FORMS else found.format
     return dataclasses.replace(
         data,
         family=cast(Family, found.family),

@@ -1,0 +1,97 @@
+"""Configs of the cell network: the shipped weights, a short run, and next token on the same network.
+
+`clew train cells-dfs --out runs/cells-dfs` trains the shipped DFS model; `clew train --list` shows all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+from clew.models.cell_network import CellNetworkConfig
+from clew.objectives.config import ObjectiveConfig, RateConfig
+from clew.training.config import Budget, DataConfig, TrainConfig
+from clew.training.optimizers import OptimizerConfig
+from clew.training.schedules import ScheduleConfig
+
+CellFamily = Literal["dfs", "walls"]
+
+SMALL_SIZES = (5, 6, 7, 8, 9, 10, 11, 12)
+DFS_SIZES = (*SMALL_SIZES, 14, 16, 18, 20, 24)
+ASTAR_SIZES = (*SMALL_SIZES, 14, 16, 18, 20, 23, 26, 30)
+# Reachable cells of a step, about; and their share of a maze.
+CELLS_A_STEP = 2400
+REACHABLE = {"dfs": 1.0, "walls": 0.45}
+
+
+def cell_model(family: CellFamily) -> CellNetworkConfig:
+    """The network for a family: offsets and few loops for A* mazes; loops that grow with the cells for perfect mazes."""
+    if family == "dfs":
+        return CellNetworkConfig(offsets=False, base_loops=2, loops_per_side=0.0, loops_per_cell=0.2)
+    return CellNetworkConfig(offsets=True, base_loops=4, loops_per_side=1.5)
+
+
+def cells(family: CellFamily, sizes: tuple[int, ...], steps: int, *, long_share: float = 0.0) -> TrainConfig:
+    """The recipe: fresh mazes of growing sizes, half of them fully hidden, Muon and AdamW at falling rates."""
+    return TrainConfig(
+        data=DataConfig(
+            family=family,
+            sizes=sizes,
+            format="cell-labels",
+            mixture="grow",
+            grow_steps=max(1, round(0.4 * steps)),
+            long_share=long_share,
+        ),
+        model=cell_model(family),
+        budget=Budget(steps=steps),
+        objective=ObjectiveConfig("mlm-u", RateConfig(fully_hidden=0.5)),
+        optimizer=OptimizerConfig("muon", lr=3e-3, beta2=0.95, muon_lr=0.02),
+        schedule=ScheduleConfig("constant-then-decay", warmup=0.01, decay=0.99, end=0.0, power=1.5),
+        batch_size=max(2, round(CELLS_A_STEP / REACHABLE[family] / sizes[-1] ** 2)),
+        ema=0.998,
+        # Gradients through dozens of loops are now and then a thousand times as large as usual; clipping bounds them.
+        explosion=1e9,
+        evaluate_every=500,
+        held_out=40 * len(sizes),
+        checkpoint_every=250,
+    )
+
+
+def cells_dfs() -> TrainConfig:
+    """DFS mazes of 5x5 to 24x24: the shipped weights `cells-dfs`."""
+    return cells("dfs", DFS_SIZES, steps=8000)
+
+
+def cells_astar() -> TrainConfig:
+    """A* mazes of 5x5 to 30x30, a quarter of them with long paths: the shipped weights `cells-astar`."""
+    return cells("walls", ASTAR_SIZES, steps=10_000, long_share=0.25)
+
+
+def cells_dfs_10() -> TrainConfig:
+    """DFS mazes of up to 10x10, a few minutes of one core."""
+    return cells("dfs", SMALL_SIZES[:6], steps=700)
+
+
+def cells_astar_10() -> TrainConfig:
+    """A* mazes of up to 12x12, a few minutes of one core."""
+    return cells("walls", SMALL_SIZES, steps=1500)
+
+
+def cells_next_dfs_10() -> TrainConfig:
+    """Next token on the same network, mazes and recipe as cells-dfs-10."""
+    return replace(cells_dfs_10(), objective=ObjectiveConfig("next-token"))
+
+
+def cells_next_astar_10() -> TrainConfig:
+    """Next token on the same network, mazes and recipe as cells-astar-10."""
+    return replace(cells_astar_10(), objective=ObjectiveConfig("next-token"))
+
+
+CELL_CONFIGS = {
+    "cells-dfs": cells_dfs,
+    "cells-astar": cells_astar,
+    "cells-dfs-10": cells_dfs_10,
+    "cells-astar-10": cells_astar_10,
+    "cells-next-dfs-10": cells_next_dfs_10,
+    "cells-next-astar-10": cells_next_astar_10,
+}

@@ -1,0 +1,298 @@
+"""Cell network: recurrent message passing between cells that predicts one label a cell, on the path or not.
+
+    config = CellNetworkConfig(width=64, loops_per_side=1.5, base_loops=4)
+    logits_Q2 = build_model(config, seed=0)(batch, order_BT, query_BT)      # batch is a clew.data.batch.CellBatch
+
+A shortest path never touches itself (two of its cells that are neighbours are consecutive), so the set of its cells
+determines it. The response is therefore one label a cell, and every mask objective applies unchanged. No weight depends on
+the size of the maze.
+
+The embedding e_i of a cell is the sum of embeddings of its open sides, of its role (plain, start, goal) and of its visible
+label (hidden, off, on), and, with `offsets`, of a two-layer map of its signed row and column offsets to the goal and to the start.
+
+A loop is x = norm(x) + e, followed by `steps` message steps x = x + out(m), all loops with the same weights. With
+n = norm(x), a_i = self n_i, h_j = neighbour n_j and a bias b_s for each side s, the hidden units of cell i are
+
+    sum units   m = relu(a_i + b_self)^2 + sum over open neighbours j at side s of relu(a_i + h_j + b_s)^2
+    max units   m = relu(a_i + max over open neighbours j at side s of (h_j + b_s))^2
+
+followed by an RMS norm with eps 1. Sums alone cannot take the minimum that a shortest path needs. Messages never cross a wall, so cells that the
+start cannot reach are left out.
+
+In training, half of the mazes start from zero and are read after a random number of loops; the other half start from the
+state after a random number of loops without gradients (warm start), so that the model learns to hold its solution.
+
+Shape suffixes: B mazes, N cells of a maze (height * width), M reachable cells of all mazes, G mazes in the order of their
+loops, D width, F hidden units, Q queries.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple, cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from clew.data.batch import Batch, CellBatch
+from clew.errors import UserError
+from clew.mazes.maze import EAST, NORTH, SOUTH, WEST
+from clew.models.config import check_positive
+from clew.models.cpu_kernels.message_passing import NORM_EPS, StepWeights, recurrent_loops
+
+SIDES = (NORTH, SOUTH, WEST, EAST)
+PLAIN, START, GOAL = range(3)
+HIDDEN = 0  # a visible label has its own number plus one
+SIDE_CODES = 16  # sets of open sides; a wall cell has none and is never reached
+# Multiples of an irrational number, modulo 1, are spread evenly: one for each random choice that a maze's number makes.
+_FRACTIONS = ((math.sqrt(5) - 1) / 2, math.sqrt(2) - 1, math.sqrt(3) - 1)
+
+
+@dataclass(frozen=True)
+class CellNetworkConfig:
+    """Sizes of a cell network."""
+
+    width: int = 64
+    hidden: int = 128
+    # Message steps in a loop, each with weights of its own.
+    steps: int = 2
+    # The share of the hidden units that are maxima; the others are sums.
+    max_units: float = 0.75
+    # Whether a cell knows its offsets to start and goal. Perfect mazes do not need them.
+    offsets: bool = True
+    # Loops of a maze: base_loops + loops_per_side * its longer side + loops_per_cell * its cells.
+    base_loops: int = 4
+    loops_per_side: float = 1.5
+    loops_per_cell: float = 0.0
+    # In training a maze has at least this many loops for each cell of its path: messages must cross it and come back.
+    loops_per_step: float = 1.0
+    # Standard deviation of the initial side biases; it makes directions differ from the beginning.
+    side_bias: float = 0.7
+    # The share of the mazes of a training step that start from the state after some loops without gradients.
+    warm_start: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_positive(self, ("width", "hidden", "steps", "base_loops"))
+        for name, high in (
+            ("max_units", 1),
+            ("warm_start", 1),
+            ("side_bias", 10),
+            ("loops_per_side", 100),
+            ("loops_per_cell", 100),
+            ("loops_per_step", 100),
+        ):
+            if not 0 <= getattr(self, name) <= high:
+                raise UserError(f"a cell network's {name} is {getattr(self, name)}; use a number from 0 to {high}.")
+
+    @property
+    def sum_units(self) -> int:
+        return self.hidden - round(self.max_units * self.hidden)
+
+    def loops(self, height: int, width: int) -> int:
+        """Loops of a maze of this shape."""
+        more = self.loops_per_side * max(height, width) + self.loops_per_cell * height * width
+        return self.base_loops + math.ceil(more - 1e-9)
+
+    def training_loops(self, batch: CellBatch) -> tuple[Tensor, Tensor]:
+        """Loops without and with gradients of each maze of a training batch.
+
+        A function of the maze's number alone, so that it does not depend on how a batch is split over processes.
+        """
+        loops_B = (batch.tokens_BT.sum(1) * self.loops_per_step).clamp(min=self.loops(*batch.cells_BHW.shape[1:]))
+        first_B, second_B, third_B = ((batch.index_B.double() * fraction) % 1 for fraction in _FRACTIONS)
+        warm_B = first_B < self.warm_start
+        free_B = torch.where(warm_B, second_B * loops_B, 0).long()
+        return free_B, (torch.where(warm_B, 1 / 2, 2 / 3 + third_B / 3) * loops_B).ceil().long()
+
+    def forward_flops(self, batch: Batch, order_BT: Tensor, query_BT: Tensor) -> float:
+        """Floating-point operations of the matrix products of one forward pass of training.
+
+        Loops without gradients count a third, because `training_flops` multiplies by three for the backward pass.
+        """
+        assert isinstance(batch, CellBatch)
+        free_B, loops_B = self.training_loops(batch)
+        cells_B = batch.valid_BT.sum(1)
+        a_cell = self.steps * 2 * 3 * self.hidden * self.width
+        readout = 2 * (self.width + 1) * self.hidden
+        return float(((loops_B + free_B / 3) * cells_B).sum()) * a_cell + float(cells_B.sum()) * readout
+
+
+class Packed(NamedTuple):
+    """The reachable cells of a batch, one maze after another."""
+
+    dense_M: Tensor  # index of each cell in the flattened batch
+    neighbour_M4: Tensor  # int32; row of the open neighbour on each side, -1 where there is none
+    size_G: list[int]
+
+
+class MessageStep(nn.Module):
+    """One exchange of messages between open neighbours; starts as the identity."""
+
+    def __init__(self, config: CellNetworkConfig) -> None:
+        super().__init__()
+        self.sum_units = config.sum_units
+        self.self_map = nn.Linear(config.width, config.hidden, bias=False)
+        self.neighbour_map = nn.Linear(config.width, config.hidden, bias=False)
+        self.self_bias = nn.Parameter(torch.zeros(config.sum_units))
+        self.side_bias = nn.Parameter(config.side_bias * torch.randn(4, config.hidden))
+        self.out = nn.Linear(config.hidden, config.width, bias=False)
+        nn.init.zeros_(self.out.weight)
+
+    def weights(self) -> StepWeights:
+        return StepWeights(
+            self.self_map.weight, self.neighbour_map.weight, self.self_bias, self.side_bias, self.out.weight
+        )
+
+    def forward(self, x_MD: Tensor, neighbour_M4: Tensor) -> Tensor:
+        """What the CPU kernel computes, in plain torch."""
+        normed_MD = rms_norm(x_MD)
+        own_MF, told_MF = self.self_map(normed_MD), self.neighbour_map(normed_MD)
+        # The last row stands for a closed side.
+        told_MF = torch.cat([told_MF, torch.zeros_like(told_MF[:1])])
+        open_M41 = (neighbour_M4 >= 0)[..., None]
+        near_M4F = told_MF[neighbour_M4.long()] + self.side_bias
+        own_M1F = own_MF[:, None]
+        k = self.sum_units
+        sums_MF = (F.relu(own_M1F[..., :k] + near_M4F[..., :k]).square() * open_M41).sum(1)
+        sums_MF = sums_MF + F.relu(own_MF[:, :k] + self.self_bias).square()
+        highest_MF = near_M4F[..., k:].masked_fill(~open_M41, -1e30).amax(1)
+        message_MF = torch.cat([sums_MF, F.relu(own_MF[:, k:] + highest_MF).square()], dim=1)
+        message_MF = message_MF * (message_MF.square().mean(1, keepdim=True) + 1).rsqrt()
+        return x_MD + self.out(message_MF)
+
+
+class CellNetwork(nn.Module):
+    """See the module's docstring."""
+
+    def __init__(self, config: CellNetworkConfig) -> None:
+        super().__init__()
+        self.config = config
+        width = config.width
+        self.sides = nn.Embedding(SIDE_CODES, width)
+        self.roles = nn.Embedding(3, width)
+        self.labels = nn.Embedding(3, width)
+        self.offset_in = nn.Linear(12, width, bias=False) if config.offsets else None
+        self.offset_out = nn.Linear(width, width, bias=False) if config.offsets else None
+        self.message_steps = nn.ModuleList(MessageStep(config) for _ in range(config.steps))
+        self.readout = nn.Linear(width, config.hidden)
+        self.head = nn.Linear(config.hidden, 1)
+        nn.init.zeros_(self.head.weight)
+
+    def adamw_parameter_names(self) -> list[str]:
+        return ["head.weight", "offset_in.weight"]
+
+    def forward(self, batch: CellBatch, order_BT: Tensor, query_BT: Tensor) -> Tensor:
+        assert not (order_BT > 1).any(), "a cell network predicts all hidden labels at once"
+        shape = batch.cells_BHW.shape[1:]
+        if self.training:
+            free_B, loops_B = self.config.training_loops(batch)
+        else:
+            free_B, loops_B = torch.zeros_like(batch.start_B), torch.full_like(batch.start_B, self.config.loops(*shape))
+        embedding_BND = self.embed(batch, order_BT == 0)
+        state_BND = torch.zeros_like(embedding_BND)
+        if bool(free_B.any()):
+            with torch.no_grad():
+                state_BND = self.run_loops(batch, embedding_BND, state_BND, free_B)
+        state_BND = self.run_loops(batch, embedding_BND, state_BND, loops_B)
+        return self.read(state_BND[query_BT])
+
+    def read(self, state_QD: Tensor) -> Tensor:
+        """Logits of the labels off and on."""
+        on_Q1 = self.head(F.relu(self.readout(rms_norm(state_QD))).square())
+        return torch.cat([torch.zeros_like(on_Q1), on_Q1], dim=1)
+
+    def embed(self, batch: CellBatch, visible_BN: Tensor) -> Tensor:
+        """The embedding of every cell, [B, N, D]."""
+        cells_BN = batch.cells_BHW.flatten(1).long() % SIDE_CODES
+        role_BN = torch.full_like(cells_BN, PLAIN)
+        role_BN = role_BN.scatter(1, batch.start_B[:, None], START).scatter(1, batch.goal_B[:, None], GOAL)
+        label_BN = torch.where(visible_BN, batch.tokens_BT + 1, HIDDEN)
+        x_BND: Tensor = self.sides(cells_BN) + self.roles(role_BN) + self.labels(label_BN)
+        if self.offset_in is not None and self.offset_out is not None:
+            features = offset_features(batch).to(x_BND.dtype)
+            x_BND = x_BND + self.offset_out(F.relu(self.offset_in(features)).square())
+        return x_BND
+
+    def run_loops(self, batch: CellBatch, embedding_BND: Tensor, state_BND: Tensor, loops_B: Tensor) -> Tensor:
+        """The state after so many loops of each maze; mazes with no loops keep theirs."""
+        # Mazes with the most loops come first, so that those which are still active are contiguous.
+        loops_G, order_G = loops_B.sort(descending=True, stable=True)
+        packed = pack(batch, order_G[: int((loops_G > 0).sum())])
+        loops = loops_G[: len(packed.size_G)].tolist()
+        x_MD = state_BND.flatten(0, 1).index_select(0, packed.dense_M)
+        embedding_MD = embedding_BND.flatten(0, 1).index_select(0, packed.dense_M)
+        steps = cast(list[MessageStep], list(self.message_steps))
+        if use_cpu_kernel(x_MD):
+            x_MD = recurrent_loops(
+                x_MD,
+                embedding_MD,
+                packed.neighbour_M4,
+                loops,
+                packed.size_G,
+                [step.weights() for step in steps],
+                self.config.sum_units,
+            )
+        else:
+            x_MD = plain_loops(x_MD, embedding_MD, packed, loops, steps)
+        return state_BND.flatten(0, 1).to(x_MD.dtype).index_copy(0, packed.dense_M, x_MD).view_as(state_BND)
+
+
+def plain_loops(
+    x_MD: Tensor, embedding_MD: Tensor, packed: Packed, loops_G: list[int], steps: list[MessageStep]
+) -> Tensor:
+    """What `recurrent_loops` computes, in plain torch: for GPUs, autocast and tests."""
+    stopped = []
+    for loop in range(loops_G[0]):
+        active = sum(packed.size_G[: sum(loops > loop for loops in loops_G)])
+        if active < len(x_MD):
+            stopped.append(x_MD[active:])
+            x_MD = x_MD[:active]
+        x_MD = rms_norm(x_MD) + embedding_MD[:active]
+        for step in steps:
+            x_MD = step(x_MD, packed.neighbour_M4[:active])
+    return torch.cat([x_MD, *reversed(stopped)])
+
+
+def rms_norm(x: Tensor) -> Tensor:
+    return x * (x.square().mean(-1, keepdim=True) + NORM_EPS).rsqrt()
+
+
+def use_cpu_kernel(x: Tensor) -> bool:
+    """Whether the CPU kernels can take this tensor."""
+    return x.device.type == "cpu" and x.dtype in (torch.float32, torch.float64) and not torch.is_autocast_enabled("cpu")
+
+
+def pack(batch: CellBatch, order_G: Tensor) -> Packed:
+    """The reachable cells of these mazes of a batch."""
+    _, height, width = batch.cells_BHW.shape
+    cells = height * width
+    valid_GN = batch.valid_BT.index_select(0, order_G)
+    row, cell = valid_GN.nonzero(as_tuple=True)
+    row_of = torch.full((len(order_G), cells), -1, dtype=torch.int32, device=row.device)
+    row_of[row, cell] = torch.arange(len(row), dtype=torch.int32, device=row.device)
+    sides_M = batch.cells_BHW.flatten(1).index_select(0, order_G)[row, cell]
+    moves = (-width, width, -1, 1)
+    neighbour_M4 = torch.stack(
+        [
+            torch.where((sides_M & side) != 0, row_of[row, (cell + move).clamp(0, cells - 1)], -1)
+            for side, move in zip(SIDES, moves, strict=True)
+        ],
+        dim=1,
+    )
+    return Packed(order_G[row] * cells + cell, neighbour_M4, valid_GN.sum(1).tolist())
+
+
+def offset_features(batch: CellBatch) -> Tensor:
+    """Sign, tanh(o / 2) and tanh(o / 6) of the row and column offsets o to goal and start, [B, N, 12]."""
+    _, height, width = batch.cells_BHW.shape
+    cell_N = torch.arange(height * width, device=batch.cells_BHW.device)
+    offsets = [
+        part(end_B)[:, None] - part(cell_N)
+        for end_B in (batch.goal_B, batch.start_B)
+        for part in (lambda c: c // width, lambda c: c % width)
+    ]
+    offset_BN4 = torch.stack(offsets, dim=-1).float()
+    return torch.cat([offset_BN4.sign(), (offset_BN4 / 2).tanh(), (offset_BN4 / 6).tanh()], dim=-1)

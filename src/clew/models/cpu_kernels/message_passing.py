@@ -1,0 +1,408 @@
+"""Recurrent message passing on a CPU: forward and backward kernels for clew.models.cell_network.
+
+    x_MD = recurrent_loops(x_MD, embedding_MD, neighbour_M4, loops_G, size_G, steps, sum_units)
+
+computes what `plain_loops` in clew.models.cell_network computes, for float32 and float64 tensors. The matrix products
+are torch's; numba computes what lies between them in one walk over memory, where plain torch needs a dozen.
+
+Mazes exchange no messages, so a group of mazes runs through all of its loops before the next group starts: its state stays in the
+cache, and groups are distributed over threads (kernels and products release the interpreter lock).
+
+Shape suffixes: M cells of all mazes, G mazes, D width, F hidden units, R rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+import torch
+from torch import Tensor
+
+NORM_EPS = 1e-5
+# Cells of a group of mazes. Larger groups leave the cache; smaller ones spend more time on calls.
+GROUP_CELLS = 800
+
+_jit = numba.njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+
+
+class StepWeights(NamedTuple):
+    """Parameters of a message step; clew.models.cell_network documents them."""
+
+    self_FD: Tensor
+    neighbour_FD: Tensor
+    self_bias_S: Tensor
+    side_bias_4F: Tensor
+    out_DF: Tensor
+
+
+def recurrent_loops(
+    x_MD: Tensor,
+    embedding_MD: Tensor,
+    neighbour_M4: Tensor,
+    loops_G: Sequence[int],
+    size_G: Sequence[int],
+    steps: Sequence[StepWeights],
+    sum_units: int,
+) -> Tensor:
+    """Run the loops of each maze; the mazes lie one after another in the rows, the one with the most loops first."""
+    assert list(loops_G) == sorted(loops_G, reverse=True)
+    flat = [tensor for step in steps for tensor in step]
+    keep = torch.is_grad_enabled() and any(t.requires_grad for t in (x_MD, embedding_MD, *flat))
+    out_MD: Tensor = _Loops.apply(  # type: ignore[no-untyped-call]
+        x_MD, embedding_MD, neighbour_M4, list(loops_G), list(size_G), sum_units, keep, *flat
+    )
+    return out_MD
+
+
+class _Group(NamedTuple):
+    """A group of mazes: its rows, the number of rows that are active in each loop, and its neighbour indices."""
+
+    rows: slice
+    active: list[int]
+    neighbour_M4: Tensor
+
+
+class _Saved(NamedTuple):
+    """What the forward pass of a group keeps for the backward pass."""
+
+    loop_norms: list[tuple[Tensor, Tensor]]
+    step_norms: list[tuple[Tensor, Tensor]]
+    products: list[Tensor]
+
+
+def _groups(neighbour_M4: Tensor, loops_G: list[int], size_G: list[int]) -> list[_Group]:
+    # As many groups as fit the cache, but at least one for each thread.
+    target = min(GROUP_CELLS, max(1, -(-sum(size_G) // torch.get_num_threads())))
+    groups, first, row = [], 0, 0
+    while first < len(size_G):
+        last, cells = first, 0
+        while last < len(size_G) and (last == first or cells + size_G[last] <= target):
+            cells += size_G[last]
+            last += 1
+        ends = np.cumsum(size_G[first:last])
+        loops = np.asarray(loops_G[first:last])
+        active = [int(ends[(loops > loop).sum() - 1]) for loop in range(loops_G[first])]
+        local_M4 = neighbour_M4[row : row + cells]
+        groups.append(_Group(slice(row, row + cells), active, torch.where(local_M4 < 0, local_M4, local_M4 - row)))
+        first, row = last, row + cells
+    return groups
+
+
+def _map_groups(function: Callable[[int], Any], count: int) -> list[Any]:
+    """Call the function with 0 .. count - 1, on as many threads as torch uses."""
+    threads = min(torch.get_num_threads(), count)
+    if threads <= 1:
+        return [function(i) for i in range(count)]
+    return list(_pool(threads).map(function, range(count)))
+
+
+@cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    # One torch thread in each: the groups are the parallel work.
+    return ThreadPoolExecutor(threads, "clew-kernels", initializer=torch.set_num_threads, initargs=(1,))
+
+
+class _Loops(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x_MD: Tensor,
+        embedding_MD: Tensor,
+        neighbour_M4: Tensor,
+        loops_G: list[int],
+        size_G: list[int],
+        sum_units: int,
+        keep: bool,
+        *flat: Tensor,
+    ) -> Tensor:
+        x_MD = x_MD.clone(memory_format=torch.contiguous_format)
+        embedding_MD = embedding_MD.contiguous()
+        groups = _groups(neighbour_M4.contiguous(), loops_G, size_G)
+        steps = _steps([tensor.detach() for tensor in flat])
+
+        def run(i: int) -> _Saved:
+            return _forward_group(x_MD, embedding_MD, groups[i], steps, sum_units, keep)
+
+        saved = _map_groups(run, len(groups))
+        if keep:
+            ctx.save_for_backward(*flat)
+            ctx.groups, ctx.saved, ctx.sum_units = groups, saved, sum_units
+        return x_MD
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
+        steps = _steps(ctx.saved_tensors)
+        grad_MD = grads[0].clone(memory_format=torch.contiguous_format)
+        grad_embedding_MD = torch.zeros_like(grad_MD)
+
+        def run(i: int) -> list[Tensor]:
+            saved, ctx.saved[i] = ctx.saved[i], None  # memory is freed as soon as it is used
+            return _backward_group(grad_MD, grad_embedding_MD, ctx.groups[i], saved, steps, ctx.sum_units)
+
+        # Summed in the order of the groups, so that the result does not depend on which thread is first.
+        parts = _map_groups(run, len(ctx.groups))
+        flat = [torch.stack(tensors).sum(0) if len(tensors) > 1 else tensors[0] for tensors in zip(*parts, strict=True)]
+        return grad_MD, grad_embedding_MD, None, None, None, None, None, *flat
+
+
+def _steps(flat: Sequence[Tensor]) -> list[StepWeights]:
+    return [StepWeights(*flat[i : i + 5]) for i in range(0, len(flat), 5)]
+
+
+def _forward_group(
+    x_MD: Tensor, embedding_MD: Tensor, group: _Group, steps: list[StepWeights], sum_units: int, keep: bool
+) -> _Saved:
+    """Update the rows of a group in place."""
+    x_MD, embedding_MD = x_MD[group.rows], embedding_MD[group.rows]
+    cells, width = x_MD.shape
+    hidden = steps[0].out_DF.shape[1]
+    message_MF = x_MD.new_empty(cells, hidden)
+    weights = [
+        (
+            torch.cat([s.self_FD, s.neighbour_FD]).T.contiguous(),
+            s.self_bias_S.numpy(),
+            s.side_bias_4F.numpy(),
+            s.out_DF.T.contiguous(),
+        )
+        for s in steps
+    ]
+    forward, _ = _message_kernels(hidden, sum_units)
+    neighbour = group.neighbour_M4.numpy()
+    saved = _Saved([], [], [])
+    norm, product = _empty_norm(x_MD), x_MD.new_empty(cells, 2 * hidden)
+    for active in group.active:
+        x, message = x_MD[:active], message_MF[:active]
+        normed, scale = _empty_norm(x) if keep else (norm[0][:active], norm[1][:active])
+        _add_norm(x.numpy(), embedding_MD.numpy(), normed.numpy(), scale.numpy())
+        if keep:
+            saved.loop_norms.append((normed, scale))
+        for both_D2F, self_bias, side_bias, out_FD in weights:
+            normed, scale = _empty_norm(x) if keep else (norm[0][:active], norm[1][:active])
+            _norm(x.numpy(), normed.numpy(), scale.numpy())
+            both = torch.mm(normed, both_D2F, out=None if keep else product[:active])
+            forward(neighbour, both.numpy(), self_bias, side_bias, message.numpy())
+            x.addmm_(message, out_FD)
+            if keep:
+                saved.step_norms.append((normed, scale))
+                saved.products.append(both)
+    return saved
+
+
+def _backward_group(
+    grad_MD: Tensor, grad_embedding_MD: Tensor, group: _Group, saved: _Saved, steps: list[StepWeights], sum_units: int
+) -> list[Tensor]:
+    """Turn the gradient of the last state into that of the first, in place; the gradients of the weights."""
+    grad_MD, grad_embedding_MD = grad_MD[group.rows], grad_embedding_MD[group.rows]
+    cells, width = grad_MD.shape
+    hidden = steps[0].out_DF.shape[1]
+    grad_message_MF, message_MF = grad_MD.new_empty(cells, hidden), grad_MD.new_empty(cells, hidden)
+    grad_both_M2F, grad_normed_MD = grad_MD.new_empty(cells, 2 * hidden), grad_MD.new_empty(cells, width)
+    both_2FD = [torch.cat([s.self_FD, s.neighbour_FD]) for s in steps]
+    grad_both_D2F = [grad_MD.new_zeros(width, 2 * hidden) for _ in steps]
+    grad_self_bias = [torch.zeros_like(s.self_bias_S) for s in steps]
+    grad_side_bias = [torch.zeros_like(s.side_bias_4F) for s in steps]
+    grad_out = [torch.zeros_like(s.out_DF) for s in steps]
+    _, backward = _message_kernels(hidden, sum_units)
+    neighbour = group.neighbour_M4.numpy()
+    for active in reversed(group.active):
+        grad, grad_message, message = grad_MD[:active], grad_message_MF[:active], message_MF[:active]
+        grad_both, grad_normed = grad_both_M2F[:active], grad_normed_MD[:active]
+        for k in reversed(range(len(steps))):
+            both, (normed, scale) = saved.products.pop(), saved.step_norms.pop()
+            torch.mm(grad, steps[k].out_DF, out=grad_message)
+            backward(
+                neighbour,
+                both.numpy(),
+                steps[k].self_bias_S.numpy(),
+                steps[k].side_bias_4F.numpy(),
+                grad_message.numpy(),
+                message.numpy(),
+                grad_both.numpy(),
+                grad_self_bias[k].numpy(),
+                grad_side_bias[k].numpy(),
+            )
+            grad_out[k].addmm_(grad.T, message)
+            grad_both_D2F[k].addmm_(normed.T, grad_both)
+            torch.mm(grad_both, both_2FD[k], out=grad_normed)
+            _norm_backward(normed.numpy(), scale.numpy(), grad_normed.numpy(), grad.numpy(), 1.0)
+        grad_embedding_MD[:active] += grad
+        normed, scale = saved.loop_norms.pop()
+        grad_normed.copy_(grad)
+        _norm_backward(normed.numpy(), scale.numpy(), grad_normed.numpy(), grad.numpy(), 0.0)
+    flat: list[Tensor] = []
+    for k in range(len(steps)):
+        grad_self_FD, grad_neighbour_FD = grad_both_D2F[k].T.chunk(2)
+        flat += [grad_self_FD, grad_neighbour_FD, grad_self_bias[k], grad_side_bias[k], grad_out[k]]
+    return flat
+
+
+def _empty_norm(x_MD: Tensor) -> tuple[Tensor, Tensor]:
+    return torch.empty_like(x_MD), x_MD.new_empty(len(x_MD))
+
+
+@_jit
+def _norm(x_RD: np.ndarray, normed_RD: np.ndarray, scale_R: np.ndarray) -> None:
+    """RMS norm without weights; `scale` is the factor of each row."""
+    rows, width = x_RD.shape
+    number = x_RD.dtype.type
+    for r in range(rows):
+        squares = number(0)
+        for d in range(width):
+            squares += x_RD[r, d] * x_RD[r, d]
+        scale = number(1) / np.sqrt(squares / number(width) + number(NORM_EPS))
+        for d in range(width):
+            normed_RD[r, d] = x_RD[r, d] * scale
+        scale_R[r] = scale
+
+
+@_jit
+def _add_norm(x_RD: np.ndarray, embedding_RD: np.ndarray, normed_RD: np.ndarray, scale_R: np.ndarray) -> None:
+    """x = norm(x) + embedding, in place."""
+    _norm(x_RD, normed_RD, scale_R)
+    rows, width = x_RD.shape
+    for r in range(rows):
+        for d in range(width):
+            x_RD[r, d] = normed_RD[r, d] + embedding_RD[r, d]
+
+
+@_jit
+def _norm_backward(
+    normed_RD: np.ndarray, scale_R: np.ndarray, grad_RD: np.ndarray, grad_x_RD: np.ndarray, keep: float
+) -> None:
+    """grad_x = keep * grad_x + the gradient through the norm."""
+    rows, width = normed_RD.shape
+    number = normed_RD.dtype.type
+    keep_ = number(keep)
+    for r in range(rows):
+        along = number(0)
+        for d in range(width):
+            along += grad_RD[r, d] * normed_RD[r, d]
+        along /= number(width)
+        scale = scale_R[r]
+        for d in range(width):
+            grad_x_RD[r, d] = keep_ * grad_x_RD[r, d] + scale * (grad_RD[r, d] - along * normed_RD[r, d])
+
+
+@cache
+def _message_kernels(hidden: int, sums: int) -> tuple[Callable[..., None], Callable[..., None]]:
+    """The message of every cell and its gradient, compiled for these numbers of hidden units and of sum units.
+
+    A number that is known when the kernel is compiled lets the compiler use vectors without a remainder.
+    """
+    both = 2 * hidden
+
+    @_jit
+    def message(
+        neighbour_M4: np.ndarray,
+        both_M2F: np.ndarray,
+        self_bias_S: np.ndarray,
+        side_bias_4F: np.ndarray,
+        out_MF: np.ndarray,
+    ) -> None:
+        cells = out_MF.shape[0]
+        number = out_MF.dtype.type
+        for i in range(cells):
+            own, out = both_M2F[i, :hidden], out_MF[i]
+            _one_message(neighbour_M4[i], own, both_M2F, self_bias_S, side_bias_4F, out)
+            squares = number(0)
+            for f in range(hidden):
+                squares += out[f] * out[f]
+            scale = number(1) / np.sqrt(squares / number(hidden) + number(1))
+            for f in range(hidden):
+                out[f] *= scale
+
+    @_jit
+    def _one_message(
+        neighbour_4: np.ndarray,
+        own: np.ndarray,
+        both_M2F: np.ndarray,
+        self_bias_S: np.ndarray,
+        side_bias_4F: np.ndarray,
+        out: np.ndarray,
+    ) -> None:
+        """The message before its norm; maxima are left in the place of the max units until the last step."""
+        number = out.dtype.type
+        zero = number(0)
+        for f in range(sums):
+            v = max(own[f] + self_bias_S[f], zero)
+            out[f] = v * v
+        for f in range(sums, hidden):
+            out[f] = number(-1e30)
+        for s in range(4):
+            j = neighbour_4[s]
+            if j >= 0:
+                for f in range(sums):
+                    v = max(own[f] + both_M2F[j, hidden + f] + side_bias_4F[s, f], zero)
+                    out[f] += v * v
+                for f in range(sums, hidden):
+                    out[f] = max(out[f], both_M2F[j, hidden + f] + side_bias_4F[s, f])
+        for f in range(sums, hidden):
+            v = max(own[f] + out[f], zero)
+            out[f] = v * v
+
+    @_jit
+    def message_backward(
+        neighbour_M4: np.ndarray,
+        both_M2F: np.ndarray,
+        self_bias_S: np.ndarray,
+        side_bias_4F: np.ndarray,
+        grad_MF: np.ndarray,
+        out_MF: np.ndarray,
+        grad_both_M2F: np.ndarray,
+        grad_self_bias_S: np.ndarray,
+        grad_side_bias_4F: np.ndarray,
+    ) -> None:
+        cells = out_MF.shape[0]
+        number = out_MF.dtype.type
+        zero, two = number(0), number(2)
+        highest = np.empty(hidden, out_MF.dtype)
+        grad_message = np.empty(hidden, out_MF.dtype)
+        for i in range(cells):
+            for f in range(hidden):
+                grad_both_M2F[i, hidden + f] = zero
+        for i in range(cells):
+            own, out, grad, grad_own = both_M2F[i, :hidden], out_MF[i], grad_MF[i], grad_both_M2F[i, :hidden]
+            _one_message(neighbour_M4[i], own, both_M2F, self_bias_S, side_bias_4F, out)
+            squares, along = zero, zero
+            for f in range(hidden):
+                squares += out[f] * out[f]
+                along += out[f] * grad[f]
+            scale = number(1) / np.sqrt(squares / number(hidden) + number(1))
+            along *= scale * scale / number(hidden)
+            for f in range(hidden):
+                # Twice the root of the message is the derivative of the square.
+                grad_message[f] = two * np.sqrt(out[f]) * scale * (grad[f] - along * out[f])
+                out[f] *= scale
+            for f in range(sums):
+                v = max(own[f] + self_bias_S[f], zero)
+                # The root above was of the sum; here each term has its own derivative.
+                grad_message[f] = two * scale * (grad[f] - along * out[f] / scale)
+                grad_own[f] = v * grad_message[f]
+                grad_self_bias_S[f] += grad_own[f]
+            for f in range(sums, hidden):
+                grad_own[f] = grad_message[f]
+                highest[f] = number(-1e30)
+            for s in range(4):
+                j = neighbour_M4[i, s]
+                if j >= 0:
+                    for f in range(sums):
+                        v = max(own[f] + both_M2F[j, hidden + f] + side_bias_4F[s, f], zero) * grad_message[f]
+                        grad_own[f] += v
+                        grad_both_M2F[j, hidden + f] += v
+                        grad_side_bias_4F[s, f] += v
+                    for f in range(sums, hidden):
+                        highest[f] = max(highest[f], both_M2F[j, hidden + f] + side_bias_4F[s, f])
+            for s in range(4):
+                j = neighbour_M4[i, s]
+                if j >= 0:
+                    for f in range(sums, hidden):
+                        v = grad_message[f] if both_M2F[j, hidden + f] + side_bias_4F[s, f] >= highest[f] else zero
+                        grad_both_M2F[j, hidden + f] += v
+                        grad_side_bias_4F[s, f] += v
+
+    return message, message_backward
