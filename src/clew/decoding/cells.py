@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from typing import Literal, Protocol, cast
 
 import numba
 import numpy as np
@@ -29,9 +29,10 @@ from clew.decoding.answers import Step
 from clew.decoding.canvas import Canvas
 from clew.errors import UserError
 from clew.mazes.maze import EAST, NORTH, SOUTH, WEST
+from clew.models.cell_network import OFF, ON, CellNetwork, Stop
 from clew.models.interface import Model
 
-OFF, ON = 0, 1
+_ASK = {"never": 0, "doubt": 1, "cell": 2}
 SURE = 0.5  # a neighbour is sure to be next if it alone is above this probability
 
 
@@ -45,13 +46,13 @@ class CellState:
         self.visible_BC = torch.zeros_like(self.batch.valid_BT)
         self.paths: list[list[int]] = [[] for _ in range(len(canvas))]
 
-    def probabilities(self, model: Model, row_N: Tensor) -> npt.NDArray[np.float32]:
+    def probabilities(self, model: Model, row_N: Tensor, stop: Stop) -> npt.NDArray[np.float32]:
         """Ask for all hidden labels of these mazes; the probability that each cell is on the path, [N, C]."""
         batch = self.batch.rows(row_N)
         visible_NC = self.visible_BC[row_N] & batch.valid_BT
         batch = replace(batch, tokens_BT=self.label_BC[row_N])
         order_NC = torch.where(visible_NC, 0, torch.where(batch.valid_BT, 1, -1))
-        logits = model(batch, order_NC, order_NC == 1)
+        logits = cast(CellNetwork, model)(batch, order_NC, order_NC == 1, stop)
         on_NC = torch.where(visible_NC, self.label_BC[row_N].float(), 0.0)
         on_NC[order_NC == 1] = logits.float().softmax(-1)[:, ON]
         found: npt.NDArray[np.float32] = on_NC.cpu().numpy()
@@ -72,40 +73,62 @@ class CellDecoder(Protocol):
 
 
 @dataclass(frozen=True)
-class OnePass:
-    """One pass; a walk over its labels."""
+class _Stopping:
+    """Options of every decoder: when the loops of a pass end, as in clew.models.cell_network.Stop."""
+
+    loops: float = 1.0
+    tolerance: float = 0.0
 
     any_order = True
 
+    def __post_init__(self) -> None:
+        if not (0 < self.loops <= 1000 and 0 <= self.tolerance < 1):
+            raise UserError(
+                f"loops {self.loops} and tolerance {self.tolerance} are impossible; use loops above 0 and up to 1000, and a "
+                "tolerance from 0 to just below 1."
+            )
+
+    @property
+    def stop(self) -> Stop:
+        return Stop(self.loops, self.tolerance)
+
+
+@dataclass(frozen=True)
+class OnePass(_Stopping):
+    """One pass; a walk over its labels."""
+
     def cell_steps(self, model: Model, state: CellState, row_N: Tensor) -> Iterator[Step]:
-        on_NC = state.probabilities(model, row_N)
+        on_NC = state.probabilities(model, row_N, self.stop)
         for i, row in enumerate(row_N.tolist()):
-            state.paths[row], _ = _walk(state, row, [], on_NC[i], reverse=False, ask=False)
+            state.paths[row], _ = _walk(state, row, [], on_NC[i], reverse=False, ask="never")
         yield _labelled(state, row_N, on_NC)
 
 
 @dataclass(frozen=True)
-class Walk:
+class Walk(_Stopping):
     """Walk while exactly one next cell is sure; otherwise commit the best one, make the walk visible and ask again.
 
-    With `origin="goal"` the walk goes from the goal to the start.
+    With `origin="goal"` the walk goes from the goal to the start. With `ask="cell"` every cell takes a pass of its own: next token.
     """
 
     origin: Literal["start", "goal"] = "start"
-    any_order = True
+    ask: Literal["doubt", "cell"] = "doubt"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.ask not in ("doubt", "cell"):
+            raise UserError(f"a walk cannot ask at every {self.ask!r}; use doubt or cell.")
         if self.origin not in ("start", "goal"):
             raise UserError(f"a walk cannot begin at {self.origin!r}; use start or goal.")
 
     def cell_steps(self, model: Model, state: CellState, row_N: Tensor) -> Iterator[Step]:
         walks: dict[int, list[int]] = {row: [] for row in row_N.tolist()}
         while len(row_N):
-            on_NC = state.probabilities(model, row_N)
+            on_NC = state.probabilities(model, row_N, self.stop)
             doubtful, filled = [], []
             for i, row in enumerate(row_N.tolist()):
                 before = len(walks[row])
-                walks[row], over = _walk(state, row, walks[row], on_NC[i], self.origin == "goal", ask=True)
+                walks[row], over = _walk(state, row, walks[row], on_NC[i], self.origin == "goal", self.ask)
                 filled.append(_filled(row, walks[row][before:], ON, on_NC[i]))
                 if over:
                     state.paths[row] = walks[row][::-1] if self.origin == "goal" else walks[row]
@@ -117,23 +140,23 @@ class Walk:
 
 
 @dataclass(frozen=True)
-class Backtrack:
+class Backtrack(_Stopping):
     """One pass; a walk that does not reach the goal returns to its least certain choice, labels it off and asks again."""
 
     rounds: int = 8
-    any_order = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.rounds < 1:
             raise UserError(f"{self.rounds} rounds repair nothing; use 1 or more.")
 
     def cell_steps(self, model: Model, state: CellState, row_N: Tensor) -> Iterator[Step]:
         goal_B = state.batch.goal_B.tolist()
         for number in range(self.rounds + 1):
-            on_NC = state.probabilities(model, row_N)
+            on_NC = state.probabilities(model, row_N, self.stop)
             failed = []
             for i, row in enumerate(row_N.tolist()):
-                state.paths[row], _ = _walk(state, row, [], on_NC[i], reverse=False, ask=False)
+                state.paths[row], _ = _walk(state, row, [], on_NC[i], reverse=False, ask="never")
                 if state.paths[row][-1] != goal_B[row] and len(state.paths[row]) > 1:
                     failed.append((row, i))
             yield _labelled(state, row_N, on_NC)
@@ -147,7 +170,7 @@ class Backtrack:
 
 
 def _walk(
-    state: CellState, row: int, walked: list[int], on_C: npt.NDArray[np.float32], reverse: bool, ask: bool
+    state: CellState, row: int, walked: list[int], on_C: npt.NDArray[np.float32], reverse: bool, ask: str
 ) -> tuple[list[int], bool]:
     """Continue a walk; the walk, and whether it is over."""
     batch = state.batch
@@ -155,15 +178,15 @@ def _walk(
     if reverse:
         first, last = last, first
     cells_HW = batch.cells_BHW[row].cpu().numpy()
-    path, over = _continue_walk(cells_HW, np.array(walked or [first], dtype=np.int64), last, on_C, ask)
+    path, over = _continue_walk(cells_HW, np.array(walked or [first], dtype=np.int64), last, on_C, _ASK[ask])
     return path.tolist(), bool(over)
 
 
 @numba.njit(cache=True)
 def _continue_walk(
-    cells_HW: np.ndarray, walked: np.ndarray, last: int, on_C: np.ndarray, ask: bool
+    cells_HW: np.ndarray, walked: np.ndarray, last: int, on_C: np.ndarray, ask: int
 ) -> tuple[np.ndarray, bool]:
-    """Walk to `last` or a dead end; with `ask`, no further than one cell past the first doubt."""
+    """Walk to `last` or a dead end; with `ask` 1 no further than one cell past the first doubt, with 2 by one cell."""
     width = cells_HW.shape[1]
     flat = cells_HW.ravel()
     visited = np.zeros(flat.size, dtype=np.bool_)
@@ -186,7 +209,7 @@ def _continue_walk(
         path[length] = best
         visited[best] = True
         length += 1
-        if ask and sure != 1 and best != last:
+        if best != last and (ask == 2 or (ask == 1 and sure != 1)):
             return path[:length], False
     return path[:length], True
 

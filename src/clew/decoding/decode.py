@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import Protocol, TypeAlias, cast
 
 import torch
 from torch import Tensor, nn
@@ -38,6 +38,9 @@ class Decoder(Protocol):
         ...
 
 
+AnyDecoder: TypeAlias = Decoder | CellDecoder
+
+
 @dataclass(frozen=True)
 class DecodedBatch:
     """The responses of a canvas."""
@@ -59,7 +62,7 @@ class DecodedBatch:
 
 
 def decode_steps(
-    model: Model, canvas: Canvas, decoder: Decoder | CellDecoder, fresh: bool = False, cells: CellState | None = None
+    model: Model, canvas: Canvas, decoder: AnyDecoder, fresh: bool = False, cells: CellState | None = None
 ) -> Iterator[Step]:
     """The steps of decoding all mazes of the canvas; no gradients, and the model in evaluation mode.
 
@@ -93,7 +96,7 @@ def decode_steps(
 def decode(
     model: Model,
     canvas: Canvas,
-    decoder: Decoder | CellDecoder,
+    decoder: AnyDecoder,
     on_step: Callable[[Step], None] = lambda step: None,
     fresh: bool = False,
 ) -> DecodedBatch:
@@ -120,7 +123,7 @@ def decode(
     return DecodedBatch(token_BR, confidence_BR, length_B, ended_B, passes_B, time.perf_counter() - began)
 
 
-def check_order(model: Model, decoder: Decoder | CellDecoder) -> None:
+def check_order(model: Model, decoder: AnyDecoder) -> None:
     """UserError if the decoder asks in an order that the model cannot answer."""
     if isinstance(model, CellNetwork) != hasattr(decoder, "cell_steps"):
         wanted = (

@@ -19,7 +19,8 @@ from torch import Tensor, nn
 
 from clew.data.batches import text_seeds
 from clew.data.stream import rank_part
-from clew.decoding.decode import decode
+from clew.data.loaders import CELL_LABELS
+from clew.decoding.decode import AnyDecoder, decode
 from clew.decoding.registry import decoder_named
 from clew.decoding.script import Script
 from clew.mazes.maze import TaskBatch
@@ -42,6 +43,7 @@ def evaluator_on(
     sets: Sequence[TaskBatch], split: str, config: TrainConfig, world: World
 ) -> Callable[[nn.Module], dict[str, float]]:
     """What scores a model on these mazes, a batch for each shape, in the texts of this split."""
+    decoder = training_decoder(config)
     scripts = [Script.of(config.data.format, tasks.height, tasks.width) for tasks in sets]
 
     def evaluate(model: nn.Module) -> dict[str, float]:
@@ -51,7 +53,7 @@ def evaluator_on(
             for first in range(part.start, part.stop, AT_ONCE):
                 index_N = np.arange(first, min(first + AT_ONCE, part.stop))
                 texts_N = text_seeds(config.data.seed, split, index_N)
-                sums[number] += _score(model, script, tasks.select(index_N), texts_N)
+                sums[number] += _score(model, script, decoder, tasks.select(index_N), texts_N)
         sums = world.sum(sums).cpu()
         exact, mazes, token, tokens = sums.sum(0).tolist()
         scores = {"exact": exact / mazes, "token": token / tokens}
@@ -62,12 +64,19 @@ def evaluator_on(
     return evaluate
 
 
-def _score(model: nn.Module, script: Script, tasks: TaskBatch, text_seed_N: npt.NDArray[np.uint64]) -> Tensor:
+def training_decoder(config: TrainConfig) -> AnyDecoder:
+    """The decoder that scores a run: left to right, or the labels of one pass for masked objectives on cells."""
+    if config.data.format != CELL_LABELS:
+        return decoder_named("left-to-right")
+    return decoder_named("walk", ask="cell") if config.objective.name == "next-token" else decoder_named("one-pass")
+
+
+def _score(
+    model: nn.Module, script: Script, decoder: AnyDecoder, tasks: TaskBatch, text_seed_N: npt.NDArray[np.uint64]
+) -> Tensor:
     """(exact answers, mazes, right tokens, tokens)."""
     canvas = script.canvas(tasks, text_seed_N)
-    answer_BR = decode(
-        model, canvas, decoder_named("one-pass" if script.form == "cell-labels" else "left-to-right")
-    ).token_BR
+    answer_BR = decode(model, canvas, decoder).token_BR
     truth_BR, length_B = script.truth(tasks)
     # Both are -1 after their ends, so they can be compared place by place once they are equally wide.
     wide_BR = torch.full_like(answer_BR, -1)

@@ -45,6 +45,7 @@ from clew.models.cpu_kernels.message_passing import NORM_EPS, StepWeights, recur
 
 SIDES = (NORTH, SOUTH, WEST, EAST)
 PLAIN, START, GOAL = range(3)
+OFF, ON = range(2)
 HIDDEN = 0  # a visible label has its own number plus one
 SIDE_CODES = 16  # sets of open sides; a wall cell has none and is never reached
 # Multiples of an irrational number, modulo 1, are spread evenly: one for each random choice that a maze's number makes.
@@ -120,6 +121,19 @@ class CellNetworkConfig:
         return float(((loops_B + free_B / 3) * cells_B).sum()) * a_cell + float(cells_B.sum()) * readout
 
 
+@dataclass(frozen=True)
+class Stop:
+    """When the loops of an evaluation end.
+
+    At most `loops` times the loops of the config are run. Every `every` loops the probabilities are compared with those before;
+    a maze stops when none has changed by more than `tolerance`. A tolerance of 0 runs all loops.
+    """
+
+    loops: float = 1.0
+    tolerance: float = 0.0
+    every: int = 8
+
+
 class Packed(NamedTuple):
     """The reachable cells of a batch, one maze after another."""
 
@@ -161,7 +175,8 @@ class MessageStep(nn.Module):
         highest_MF = near_M4F[..., k:].masked_fill(~open_M41, -1e30).amax(1)
         message_MF = torch.cat([sums_MF, F.relu(own_MF[:, k:] + highest_MF).square()], dim=1)
         message_MF = message_MF * (message_MF.square().mean(1, keepdim=True) + 1).rsqrt()
-        return x_MD + self.out(message_MF)
+        out_MD: Tensor = x_MD + self.out(message_MF)
+        return out_MD
 
 
 class CellNetwork(nn.Module):
@@ -184,25 +199,41 @@ class CellNetwork(nn.Module):
     def adamw_parameter_names(self) -> list[str]:
         return ["head.weight", "offset_in.weight"]
 
-    def forward(self, batch: CellBatch, order_BT: Tensor, query_BT: Tensor) -> Tensor:
+    def forward(self, batch: CellBatch, order_BT: Tensor, query_BT: Tensor, stop: Stop | None = None) -> Tensor:
+        """Logits [Q, 2] of the labels off and on; `stop`, for evaluation only, says how many loops are run."""
         assert not (order_BT > 1).any(), "a cell network predicts all hidden labels at once"
-        shape = batch.cells_BHW.shape[1:]
-        if self.training:
-            free_B, loops_B = self.config.training_loops(batch)
-        else:
-            free_B, loops_B = torch.zeros_like(batch.start_B), torch.full_like(batch.start_B, self.config.loops(*shape))
         embedding_BND = self.embed(batch, order_BT == 0)
         state_BND = torch.zeros_like(embedding_BND)
+        if not self.training:
+            return self.read(self.run_to_stop(batch, embedding_BND, state_BND, stop or Stop())[query_BT])
+        free_B, loops_B = self.config.training_loops(batch)
         if bool(free_B.any()):
             with torch.no_grad():
                 state_BND = self.run_loops(batch, embedding_BND, state_BND, free_B)
-        state_BND = self.run_loops(batch, embedding_BND, state_BND, loops_B)
-        return self.read(state_BND[query_BT])
+        return self.read(self.run_loops(batch, embedding_BND, state_BND, loops_B)[query_BT])
+
+    def run_to_stop(self, batch: CellBatch, embedding_BND: Tensor, state_BND: Tensor, stop: Stop) -> Tensor:
+        """The state when the labels of each maze have settled, or after the last loop."""
+        most = max(1, math.ceil(stop.loops * self.config.loops(*batch.cells_BHW.shape[1:])))
+        every = most if stop.tolerance == 0 else stop.every
+        on_BN, active_B = None, torch.ones_like(batch.start_B, dtype=torch.bool)
+        for first in range(0, most, every):
+            loops_B = torch.where(active_B, min(every, most - first), 0)
+            state_BND = self.run_loops(batch, embedding_BND, state_BND, loops_B)
+            if first + every >= most:
+                break
+            before_BN, on_BN = on_BN, self.read(state_BND)[..., ON].sigmoid()
+            if before_BN is not None:
+                change_B = ((on_BN - before_BN).abs() * batch.valid_BT).amax(1)
+                active_B = active_B & (change_B > stop.tolerance)
+                if not bool(active_B.any()):
+                    break
+        return state_BND
 
     def read(self, state_QD: Tensor) -> Tensor:
         """Logits of the labels off and on."""
         on_Q1 = self.head(F.relu(self.readout(rms_norm(state_QD))).square())
-        return torch.cat([torch.zeros_like(on_Q1), on_Q1], dim=1)
+        return torch.cat([torch.zeros_like(on_Q1), on_Q1], dim=-1)
 
     def embed(self, batch: CellBatch, visible_BN: Tensor) -> Tensor:
         """The embedding of every cell, [B, N, D]."""
@@ -290,9 +321,9 @@ def offset_features(batch: CellBatch) -> Tensor:
     _, height, width = batch.cells_BHW.shape
     cell_N = torch.arange(height * width, device=batch.cells_BHW.device)
     offsets = [
-        part(end_B)[:, None] - part(cell_N)
+        part_B[:, None] - part_N
         for end_B in (batch.goal_B, batch.start_B)
-        for part in (lambda c: c // width, lambda c: c % width)
+        for part_B, part_N in ((end_B // width, cell_N // width), (end_B % width, cell_N % width))
     ]
     offset_BN4 = torch.stack(offsets, dim=-1).float()
     return torch.cat([offset_BN4.sign(), (offset_BN4 / 2).tanh(), (offset_BN4 / 6).tanh()], dim=-1)

@@ -16,7 +16,7 @@ import torch
 
 from clew.data.batch import Batch
 from clew.objectives.noise import HIDE, Noise
-from clew.objectives.question import Objective, Question, ranked, response_place
+from clew.objectives.question import Objective, Question, path_place, ranked, response_place
 from clew.objectives.rates import Rates
 
 Weighting = Literal["token", "rate"]
@@ -62,7 +62,7 @@ class OrderedMask(Objective):
 
     The last h of the n tokens are hidden and the n - h before them are visible; `reverse` hides the first h. With
     u ~ U(0, 1) h is uniform on 1 .. n, so at least one token is always hidden, and with h = n the model sees the
-    prompt alone, as when decoding begins.
+    prompt alone, as when decoding begins. Labels of cells are ordered along the path, and those off it are always hidden.
     """
 
     rates: Rates
@@ -70,8 +70,8 @@ class OrderedMask(Objective):
     sequential: ClassVar[bool] = False
 
     def question(self, batch: Batch, noise: Noise) -> Question:
-        place_BT = response_place(batch)
-        length_B = batch.response_BT.sum(1)
+        place_BT = path_place(batch)
+        length_B = place_BT.amax(1)
         hidden_B = ((self.rates.draw(noise) * length_B).long() + 1).minimum(length_B)[:, None]
         hide_BT = place_BT <= hidden_B if self.reverse else place_BT > length_B[:, None] - hidden_B
-        return ranked(batch, (hide_BT & batch.response_BT).long())
+        return ranked(batch, ((hide_BT | (place_BT == 0)) & batch.response_BT).long())

@@ -23,7 +23,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from clew.data.batch import Batch
+from clew.data.batch import Batch, CellBatch
 from clew.objectives.noise import Noise
 
 PADDING_RANK = -1
@@ -59,6 +59,14 @@ class Objective(Protocol):
 def response_place(batch: Batch) -> Tensor:
     """1, 2, 3, ... at the positions of the response, from left to right; 0 elsewhere. Shape [B, T], int64."""
     return batch.response_BT.cumsum(1) * batch.response_BT
+
+
+def path_place(batch: Batch) -> Tensor:
+    """1, 2, 3, ... along the path at the positions of the response that have an order; 0 elsewhere. Shape [B, T], int64.
+
+    Labels of cells that are not on the path have no order.
+    """
+    return batch.step_BT if isinstance(batch, CellBatch) else response_place(batch)
 
 
 def ranked(batch: Batch, rank_BT: Tensor, weight_B: Tensor | None = None) -> Question:

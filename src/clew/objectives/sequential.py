@@ -13,9 +13,10 @@ from typing import ClassVar
 
 import torch
 
-from clew.data.batch import Batch
-from clew.objectives.noise import ORDER, Noise
-from clew.objectives.question import Objective, Question, ranked, response_place
+from clew.data.batch import Batch, CellBatch
+from clew.mazes.maze import EAST, NORTH, SOUTH, WEST
+from clew.objectives.noise import HIDE, ORDER, Noise
+from clew.objectives.question import PADDING_RANK, Objective, Question, ranked, response_place
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,30 @@ class NextToken(Objective):
     sequential: ClassVar[bool] = True
 
     def question(self, batch: Batch, noise: Noise) -> Question:
+        if isinstance(batch, CellBatch):
+            return next_cell(batch, noise)
         return ranked(batch, response_place(batch))
+
+
+def next_cell(batch: CellBatch, noise: Noise) -> Question:
+    """Next token on labels of cells: a uniform prefix of the path is visible, and the neighbours of its end are asked.
+
+    The candidates are the open neighbours of the prefix's last cell that are not in the prefix. A shortest path never touches
+    itself, so exactly one of them is on the path.
+    """
+    step_BT, width = batch.step_BT, batch.cells_BHW.shape[2]
+    length_B = step_BT.amax(1)
+    prefix_B = 1 + (noise.uniform_B(HIDE) * (length_B - 1)).long().clamp(max=length_B - 2)
+    visible_BT = (step_BT > 0) & (step_BT <= prefix_B[:, None])
+    end_B1 = (step_BT == prefix_B[:, None]).int().argmax(1, keepdim=True)
+    sides_B1 = batch.cells_BHW.flatten(1).long().gather(1, end_B1)
+    ask_BT = torch.zeros_like(visible_BT)
+    for side, move in ((NORTH, -width), (SOUTH, width), (WEST, -1), (EAST, 1)):
+        is_open_B1 = (sides_B1 & side) != 0
+        ask_BT.scatter_(1, torch.where(is_open_B1, end_B1 + move, end_B1), True)
+    ask_BT &= ~visible_BT
+    order_BT = (~visible_BT).long().masked_fill(~batch.valid_BT, PADDING_RANK)
+    return Question(order_BT, ask_BT, batch.tokens_BT, ask_BT.float())
 
 
 @dataclass(frozen=True)
