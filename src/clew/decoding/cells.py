@@ -2,12 +2,12 @@
 
     decoded = decode(model, script.canvas(tasks), decoder_named("one-pass"))
 
-A walk turns labels into a path: from the start, each step goes to the unvisited open neighbour that is most probably on the
-path, until the goal or a dead end. `OnePass` walks over the labels of one pass. `Walk` stops at a doubt, makes what it has walked
-visible, and asks again. `Backtrack` repairs walks that end without reaching the goal.
+A walk turns labels into a path: from the start, each step goes to the unvisited open neighbour that is most probably
+on the path, until the goal or a dead end. `OnePass` walks over the labels of one pass. `Walk` stops at a doubt, makes
+what it has walked visible, and asks again. `Backtrack` repairs walks that end without reaching the goal.
 
-A step of these decoders fills places that are cells (row-major index) with labels: 1 on the path, 0 off it. The response is the path: its cells in
-order and the end token.
+A step of these decoders fills places that are cells (row-major index) with labels: 1 on the path, 0 off it. The
+response is the path: its cells in order and the end token.
 
 Shape suffixes: B mazes, N some of them, C cells of a maze, F filled places.
 """
@@ -33,6 +33,7 @@ from clew.models.cell_network import OFF, ON, CellNetwork, Stop
 from clew.models.interface import Model
 
 _ASK = {"never": 0, "doubt": 1, "cell": 2}
+RULED_OUT = -1.0  # in the place of the probability of a cell that is visibly off the path
 SURE = 0.5  # a neighbour is sure to be next if it alone is above this probability
 
 
@@ -47,7 +48,9 @@ class CellState:
         self.paths: list[list[int]] = [[] for _ in range(len(canvas))]
 
     def probabilities(self, model: Model, row_N: Tensor, stop: Stop) -> npt.NDArray[np.float32]:
-        """Ask for all hidden labels of these mazes; the probability that each cell is on the path, [N, C]."""
+        """Ask for all hidden labels of these mazes; the probability that each cell is on the path, or RULED_OUT,
+        [N, C].
+        """
         batch = self.batch.rows(row_N)
         visible_NC = self.visible_BC[row_N] & batch.valid_BT
         batch = replace(batch, tokens_BT=self.label_BC[row_N])
@@ -55,6 +58,7 @@ class CellState:
         logits = cast(CellNetwork, model)(batch, order_NC, order_NC == 1, stop)
         on_NC = torch.where(visible_NC, self.label_BC[row_N].float(), 0.0)
         on_NC[order_NC == 1] = logits.float().softmax(-1)[:, ON]
+        on_NC[visible_NC & (batch.tokens_BT == OFF)] = RULED_OUT
         found: npt.NDArray[np.float32] = on_NC.cpu().numpy()
         return found
 
@@ -108,7 +112,8 @@ class OnePass(_Stopping):
 class Walk(_Stopping):
     """Walk while exactly one next cell is sure; otherwise commit the best one, make the walk visible and ask again.
 
-    With `origin="goal"` the walk goes from the goal to the start. With `ask="cell"` every cell takes a pass of its own: next token.
+    With `origin="goal"` the walk goes from the goal to the start. With `ask="cell"` every cell takes a pass of its
+    own: next token.
     """
 
     origin: Literal["start", "goal"] = "start"
@@ -141,7 +146,9 @@ class Walk(_Stopping):
 
 @dataclass(frozen=True)
 class Backtrack(_Stopping):
-    """One pass; a walk that does not reach the goal returns to its least certain choice, labels it off and asks again."""
+    """One pass; a walk that ends without the goal returns to its last fork, labels what came after it off and asks
+    again.
+    """
 
     rounds: int = 8
 
@@ -157,16 +164,20 @@ class Backtrack(_Stopping):
             failed = []
             for i, row in enumerate(row_N.tolist()):
                 state.paths[row], _ = _walk(state, row, [], on_NC[i], reverse=False, ask="never")
-                if state.paths[row][-1] != goal_B[row] and len(state.paths[row]) > 1:
+                if state.paths[row][-1] != goal_B[row]:
                     failed.append((row, i))
             yield _labelled(state, row_N, on_NC)
             if not failed or number == self.rounds:
                 return
+            again = []
             for row, i in failed:
-                path = state.paths[row][1:]
-                worst = min(range(len(path)), key=lambda k, i=i, path=path: on_NC[i, path[k]])  # type: ignore[misc]
-                state.show(row, [path[worst]], OFF)
-            row_N = torch.tensor([row for row, _ in failed], dtype=torch.int64, device=row_N.device)
+                fork = _last_fork(state.batch.cells_BHW[row].cpu().numpy(), np.array(state.paths[row]), on_NC[i])
+                if fork >= 0:
+                    state.show(row, state.paths[row][fork + 1 :], OFF)
+                    again.append(row)
+            row_N = torch.tensor(again, dtype=torch.int64, device=row_N.device)
+            if not again:
+                return
 
 
 def _walk(
@@ -200,7 +211,7 @@ def _continue_walk(
         best, sure = -1, 0
         for side, move in ((NORTH, -width), (SOUTH, width), (WEST, -1), (EAST, 1)):
             there = here + move
-            if flat[here] & side and not visited[there]:
+            if flat[here] & side and not visited[there] and on_C[there] != RULED_OUT:
                 sure += on_C[there] > SURE
                 if best < 0 or on_C[there] > on_C[best]:
                     best = there
@@ -212,6 +223,23 @@ def _continue_walk(
         if best != last and (ask == 2 or (ask == 1 and sure != 1)):
             return path[:length], False
     return path[:length], True
+
+
+@numba.njit(cache=True)
+def _last_fork(cells_HW: np.ndarray, path: np.ndarray, on_C: np.ndarray) -> int:
+    """The place in the path of the last cell that has an open neighbour which was neither visited nor ruled out, or
+    -1.
+    """
+    width = cells_HW.shape[1]
+    flat = cells_HW.ravel()
+    visited = np.zeros(flat.size, dtype=np.bool_)
+    visited[path] = True
+    for k in range(len(path) - 1, -1, -1):
+        for side, move in ((NORTH, -width), (SOUTH, width), (WEST, -1), (EAST, 1)):
+            there = path[k] + move
+            if flat[path[k]] & side and not visited[there] and on_C[there] != RULED_OUT:
+                return k
+    return -1
 
 
 def _filled(

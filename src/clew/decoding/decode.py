@@ -142,7 +142,9 @@ def _predicts(model: Model) -> str:
 
 
 def _paths(cells: CellState, confidence_BC: Tensor, end: int) -> tuple[Tensor, Tensor]:
-    """The paths as tokens with their end, and how sure the model was of each cell; the end is as sure as its last cell."""
+    """The paths as tokens with their end, and how sure the model was of each cell; the end is as sure as its last
+    cell.
+    """
     token_BR, sure_BR = torch.full_like(confidence_BC, -1, dtype=torch.int64), torch.zeros_like(confidence_BC)
     for row, path in enumerate(cells.paths):
         token_BR[row, : len(path) + 1] = torch.tensor([*path, end])

@@ -61,7 +61,8 @@ DECODERS: dict[str, Entry] = {
     "one-pass": _entry(OnePass, "labels of one pass, and a walk over the most probable cells"),
     "walk": _entry(Walk, "a walk from `origin` (start or goal) that asks again at a doubt"),
     "backtrack": _entry(
-        Backtrack, "one pass; walks that miss the goal take back a cell and ask again, up to `rounds` times"
+        Backtrack,
+        "one pass; a walk that ends without the goal returns to its last fork and asks again, up to `rounds` times",
     ),
     "repair": Entry(
         _repair,

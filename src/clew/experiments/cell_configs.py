@@ -25,7 +25,9 @@ REACHABLE = {"dfs": 1.0, "walls": 0.45}
 
 
 def cell_model(family: CellFamily) -> CellNetworkConfig:
-    """The network for a family: offsets and few loops for A* mazes; loops that grow with the cells for perfect mazes."""
+    """The network for a family: offsets and few loops for A* mazes; loops that grow with the cells for perfect
+    mazes.
+    """
     if family == "dfs":
         return CellNetworkConfig(offsets=False, base_loops=2, loops_per_side=0.0, loops_per_cell=0.2)
     return CellNetworkConfig(offsets=True, base_loops=4, loops_per_side=1.5)

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor, nn
 
 from clew.data.batches import text_seeds
-from clew.data.stream import rank_part
 from clew.data.loaders import CELL_LABELS
+from clew.data.stream import rank_part
 from clew.decoding.decode import AnyDecoder, decode
 from clew.decoding.registry import decoder_named
 from clew.decoding.script import Script

@@ -4,11 +4,12 @@
     logits_Q2 = build_model(config, seed=0)(batch, order_BT, query_BT)      # batch is a clew.data.batch.CellBatch
 
 A shortest path never touches itself (two of its cells that are neighbours are consecutive), so the set of its cells
-determines it. The response is therefore one label a cell, and every mask objective applies unchanged. No weight depends on
-the size of the maze.
+determines it. The response is therefore one label a cell, and every mask objective applies unchanged. No weight
+depends on the size of the maze.
 
-The embedding e_i of a cell is the sum of embeddings of its open sides, of its role (plain, start, goal) and of its visible
-label (hidden, off, on), and, with `offsets`, of a two-layer map of its signed row and column offsets to the goal and to the start.
+The embedding e_i of a cell is the sum of embeddings of its open sides, of its role (plain, start, goal) and of its
+visible label (hidden, off, on), and, with `offsets`, of a two-layer map of its signed row and column offsets to the
+goal and to the start.
 
 A loop is x = norm(x) + e, followed by `steps` message steps x = x + out(m), all loops with the same weights. With
 n = norm(x), a_i = self n_i, h_j = neighbour n_j and a bias b_s for each side s, the hidden units of cell i are
@@ -16,20 +17,20 @@ n = norm(x), a_i = self n_i, h_j = neighbour n_j and a bias b_s for each side s,
     sum units   m = relu(a_i + b_self)^2 + sum over open neighbours j at side s of relu(a_i + h_j + b_s)^2
     max units   m = relu(a_i + max over open neighbours j at side s of (h_j + b_s))^2
 
-followed by an RMS norm with eps 1. Sums alone cannot take the minimum that a shortest path needs. Messages never cross a wall, so cells that the
-start cannot reach are left out.
+followed by an RMS norm with eps 1. Sums alone cannot take the minimum that a shortest path needs. Messages never
+cross a wall, so cells that the start cannot reach are left out.
 
-In training, half of the mazes start from zero and are read after a random number of loops; the other half start from the
-state after a random number of loops without gradients (warm start), so that the model learns to hold its solution.
+In training, half of the mazes start from zero and are read after a random number of loops; the other half start from
+the state after a random number of loops without gradients (warm start), so that the model learns to hold its
+solution.
 
-Shape suffixes: B mazes, N cells of a maze (height * width), M reachable cells of all mazes, G mazes in the order of their
-loops, D width, F hidden units, Q queries.
+Shape suffixes: B mazes, N cells of a maze (height * width), M reachable cells of all mazes, G mazes in the order of
+their loops, D width, F hidden units, Q queries.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, cast
 
@@ -125,8 +126,8 @@ class CellNetworkConfig:
 class Stop:
     """When the loops of an evaluation end.
 
-    At most `loops` times the loops of the config are run. Every `every` loops the probabilities are compared with those before;
-    a maze stops when none has changed by more than `tolerance`. A tolerance of 0 runs all loops.
+    At most `loops` times the loops of the config are run. Every `every` loops the probabilities are compared with
+    those before; a maze stops when none has changed by more than `tolerance`. A tolerance of 0 runs all loops.
     """
 
     loops: float = 1.0

@@ -60,9 +60,9 @@ class OrderedMask(Objective):
 
         u ~ rates;   h = min(n, floor(u n) + 1);   L = - sum over hidden t of log P(x_t | prompt, visible tokens)
 
-    The last h of the n tokens are hidden and the n - h before them are visible; `reverse` hides the first h. With
-    u ~ U(0, 1) h is uniform on 1 .. n, so at least one token is always hidden, and with h = n the model sees the
-    prompt alone, as when decoding begins. Labels of cells are ordered along the path, and those off it are always hidden.
+    The last h of the n tokens are hidden and the n - h before them are visible; `reverse` hides the first h. With u ~
+    U(0, 1) h is uniform on 1 .. n, so at least one token is always hidden, and with h = n the model sees the prompt
+    alone, as when decoding begins. Labels of cells are ordered along the path, and those off it are always hidden.
     """
 
     rates: Rates

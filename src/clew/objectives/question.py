@@ -62,7 +62,8 @@ def response_place(batch: Batch) -> Tensor:
 
 
 def path_place(batch: Batch) -> Tensor:
-    """1, 2, 3, ... along the path at the positions of the response that have an order; 0 elsewhere. Shape [B, T], int64.
+    """1, 2, 3, ... along the path at the positions of the response that have an order; 0 elsewhere. Shape [B, T],
+    int64.
 
     Labels of cells that are not on the path have no order.
     """

@@ -40,8 +40,8 @@ class NextToken(Objective):
 def next_cell(batch: CellBatch, noise: Noise) -> Question:
     """Next token on labels of cells: a uniform prefix of the path is visible, and the neighbours of its end are asked.
 
-    The candidates are the open neighbours of the prefix's last cell that are not in the prefix. A shortest path never touches
-    itself, so exactly one of them is on the path.
+    The candidates are the open neighbours of the prefix's last cell that are not in the prefix. A shortest path never
+    touches itself, so exactly one of them is on the path.
     """
     step_BT, width = batch.step_BT, batch.cells_BHW.shape[2]
     length_B = step_BT.amax(1)

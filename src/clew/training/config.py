@@ -76,8 +76,8 @@ class DataConfig:
             raise UserError(f"a path cannot have {self.tail} end tokens; use 1, or more in the grid form.")
         if not 0 <= self.long_share <= 1 or self.longest_of < 1 or (self.long_share and self.source != "stream"):
             raise UserError(
-                f"long_share {self.long_share} of the longest of {self.longest_of} is impossible; use a share from 0 to 1 of a "
-                "stream, and the longest of 1 or more."
+                f"long_share {self.long_share} of the longest of {self.longest_of} is impossible; "
+                "use a share from 0 to 1 of a stream, and the longest of 1 or more."
             )
         if self.grow_steps < 1:
             raise UserError(f"sizes cannot grow over {self.grow_steps} steps; use 1 or more.")

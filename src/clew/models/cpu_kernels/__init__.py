@@ -1,1 +1,3 @@
-"""CPU kernels compiled by numba, each behind one function and with a plain PyTorch version that the tests compare it with."""
+"""CPU kernels compiled by numba, each behind one function and with a plain PyTorch version that the tests compare
+it with.
+"""

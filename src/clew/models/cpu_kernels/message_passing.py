@@ -5,8 +5,8 @@
 computes what `plain_loops` in clew.models.cell_network computes, for float32 and float64 tensors. The matrix products
 are torch's; numba computes what lies between them in one walk over memory, where plain torch needs a dozen.
 
-Mazes exchange no messages, so a group of mazes runs through all of its loops before the next group starts: its state stays in the
-cache, and groups are distributed over threads (kernels and products release the interpreter lock).
+Mazes exchange no messages, so a group of mazes runs through all of its loops before the next group starts: its state
+stays in the cache, and groups are distributed over threads (kernels and products release the interpreter lock).
 
 Shape suffixes: M cells of all mazes, G mazes, D width, F hidden units, R rows.
 """
@@ -98,7 +98,12 @@ def _map_groups(function: Callable[[int], Any], count: int) -> list[Any]:
     threads = min(torch.get_num_threads(), count)
     if threads <= 1:
         return [function(i) for i in range(count)]
-    return list(_pool(threads).map(function, range(count)))
+
+    def call(i: int) -> Any:
+        with torch.no_grad():  # which is a state of each thread
+            return function(i)
+
+    return list(_pool(threads).map(call, range(count)))
 
 
 @cache
@@ -159,7 +164,7 @@ def _forward_group(
 ) -> _Saved:
     """Update the rows of a group in place."""
     x_MD, embedding_MD = x_MD[group.rows], embedding_MD[group.rows]
-    cells, width = x_MD.shape
+    cells = len(x_MD)
     hidden = steps[0].out_DF.shape[1]
     message_MF = x_MD.new_empty(cells, hidden)
     weights = [
@@ -294,7 +299,6 @@ def _message_kernels(hidden: int, sums: int) -> tuple[Callable[..., None], Calla
 
     A number that is known when the kernel is compiled lets the compiler use vectors without a remainder.
     """
-    both = 2 * hidden
 
     @_jit
     def message(

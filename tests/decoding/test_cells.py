@@ -1,0 +1,115 @@
+"""Decoders for labels of cells: the paths they give, the passes they take, and the steps they yield."""
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from clew.data.batch import CellBatch
+from clew.decoding.answers import Step
+from clew.decoding.decode import decode
+from clew.decoding.registry import parse_decoder
+from clew.decoding.script import Script
+from clew.errors import UserError
+from clew.mazes.generate import generate
+from clew.mazes.maze import Maze, Task, TaskBatch
+from clew.models.cell_network import CellNetwork, CellNetworkConfig, Stop
+
+DECODERS = ("one-pass", "walk", "walk:origin=goal", "walk:ask=cell", "backtrack")
+SCRIPT = Script.of("cell-labels", 5, 5)
+
+
+class KnownLabels(CellNetwork):
+    """A model that gives each cell the logit of a table, whatever is visible."""
+
+    def __init__(self, on_BC: Tensor) -> None:
+        super().__init__(CellNetworkConfig(width=4, hidden=4))
+        self.on_BC, self.seen = on_BC, []
+
+    def forward(self, batch: CellBatch, order_BT: Tensor, query_BT: Tensor, stop: Stop | None = None) -> Tensor:
+        self.seen.append((order_BT == 0).sum(1).tolist())
+        on_Q = self.on_BC[batch.index_B][query_BT]
+        return torch.stack([torch.zeros_like(on_Q), on_Q], dim=1)
+
+
+def truth(tasks: TaskBatch) -> Tensor:
+    on_BC = torch.full((len(tasks), tasks.height * tasks.width), -4.0)
+    for i in range(len(tasks)):
+        on_BC[i, tasks.path_of(i)] = 4.0
+    return on_BC
+
+
+@pytest.mark.parametrize("family", ["dfs", "walls", "percolation"])
+@pytest.mark.parametrize("name", DECODERS)
+def test_right_labels_give_the_path(name: str, family: str) -> None:
+    tasks = generate(family, 6, 5, seed=0, first=0, count=8, side="any")
+    decoded = decode(KnownLabels(truth(tasks)), SCRIPT.canvas(tasks), parse_decoder(name))
+    for i in range(len(tasks)):
+        assert decoded.response(i) == [*tasks.path_of(i).tolist(), 30]
+    passes = tasks.length_N - 1 if name == "walk:ask=cell" else np.ones(8)
+    assert decoded.passes_B.tolist() == passes.tolist()
+    assert bool(decoded.ended_B.all())
+
+
+# S is cell 0, the goal is cell 2, and a dead end of three cells leaves from cell 1 downwards.
+FORK = Maze.from_edges(4, 3, [((0, 0), (0, 1)), ((0, 1), (0, 2)), ((0, 1), (1, 1)), ((1, 1), (2, 1)), ((2, 1), (3, 1))])
+
+
+def fork() -> TaskBatch:
+    return TaskBatch.from_tasks([Task(FORK, (0, 0), (0, 2))], [[(0, 0), (0, 1), (0, 2)]])
+
+
+def labels(**on: float) -> Tensor:
+    """Logits of the fork: low but for the given cells."""
+    table = torch.full((1, 12), -4.0)
+    for name, value in on.items():
+        table[0, int(name[1:])] = value
+    return table
+
+
+def test_one_pass_that_prefers_the_dead_end_misses() -> None:
+    model = KnownLabels(labels(c0=4, c1=4, c2=1, c4=2, c7=3, c10=1))
+    decoded = decode(model, SCRIPT.canvas(fork()), parse_decoder("one-pass"))
+    assert decoded.response(0) == [0, 1, 4, 7, 10, 12]
+
+
+def test_backtrack_labels_the_dead_end_off_and_tries_again() -> None:
+    model = KnownLabels(labels(c0=4, c1=4, c2=1, c4=2, c7=3, c10=0.5))
+    decoded = decode(model, SCRIPT.canvas(fork()), parse_decoder("backtrack"))
+    assert decoded.response(0) == [0, 1, 2, 12]
+    assert decoded.passes_B.tolist() == [2]
+    assert model.seen == [[0], [3]]
+
+
+def test_walk_asks_again_at_a_doubt_with_its_cells_visible() -> None:
+    # Both neighbours of cell 1 look like the path.
+    model = KnownLabels(labels(c0=4, c1=4, c2=3, c4=2))
+    decoded = decode(model, SCRIPT.canvas(fork()), parse_decoder("walk"))
+    assert decoded.response(0) == [0, 1, 2, 12]
+    assert model.seen == [[0]]
+    model = KnownLabels(labels(c0=4, c1=4, c2=2, c4=3))
+    decode(model, SCRIPT.canvas(fork()), parse_decoder("walk"))
+    assert model.seen[1] == [3]
+
+
+@pytest.mark.parametrize("name", DECODERS)
+def test_steps_label_the_cells_of_the_path(name: str) -> None:
+    tasks = generate("walls", 6, 6, seed=3, first=0, count=4, side="any")
+    steps: list[Step] = []
+    decoded = decode(KnownLabels(truth(tasks)), SCRIPT.canvas(tasks), parse_decoder(name), on_step=steps.append)
+    for row in range(4):
+        cells = [int(c) for s in steps for r, c in zip(s.row_F, s.place_F, strict=True) if r == row]
+        assert sorted(cells) == sorted(tasks.path_of(row).tolist())
+    for step in steps:
+        assert bool((step.token_F == 1).all())
+        assert bool((step.confidence_F > 0.9).all() or name == "walk:ask=cell")
+    assert decoded.seconds > 0
+
+
+def test_a_decoder_of_another_kind_is_refused() -> None:
+    tasks = generate("dfs", 3, 3, seed=0, first=0, count=1, side="any")
+    with pytest.raises(UserError, match="use one-pass, walk or backtrack"):
+        decode(KnownLabels(truth(tasks)), SCRIPT.canvas(tasks), parse_decoder("left-to-right"))
+    for bad in ("walk:origin=middle", "walk:ask=never", "backtrack:rounds=0", "one-pass:loops=0", "walk:tolerance=1.5"):
+        with pytest.raises(UserError):
+            parse_decoder(bad)
