@@ -110,9 +110,7 @@ def test_flops_are_those_of_the_products(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_loops_end_when_the_probabilities_have_settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a huge tolerance after two comparisons; with none after all loops; the result of a stop is that of as
-    many loops.
-    """
+    """A huge tolerance stops at the first comparison, and the result is that of as many loops."""
     batch, model = mazes("dfs", 6, 6, 3), random_model().eval()
     done: list[int] = []
     run = CellNetwork.run_loops

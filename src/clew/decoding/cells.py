@@ -48,9 +48,7 @@ class CellState:
         self.paths: list[list[int]] = [[] for _ in range(len(canvas))]
 
     def probabilities(self, model: Model, row_N: Tensor, stop: Stop) -> npt.NDArray[np.float32]:
-        """Ask for all hidden labels of these mazes; the probability that each cell is on the path, or RULED_OUT,
-        [N, C].
-        """
+        """Return the probability that each cell of these mazes is on the path, or RULED_OUT, [N, C]."""
         batch = self.batch.rows(row_N)
         visible_NC = self.visible_BC[row_N] & batch.valid_BT
         batch = replace(batch, tokens_BT=self.label_BC[row_N])
@@ -88,8 +86,8 @@ class _Stopping:
     def __post_init__(self) -> None:
         if not (0 < self.loops <= 1000 and 0 <= self.tolerance < 1):
             raise UserError(
-                f"loops {self.loops} and tolerance {self.tolerance} are impossible; use loops above 0 and up to 1000, and a "
-                "tolerance from 0 to just below 1."
+                f"loops {self.loops} and tolerance {self.tolerance} are impossible; "
+                "use loops above 0 and up to 1000, and a tolerance from 0 to just below 1."
             )
 
     @property
@@ -146,9 +144,7 @@ class Walk(_Stopping):
 
 @dataclass(frozen=True)
 class Backtrack(_Stopping):
-    """One pass; a walk that ends without the goal returns to its last fork, labels what came after it off and asks
-    again.
-    """
+    """One pass; a walk that misses the goal goes back to its last fork, labels what followed off, and asks again."""
 
     rounds: int = 8
 
@@ -227,9 +223,7 @@ def _continue_walk(
 
 @numba.njit(cache=True)
 def _last_fork(cells_HW: np.ndarray, path: np.ndarray, on_C: np.ndarray) -> int:
-    """The place in the path of the last cell that has an open neighbour which was neither visited nor ruled out, or
-    -1.
-    """
+    """Return the place of the last cell with an open neighbour that was neither visited nor ruled out, or -1."""
     width = cells_HW.shape[1]
     flat = cells_HW.ravel()
     visited = np.zeros(flat.size, dtype=np.bool_)

@@ -142,9 +142,7 @@ def _predicts(model: Model) -> str:
 
 
 def _paths(cells: CellState, confidence_BC: Tensor, end: int) -> tuple[Tensor, Tensor]:
-    """The paths as tokens with their end, and how sure the model was of each cell; the end is as sure as its last
-    cell.
-    """
+    """Return the paths as tokens with their end, and the confidence of each; the end has that of the last cell."""
     token_BR, sure_BR = torch.full_like(confidence_BC, -1, dtype=torch.int64), torch.zeros_like(confidence_BC)
     for row, path in enumerate(cells.paths):
         token_BR[row, : len(path) + 1] = torch.tensor([*path, end])

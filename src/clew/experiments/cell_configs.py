@@ -17,7 +17,7 @@ from clew.training.schedules import ScheduleConfig
 CellFamily = Literal["dfs", "walls"]
 
 SMALL_SIZES = (5, 6, 7, 8, 9, 10, 11, 12)
-DFS_SIZES = (*SMALL_SIZES, 14, 16, 18, 20, 24)
+DFS_SIZES = (*SMALL_SIZES, 14, 16, 18, 20, 24, 30)
 ASTAR_SIZES = (*SMALL_SIZES, 14, 16, 18, 20, 23, 26, 30)
 # Reachable cells of a step, about; and their share of a maze.
 CELLS_A_STEP = 2400
@@ -25,11 +25,11 @@ REACHABLE = {"dfs": 1.0, "walls": 0.45}
 
 
 def cell_model(family: CellFamily) -> CellNetworkConfig:
-    """The network for a family: offsets and few loops for A* mazes; loops that grow with the cells for perfect
-    mazes.
-    """
+    """Return the network of a family: A* mazes need offsets, DFS mazes loops that grow with the number of cells."""
     if family == "dfs":
-        return CellNetworkConfig(offsets=False, base_loops=2, loops_per_side=0.0, loops_per_cell=0.2)
+        return CellNetworkConfig(
+            offsets=False, base_loops=2, loops_per_side=0.0, loops_per_cell=0.2, loops_per_step=0.0
+        )
     return CellNetworkConfig(offsets=True, base_loops=4, loops_per_side=1.5)
 
 
@@ -60,7 +60,7 @@ def cells(family: CellFamily, sizes: tuple[int, ...], steps: int, *, long_share:
 
 
 def cells_dfs() -> TrainConfig:
-    """DFS mazes of 5x5 to 24x24: the shipped weights `cells-dfs`."""
+    """DFS mazes of 5x5 to 30x30: the shipped weights `cells-dfs`."""
     return cells("dfs", DFS_SIZES, steps=8000)
 
 

@@ -73,9 +73,7 @@ def _cells_on(tokens: Sequence[str], height: int, width: int) -> set[Cell]:
 
 
 def path_from_labels(task: Task, on: set[Cell]) -> Path | None:
-    """The path that consists of exactly these cells; None if they are not the cells of one that never touches
-    itself.
-    """
+    """Return the path that consists of exactly these cells, or None if they do not determine one."""
     path, left = [task.start], on - {task.start}
     if task.start not in on:
         return None

@@ -1,3 +1,1 @@
-"""CPU kernels compiled by numba, each behind one function and with a plain PyTorch version that the tests compare
-it with.
-"""
+"""CPU kernels compiled by numba, each behind one function; the tests compare them with plain PyTorch."""
