@@ -15,7 +15,7 @@ from clew.mazes.generate import generate
 from clew.mazes.maze import Maze, Task, TaskBatch
 from clew.models.cell_network import CellNetwork, CellNetworkConfig, Stop
 
-DECODERS = ("one-pass", "walk", "walk:origin=goal", "walk:ask=cell", "backtrack")
+DECODERS = ("one-pass", "walk", "walk:origin=goal", "walk:ask=cell", "walk-repair")
 SCRIPT = Script.of("cell-labels", 5, 5)
 
 
@@ -73,12 +73,14 @@ def test_one_pass_that_prefers_the_dead_end_misses() -> None:
     assert decoded.response(0) == [0, 1, 4, 7, 10, 12]
 
 
-def test_backtrack_labels_the_dead_end_off_and_tries_again() -> None:
-    model = KnownLabels(labels(c0=4, c1=4, c2=1, c4=2, c7=3, c10=0.5))
-    decoded = decode(model, SCRIPT.canvas(fork()), parse_decoder("backtrack"))
+def test_repair_labels_the_dead_end_off_and_tries_again() -> None:
+    model, steps = KnownLabels(labels(c0=4, c1=4, c2=1, c4=2, c7=3, c10=0.5)), []
+    decoded = decode(model, SCRIPT.canvas(fork()), parse_decoder("walk-repair"), on_step=steps.append)
     assert decoded.response(0) == [0, 1, 2, 12]
-    assert decoded.passes_B.tolist() == [2]
-    assert model.seen == [[0], [3]]
+    assert [(s.place_F.tolist(), s.hides) for s in steps[-2:]] == [([4, 7, 10], True), ([2], False)]
+    # A doubt at cell 1, the dead end, and the way back.
+    assert decoded.passes_B.tolist() == [3]
+    assert model.seen == [[0], [3], [5]], "first the walk is visible, then its dead end too"
 
 
 def test_walk_asks_again_at_a_doubt_with_its_cells_visible() -> None:
@@ -108,8 +110,8 @@ def test_steps_label_the_cells_of_the_path(name: str) -> None:
 
 def test_a_decoder_of_another_kind_is_refused() -> None:
     tasks = generate("dfs", 3, 3, seed=0, first=0, count=1, side="any")
-    with pytest.raises(UserError, match="use one-pass, walk or backtrack"):
+    with pytest.raises(UserError, match="use one-pass, walk or walk-repair"):
         decode(KnownLabels(truth(tasks)), SCRIPT.canvas(tasks), parse_decoder("left-to-right"))
-    for bad in ("walk:origin=middle", "walk:ask=never", "backtrack:rounds=0", "one-pass:loops=0", "walk:tolerance=1.5"):
+    for bad in ("walk:origin=middle", "walk:ask=always", "walk:rounds=-1", "one-pass:loops=0", "walk:tolerance=1.5"):
         with pytest.raises(UserError):
             parse_decoder(bad)

@@ -149,15 +149,10 @@ def _leakage(model: Trained, groups: list[TaskBatch]) -> Any:
 
 
 def _decoders(model: Trained, wanted: tuple[str, ...]) -> list[str]:
-    from clew.decoding.decode import reads_left_to_right_only
-    from clew.decoding.registry import DECODERS, default_decoder
+    from clew.decoding.registry import decoders_for, default_decoder
 
     wanted = wanted or (default_decoder(model.model, model.script),)
-    names = [name for each in wanted for name in (DECODERS if each == ALL else [each])]
-    if ALL in wanted:  # every one that the model can do and that is not the same as another
-        names = [name for name in names if name != "left-to-right-naive"]
-        if reads_left_to_right_only(model.model):
-            names = [name for name in names if name == "left-to-right"]
+    names = [name for each in wanted for name in (decoders_for(model.model) if each == ALL else [each])]
     return list(dict.fromkeys(names))
 
 

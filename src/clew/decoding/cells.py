@@ -75,105 +75,67 @@ class CellDecoder(Protocol):
 
 
 @dataclass(frozen=True)
-class _Stopping:
-    """Options of every decoder: when the loops of a pass end, as in clew.models.cell_network.Stop."""
+class CellWalk:
+    """Walk over the labels, and ask again where it helps.
 
+    - `ask`: "never" walks over the labels of one pass. "doubt" walks while exactly one next cell is sure; otherwise
+      it commits the best one, makes the walk visible and asks again. "cell" asks after every cell: next token.
+    - `origin`: the walk goes from the start to the goal, or from the goal to the start.
+    - `rounds`: how often a walk that ends without reaching its goal goes back to its last fork, labels what followed
+      off, and asks again (repair).
+    - `loops`, `tolerance`: when the loops of a pass end, as in clew.models.cell_network.Stop.
+    """
+
+    ask: Literal["never", "doubt", "cell"] = "doubt"
+    origin: Literal["start", "goal"] = "start"
+    rounds: int = 0
     loops: float = 1.0
     tolerance: float = 0.0
 
     any_order = True
 
     def __post_init__(self) -> None:
+        if self.ask not in _ASK or self.origin not in ("start", "goal"):
+            raise UserError(
+                f"a walk from the {self.origin} that asks at every {self.ask} is impossible; "
+                f"use origin=start or goal, and ask={' or '.join(_ASK)}."
+            )
+        if not 0 <= self.rounds <= 10_000:
+            raise UserError(f"{self.rounds} rounds of repair are impossible; use 0 to 10,000.")
         if not (0 < self.loops <= 1000 and 0 <= self.tolerance < 1):
             raise UserError(
                 f"loops {self.loops} and tolerance {self.tolerance} are impossible; "
                 "use loops above 0 and up to 1000, and a tolerance from 0 to just below 1."
             )
 
-    @property
-    def stop(self) -> Stop:
-        return Stop(self.loops, self.tolerance)
-
-
-@dataclass(frozen=True)
-class OnePass(_Stopping):
-    """One pass; a walk over its labels."""
-
     def cell_steps(self, model: Model, state: CellState, row_N: Tensor) -> Iterator[Step]:
-        on_NC = state.probabilities(model, row_N, self.stop)
-        for i, row in enumerate(row_N.tolist()):
-            state.paths[row], _ = _walk(state, row, [], on_NC[i], reverse=False, ask="never")
-        yield _labelled(state, row_N, on_NC)
-
-
-@dataclass(frozen=True)
-class Walk(_Stopping):
-    """Walk while exactly one next cell is sure; otherwise commit the best one, make the walk visible and ask again.
-
-    With `origin="goal"` the walk goes from the goal to the start. With `ask="cell"` every cell takes a pass of its
-    own: next token.
-    """
-
-    origin: Literal["start", "goal"] = "start"
-    ask: Literal["doubt", "cell"] = "doubt"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.ask not in ("doubt", "cell"):
-            raise UserError(f"a walk cannot ask at every {self.ask!r}; use doubt or cell.")
-        if self.origin not in ("start", "goal"):
-            raise UserError(f"a walk cannot begin at {self.origin!r}; use start or goal.")
-
-    def cell_steps(self, model: Model, state: CellState, row_N: Tensor) -> Iterator[Step]:
+        reverse = self.origin == "goal"
+        goal_B = (state.batch.start_B if reverse else state.batch.goal_B).tolist()
         walks: dict[int, list[int]] = {row: [] for row in row_N.tolist()}
+        rounds = dict.fromkeys(walks, self.rounds)
         while len(row_N):
-            on_NC = state.probabilities(model, row_N, self.stop)
-            doubtful, filled = [], []
-            for i, row in enumerate(row_N.tolist()):
+            on_NC = state.probabilities(model, row_N, Stop(self.loops, self.tolerance))
+            again, filled, undone = [], [], []
+            for on_C, row in zip(on_NC, row_N.tolist(), strict=True):
                 before = len(walks[row])
-                walks[row], over = _walk(state, row, walks[row], on_NC[i], self.origin == "goal", self.ask)
-                filled.append(_filled(row, walks[row][before:], ON, on_NC[i]))
-                if over:
-                    state.paths[row] = walks[row][::-1] if self.origin == "goal" else walks[row]
-                else:
+                walks[row], over = _walk(state, row, walks[row], on_C, reverse, self.ask)
+                filled.append((row, walks[row][before:], on_C))
+                state.paths[row] = walks[row][::-1] if reverse else walks[row]
+                if not over:
                     state.show(row, walks[row], ON)
-                    doubtful.append(row)
-            yield _joined(filled, row_N.device)
-            row_N = torch.tensor(doubtful, dtype=torch.int64, device=row_N.device)
-
-
-@dataclass(frozen=True)
-class Backtrack(_Stopping):
-    """One pass; a walk that misses the goal goes back to its last fork, labels what followed off, and asks again."""
-
-    rounds: int = 8
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.rounds < 1:
-            raise UserError(f"{self.rounds} rounds repair nothing; use 1 or more.")
-
-    def cell_steps(self, model: Model, state: CellState, row_N: Tensor) -> Iterator[Step]:
-        goal_B = state.batch.goal_B.tolist()
-        for number in range(self.rounds + 1):
-            on_NC = state.probabilities(model, row_N, self.stop)
-            failed = []
-            for i, row in enumerate(row_N.tolist()):
-                state.paths[row], _ = _walk(state, row, [], on_NC[i], reverse=False, ask="never")
-                if state.paths[row][-1] != goal_B[row]:
-                    failed.append((row, i))
-            yield _labelled(state, row_N, on_NC)
-            if not failed or number == self.rounds:
-                return
-            again = []
-            for row, i in failed:
-                fork = _last_fork(state.batch.cells_BHW[row].cpu().numpy(), np.array(state.paths[row]), on_NC[i])
-                if fork >= 0:
-                    state.show(row, state.paths[row][fork + 1 :], OFF)
                     again.append(row)
+                elif walks[row][-1] != goal_B[row] and rounds[row]:
+                    fork = _last_fork(state.batch.cells_BHW[row].cpu().numpy(), np.array(walks[row]), on_C)
+                    if fork >= 0:
+                        state.show(row, walks[row][fork + 1 :], OFF)
+                        undone.append((row, walks[row][fork + 1 :], on_C))
+                        walks[row] = walks[row][: fork + 1] if self.ask != "never" else []
+                        rounds[row] -= 1
+                        again.append(row)
+            yield _filled(filled, row_N.device)
+            if undone:
+                yield replace(_filled(undone, row_N.device), hides=True)
             row_N = torch.tensor(again, dtype=torch.int64, device=row_N.device)
-            if not again:
-                return
 
 
 def _walk(
@@ -236,27 +198,9 @@ def _last_fork(cells_HW: np.ndarray, path: np.ndarray, on_C: np.ndarray) -> int:
     return -1
 
 
-def _filled(
-    row: int, cells: list[int], label: int, on_C: npt.NDArray[np.float32]
-) -> tuple[int, list[int], int, list[float]]:
-    return row, cells, label, [float(on_C[c] if label == ON else 1 - on_C[c]) for c in cells]
-
-
-def _labelled(state: CellState, row_N: Tensor, on_NC: npt.NDArray[np.float32]) -> Step:
-    """A step that labels the cells of each maze's walk."""
-    rows = row_N.tolist()
-    return _joined([_filled(row, state.paths[row], ON, on_NC[i]) for i, row in enumerate(rows)], row_N.device)
-
-
-def _joined(filled: list[tuple[int, list[int], int, list[float]]], device: torch.device) -> Step:
-    rows = [row for row, cells, _, _ in filled for _ in cells]
-    cells = [cell for _, some, _, _ in filled for cell in some]
-    labels = [label for _, some, label, _ in filled for _ in some]
-    confidence = [c for *_, some in filled for c in some]
-    as_int = {"dtype": torch.int64, "device": device}
-    return Step(
-        torch.tensor(rows, **as_int),  # type: ignore[arg-type]
-        torch.tensor(cells, **as_int),  # type: ignore[arg-type]
-        torch.tensor(labels, **as_int),  # type: ignore[arg-type]
-        torch.tensor(confidence, dtype=torch.float32, device=device),
-    )
+def _filled(walked: list[tuple[int, list[int], npt.NDArray[np.float32]]], device: torch.device) -> Step:
+    """A step that labels these cells as on the path."""
+    row_F = torch.tensor([row for row, cells, _ in walked for _ in cells], dtype=torch.int64, device=device)
+    cell_F = torch.tensor([cell for _, cells, _ in walked for cell in cells], dtype=torch.int64, device=device)
+    confidence = [float(on_C[cell]) for _, cells, on_C in walked for cell in cells]
+    return Step(row_F, cell_F, torch.full_like(cell_F, ON), torch.tensor(confidence, device=device))

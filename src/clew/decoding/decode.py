@@ -127,7 +127,7 @@ def check_order(model: Model, decoder: AnyDecoder) -> None:
     """UserError if the decoder asks in an order that the model cannot answer."""
     if isinstance(model, CellNetwork) != hasattr(decoder, "cell_steps"):
         wanted = (
-            "one-pass, walk or backtrack" if isinstance(model, CellNetwork) else "another one, such as left-to-right"
+            "one-pass, walk or walk-repair" if isinstance(model, CellNetwork) else "another one, such as left-to-right"
         )
         raise UserError(f"this decoder is not for a model that {_predicts(model)}; use {wanted}.")
     if getattr(decoder, "any_order", False) and reads_left_to_right_only(model):

@@ -12,7 +12,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from clew.decoding.cells import Backtrack, OnePass, Walk
+from clew.decoding.cells import CellWalk
 from clew.decoding.decode import Decoder, reads_left_to_right_only
 from clew.decoding.from_the_end import BothEnds, RightToLeft
 from clew.decoding.left_to_right import LeftToRight, LeftToRightNaive
@@ -20,7 +20,11 @@ from clew.decoding.parallel import Certainty, EntropyBound, Threshold
 from clew.decoding.repair import Repair
 from clew.decoding.script import Script
 from clew.errors import UserError
+from clew.models.cell_network import CellNetwork
 from clew.models.interface import Model
+
+# More than any maze has needed; each round is a pass.
+REPAIR_ROUNDS = 200
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,18 +62,30 @@ DECODERS: dict[str, Entry] = {
     "certainty-entropy": _entry(Certainty, "the places of least entropy first, `count` a pass", by="entropy"),
     "threshold": _entry(Threshold, "all places above a `probability` in each pass"),
     "entropy-bound": _entry(EntropyBound, "as many places a pass as the entropy `bound` allows"),
-    "one-pass": _entry(OnePass, "labels of one pass, and a walk over the most probable cells"),
-    "walk": _entry(Walk, "a walk from `origin` (start or goal) that asks again at a doubt"),
-    "backtrack": _entry(
-        Backtrack,
-        "one pass; a walk that ends without the goal returns to its last fork and asks again, up to `rounds` times",
-    ),
     "repair": Entry(
         _repair,
         {"inner": str, "rounds": int, "margin": int},
         "another decoder (`inner`), then hide and try again what breaks the maze's rules",
     ),
 }
+
+
+# Decoders for models that predict labels of cells.
+CELL_DECODERS: dict[str, Entry] = {
+    "one-pass": _entry(CellWalk, "a walk over the labels of one pass", ask="never", rounds=0),
+    "walk": _entry(CellWalk, "a walk from `origin` that asks again at every `ask`"),
+    "walk-repair": _entry(CellWalk, "the same; from a dead end it goes back to its last fork", rounds=REPAIR_ROUNDS),
+}
+
+
+def decoders_for(model: Model) -> dict[str, Entry]:
+    """Return the decoders that a model can be read with, without those that give the same as another."""
+    if isinstance(model, CellNetwork):
+        return CELL_DECODERS
+    names = (
+        ["left-to-right"] if reads_left_to_right_only(model) else [n for n in DECODERS if n != "left-to-right-naive"]
+    )
+    return {name: DECODERS[name] for name in names}
 
 
 def default_decoder(model: Model, script: Script) -> str:
@@ -79,19 +95,20 @@ def default_decoder(model: Model, script: Script) -> str:
     than its inner decoder wherever that one's path is sound, and mends many of the others.
     """
     if script.form == "cell-labels":
-        return "walk"
+        return "walk-repair"
     return "left-to-right" if script.vocabulary is not None or reads_left_to_right_only(model) else "repair"
 
 
 def decoder_named(name: str, **options: Any) -> Decoder:
     """The decoder of this name, with some of its options set."""
-    if name not in DECODERS:
-        raise UserError(f"there is no decoder {name!r}; choose one of {', '.join(DECODERS)}.")
-    entry = DECODERS[name]
+    known = DECODERS | CELL_DECODERS
+    if name not in known:
+        raise UserError(f"there is no decoder {name!r}; choose one of {', '.join(known)}.")
+    entry = known[name]
     for option, value in options.items():
         if option not in entry.options:
-            known = ", ".join(entry.options) or "none"
-            raise UserError(f"the decoder {name} has no option {option!r}; its options: {known}.")
+            options_known = ", ".join(entry.options) or "none"
+            raise UserError(f"the decoder {name} has no option {option!r}; its options: {options_known}.")
         kind = entry.options[option]
         if not isinstance(value, (int, float) if kind is float else kind) or isinstance(value, bool):
             raise UserError(f"the option {option} of the decoder {name} cannot be {value!r}; give {_spoken(kind)}.")
@@ -101,7 +118,7 @@ def decoder_named(name: str, **options: Any) -> Decoder:
 def parse_decoder(text: str) -> Decoder:
     """The decoder that a text such as `certainty:count=4` names."""
     name, _, rest = text.partition(":")
-    entry = DECODERS.get(name)
+    entry = (DECODERS | CELL_DECODERS).get(name)
     options: dict[str, Any] = {}
     for part in rest.split(",") if rest and entry else ():
         option, equals, value = part.partition("=")

@@ -27,6 +27,7 @@ from clew.decoding.canvas import Canvas, blank_canvas
 from clew.errors import UserError
 from clew.mazes.astar import MAX_EVENTS_PER_CELL
 from clew.mazes.maze import Path, TaskBatch
+from clew.text.cell_labels import LABELS
 from clew.text.format import format_named
 from clew.text.token_reader import cell_token
 from clew.text.vocabulary import Vocabulary
@@ -100,6 +101,8 @@ class Script:
         """A token as people read it."""
         if self.vocabulary is not None:
             return self.vocabulary.decode([token])[0]
+        if self.form == CELL_LABELS:
+            return LABELS[token]
         return cell_token(divmod(token, width)) if 0 <= token < height * width else format_named(self.form).end_token
 
     def _batch(self, tasks: TaskBatch, text_seed_N: npt.NDArray[np.uint64] | None) -> Batch:
