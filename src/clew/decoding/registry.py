@@ -82,10 +82,9 @@ def decoders_for(model: Model) -> dict[str, Entry]:
     """Return the decoders that a model can be read with, without those that give the same as another."""
     if isinstance(model, CellNetwork):
         return CELL_DECODERS
-    names = (
-        ["left-to-right"] if reads_left_to_right_only(model) else [n for n in DECODERS if n != "left-to-right-naive"]
-    )
-    return {name: DECODERS[name] for name in names}
+    if reads_left_to_right_only(model):
+        return {"left-to-right": DECODERS["left-to-right"]}
+    return {name: entry for name, entry in DECODERS.items() if name != "left-to-right-naive"}
 
 
 def default_decoder(model: Model, script: Script) -> str:
