@@ -1,0 +1,124 @@
+"""Check each choice of the cell network's recipe at an equal number of steps.
+
+    python benchmarks/cell_choices.py --family walls --steps 1000
+    python benchmarks/cell_choices.py --family dfs --steps 700 --only as-shipped,sums-only
+
+Every variant changes one thing of `cells-astar-10` or `cells-dfs-10`. The mazes it is scored on (test split, seed 5)
+are used for choices only; the reported results of the shipped weights are on other ones (seed 1). Results are added
+to results/cell-choices.json one by one, and a variant that is there already is not run again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from clew.decoding.registry import decoder_named
+from clew.evaluation.evaluate import evaluate_model
+from clew.evaluation.scores import scores_of
+from clew.experiments.cell_configs import cells_astar_10, cells_dfs_10
+from clew.files import read_json, write_json
+from clew.loading import load_trained
+from clew.mazes.generate import generate
+from clew.objectives.config import ObjectiveConfig, RateConfig
+from clew.report.provenance import provenance
+from clew.training.config import Budget, TrainConfig
+from clew.training.loop import train
+
+RESULT = Path(__file__).parents[1] / "results" / "cell-choices.json"
+DEVELOPMENT_SEED = 5
+SIZES = ((10, 500), (20, 100))
+
+
+def _model(**changes: Any) -> Callable[[TrainConfig], TrainConfig]:
+    return lambda config: replace(config, model=replace(config.model, **changes))  # type: ignore[type-var]
+
+
+def _optimizer(**changes: Any) -> Callable[[TrainConfig], TrainConfig]:
+    return lambda config: replace(config, optimizer=replace(config.optimizer, **changes))
+
+
+def _hidden(share: float) -> Callable[[TrainConfig], TrainConfig]:
+    return lambda config: replace(config, objective=ObjectiveConfig("mlm-u", RateConfig(fully_hidden=share)))
+
+
+VARIANTS: dict[str, Callable[[TrainConfig], TrainConfig]] = {
+    "as shipped": lambda config: config,
+    "sum units only": _model(max_units=0.0),
+    "half max units": _model(max_units=0.5),
+    "max units only": _model(max_units=1.0),
+    "side biases start at zero": _model(side_bias=0.0),
+    "no warm starts": _model(warm_start=0.0),
+    "all warm starts": _model(warm_start=1.0),
+    "loops at least the path's cells": _model(loops_per_step=1.0),
+    "loops of the size only": _model(loops_per_step=0.0),
+    "one step a loop": _model(steps=1),
+    "offsets the other way": lambda config: _model(offsets=not config.model.offsets)(config),  # type: ignore[attr-defined]
+    "uniform rates only": _hidden(0.0),
+    "all fully hidden": _hidden(1.0),
+    "Muon twice as fast": lambda config: _optimizer(muon_lr=2 * config.optimizer.muon_lr)(config),
+    "Muon half as fast": lambda config: _optimizer(muon_lr=config.optimizer.muon_lr / 2)(config),
+    "AdamW for all": _optimizer(kind="adamw"),
+    "constant rate": lambda config: replace(config, schedule=replace(config.schedule, decay=0.0)),
+    "weight decay 0.01": _optimizer(weight_decay=0.01),
+    "no growing sizes": lambda config: replace(config, data=replace(config.data, mixture="mix")),
+    "no clipping": lambda config: replace(config, clip=None),
+    "no average of the weights": lambda config: replace(config, ema=None),
+}
+
+
+def run(family: str, name: str, steps: int, seed: int) -> dict[str, Any]:
+    """Train and score one variant."""
+    config = cells_dfs_10() if family == "dfs" else cells_astar_10()
+    data = replace(config.data, grow_steps=round(0.4 * steps), seed=seed)
+    config = replace(config, data=data, budget=Budget(steps=steps), held_out=0, seed=seed, threads=1)
+    config = VARIANTS[name](config)
+    with tempfile.TemporaryDirectory() as folder:
+        began = time.process_time()
+        end = train(config, Path(folder) / "run")
+        seconds = time.process_time() - began
+        trained = load_trained(Path(folder) / "run")
+    row: dict[str, Any] = {
+        "family": family,
+        "variant": name,
+        "steps": end.step,
+        "seed": seed,
+        "cpu_seconds": round(seconds, 1),
+    }
+    for size, count in SIZES:
+        tasks = generate(family, size, size, seed=DEVELOPMENT_SEED, first=0, count=count, side="test")
+        scores = scores_of(evaluate_model(trained.model, trained.script, tasks, decoder_named("one-pass"), 50))
+        row[f"exact_{size}"], row[f"shortest_{size}"] = scores.exact.share, scores.shortest.share
+    return row
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--family", choices=("dfs", "walls"), required=True)
+    parser.add_argument("--steps", type=int, default=700)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", default="", help="names of variants, separated by commas")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    wanted = options.only.split(",") if options.only else list(VARIANTS)
+    for name in wanted:
+        found = read_json(RESULT) if RESULT.exists() else {"rows": []}
+        key = (options.family, name, options.steps, options.seed)
+        if any((r["family"], r["variant"], r["steps"], r["seed"]) == key for r in found["rows"]):
+            continue
+        row = run(options.family, name, options.steps, options.seed)
+        print(row, flush=True)
+        found["rows"].append(row)
+        command = f"python benchmarks/cell_choices.py --family {options.family} --steps {options.steps}"
+        write_json(RESULT, found | {"provenance": provenance(command, [options.seed])})
+
+
+if __name__ == "__main__":
+    main()
