@@ -11,7 +11,7 @@ Shape suffixes: N mazes, H rows, W columns, C = H * W cells, T tokens, E events 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -22,6 +22,7 @@ from clew.errors import UserError
 from clew.mazes.maze import EAST, SOUTH, WALL, TaskBatch
 from clew.mazes.solve import TraceBatch, trace_batch
 from clew.text import edge_list, grid, wall_list
+from clew.text.cell_labels import LABELS
 from clew.text.edge_order import draw_edge_order
 from clew.text.format import format_named
 from clew.text.token_reader import cell_token
@@ -53,6 +54,8 @@ def encode_batch(format_name: str, batch: TaskBatch, seed_N: npt.NDArray[np.uint
         return _edge_list(batch, vocabulary, np.ascontiguousarray(seed_N, dtype=np.uint64))
     if format_name == "grid":
         return _grid(batch, vocabulary)
+    if format_name == "cell-labels":
+        return _cell_labels(batch, vocabulary)
     return _wall_list(batch, vocabulary, with_trace=format_name == "wall-list-trace")
 
 
@@ -132,6 +135,21 @@ def _grid(batch: TaskBatch, vocabulary: Vocabulary) -> EncodedBatch:
     encoded.tokens_NT[:, 1 : rows_NHW.shape[1] + 1] = rows_NHW
     encoded.tokens_NT[:, rows_NHW.shape[1] + 1] = words[3]
     _write_paths(batch.path, batch.offset_N1, _cell_ids(vocabulary, batch), words[4], prompt_N, encoded.tokens_NT)
+    return encoded
+
+
+def _cell_labels(batch: TaskBatch, vocabulary: Vocabulary) -> EncodedBatch:
+    count, cells = len(batch), batch.height * batch.width
+    prompt = _grid(replace(batch, path=batch.path[:0], offset_N1=np.zeros(count + 1, dtype=np.int64)), vocabulary)
+    encoded = _blank(vocabulary, prompt.prompt_length_N, np.full(count, cells + 1), batch.length_N)
+    label_NC = np.zeros((count, cells), dtype=np.int64)
+    label_NC[np.repeat(np.arange(count), batch.length_N), batch.path] = 1
+    length = prompt.tokens_NT.shape[1]  # the same for all mazes of a shape
+    encoded.tokens_NT[:, :length] = prompt.tokens_NT
+    written_N = batch.length_N > 0
+    if written_N.any():
+        encoded.tokens_NT[written_N, length : length + cells] = vocabulary.encode(LABELS)[label_NC[written_N]]
+        encoded.tokens_NT[written_N, length + cells] = vocabulary.id_of[PATH_END]
     return encoded
 
 
