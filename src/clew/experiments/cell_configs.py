@@ -19,6 +19,7 @@ CellFamily = Literal["dfs", "walls"]
 SMALL_SIZES = (5, 6, 7, 8, 9, 10, 11, 12)
 DFS_SIZES = (*SMALL_SIZES, 14, 16, 18, 20, 24, 30)
 ASTAR_SIZES = (*SMALL_SIZES, 14, 16, 18, 20, 23, 26, 30)
+LARGE_ASTAR_SIZES = (8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30)
 # Muon at 0.02 is unstable through the many loops of DFS mazes.
 MUON_LR = {"dfs": 0.01, "walls": 0.02}
 # Reachable cells of a step, about; and their share of a maze.
@@ -71,6 +72,19 @@ def cells_astar() -> TrainConfig:
     return cells("walls", ASTAR_SIZES, steps=10_000, long_share=0.25)
 
 
+def cells_astar_large() -> TrainConfig:
+    """A* mazes of 8x8 to 30x30 at a lower rate, to continue cells-astar: `--start-from runs/cells-astar`."""
+    config = cells("walls", LARGE_ASTAR_SIZES, steps=8000, long_share=0.25)
+    return replace(
+        config,
+        data=replace(config.data, mixture="mix", seed=1),
+        optimizer=replace(config.optimizer, lr=1e-3, muon_lr=0.008),
+        schedule=replace(config.schedule, power=1.0),
+        ema=0.999,
+        seed=1,
+    )
+
+
 def cells_dfs_10() -> TrainConfig:
     """DFS mazes of up to 10x10, a few minutes of one core."""
     return cells("dfs", SMALL_SIZES[:6], steps=700)
@@ -94,6 +108,7 @@ def cells_next_astar_10() -> TrainConfig:
 CELL_CONFIGS = {
     "cells-dfs": cells_dfs,
     "cells-astar": cells_astar,
+    "cells-astar-large": cells_astar_large,
     "cells-dfs-10": cells_dfs_10,
     "cells-astar-10": cells_astar_10,
     "cells-next-dfs-10": cells_next_dfs_10,
