@@ -90,7 +90,7 @@ def set_to(name, value):
         (lambda tensors: tensors.pop("enc.layers.0.ln_1.bias"), "lack enc.layers.0.ln_1.bias"),
         (lambda tensors: tensors.pop("lm_head.weight"), "do not have the names"),
         (lambda tensors: tensors.clear(), "do not have the names"),
-        (set_to("transformer.h.0.attn.bias", torch.zeros(2)), "have transformer.h.0.attn.bias"),
+        (set_to("enc.layers.0.attn.bias", torch.zeros(2)), "have enc.layers.0.attn.bias"),
         (set_to("enc.layers.7.ln_1.bias", torch.zeros(32)), "lack enc.layers"),
         (set_to("enc.layers.999999.ln_1.bias", torch.zeros(32)), "blocks of these weights are missing"),
         (set_to("lm_head.weight", torch.zeros(5)), "vocabulary by width"),

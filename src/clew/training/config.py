@@ -23,6 +23,7 @@ from clew.models.config import EncoderDecoderConfig
 from clew.objectives.config import ObjectiveConfig
 from clew.plain_json import from_plain, to_plain
 from clew.text.format import format_named
+from clew.text.vocabulary import BOS
 from clew.training.optimizers import OptimizerConfig
 from clew.training.schedules import ScheduleConfig
 
@@ -87,6 +88,11 @@ class DataConfig:
     def vocabulary(self) -> int:
         """The number of ids that a text model needs."""
         return format_named(self.format).vocabulary(*self.shapes[-1]).size
+
+    @property
+    def bos_id(self) -> int:
+        """The id of the token that may stand before a sequence."""
+        return format_named(self.format).vocabulary(*self.shapes[-1]).id_of[BOS]
 
 
 @dataclass(frozen=True)
@@ -218,6 +224,11 @@ def vocabulary_of(model: ModelConfig) -> int:
     return int(model.vocabulary)  # type: ignore[attr-defined]
 
 
-def with_vocabulary(model: Any, vocabulary: int) -> Any:
-    """A text model's config with this vocabulary; any other as it is."""
-    return dataclasses.replace(model, vocabulary=vocabulary) if is_text_model(model) else model
+def with_vocabulary(model: Any, data: DataConfig) -> Any:
+    """A text model's config with the vocabulary of these mazes; any other as it is."""
+    if not is_text_model(model):
+        return model
+    changes = {"vocabulary": data.vocabulary}
+    if getattr(model, "bos_id", None) is not None:
+        changes["bos_id"] = data.bos_id
+    return dataclasses.replace(model, **changes)

@@ -91,6 +91,12 @@ class NamedOptimizer(torch.optim.Optimizer):
         for group in self.param_groups:
             group["lr"] = group["base_lr"] * factor
 
+    def set_beta1(self, beta1: float | None) -> None:
+        """Set beta1 of all that AdamW changes; None leaves it as it is."""
+        for group in self.param_groups:
+            if beta1 is not None and "betas" in group:
+                group["betas"] = (beta1, group["betas"][1])
+
     def state_tensors(self) -> dict[str, Tensor]:
         """The whole state as tensors under "KEY.PARAMETER NAME"; not copies, so save them before the next step.
 
