@@ -31,7 +31,7 @@ from clew.models.build import build_model
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
 from clew.models.decoder_only import DecoderOnly
 from clew.models.encoder_decoder import EncoderDecoder
-from clew.models.weights_file import read_weights
+from clew.models.weights_file import check_size, read_weights
 from clew.text.format import format_named
 from clew.text.vocabulary import PAD, SPECIAL_TOKENS, Vocabulary
 
@@ -91,9 +91,7 @@ def load_published(
     else:
         causal = made.get("train_mode") == "ar" if causal is None else causal
         config = infer_config(tensors, heads, causal)
-    # Tensors of few numbers can claim any shape; a real file is as large as what it holds.
-    if sum(tensor.numel() * tensor.element_size() for tensor in tensors.values()) > path.stat().st_size:
-        raise UserError(f"{path} is smaller than the tensors that it names; get the whole file.")
+    check_size(path, *tensors.values())
     state = from_published(tensors, config)
     model = build_model(config, seed=0)
     assert isinstance(model, EncoderDecoder | DecoderOnly)
@@ -215,7 +213,7 @@ def from_published(tensors: Mapping[str, Tensor], config: TextConfig) -> dict[st
     if missing:
         raise UserError(f"the weights lack {missing[0]} ({len(missing)} missing in all); get the whole file.")
     if unknown:
-        raise UserError(f"the weights have {unknown[0]}, which the published model does not; remove it.")
+        raise UserError(f"the weights have {unknown[0]!r}, which the published model does not; remove it.")
     state = {}
     for name, theirs in names.items():
         tensor = tensors[theirs]

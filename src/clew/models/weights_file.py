@@ -72,13 +72,12 @@ def _read_checkpoint(path: Path) -> WeightsFile:
         refused = re.search(r"(?:GLOBAL|function) (\S+)", str(error))
         if refused:
             raise UserError(
-                f"{path} holds {refused[1]}, which is no tensor and could run code, so it is not read; if you made the "
-                'file, save its tensors alone, torch.save(checkpoint["state_dict"], "weights.pt"), and convert that.'
+                f"{path} holds {refused[1][:100]!r}, which is no tensor and could run code, so it is not read; if you "
+                'made it, save its tensors alone, torch.save(checkpoint["state_dict"], "weights.pt"), and convert that.'
             ) from None
-        said = str(error).strip().splitlines()
+        said = (str(error) or type(error).__name__)[:150]
         raise UserError(
-            f"{path} cannot be read as a PyTorch checkpoint ({said[0] if said else type(error).__name__}); it may be "
-            "cut off: get the whole file."
+            f"{path} cannot be read as a PyTorch checkpoint ({said!r}); it may be cut off: get the whole file."
         ) from None
     found = found if isinstance(found, dict) else {}
     state = found.get("state_dict", found)
@@ -90,7 +89,14 @@ def _read_checkpoint(path: Path) -> WeightsFile:
     }
     if not tensors:
         raise UserError(f"{path} holds no state dict (tensors by name); give a checkpoint of a model.")
+    check_size(path, max(tensors.values(), key=Tensor.numel))
     return WeightsFile(tensors, hyper_parameters if isinstance(hyper_parameters, dict) else {})
+
+
+def check_size(path: Path, *tensors: Tensor) -> None:
+    """UserError if the file is smaller than the tensors together: one of few numbers can claim any shape."""
+    if sum(tensor.numel() * tensor.element_size() for tensor in tensors) > path.stat().st_size:
+        raise UserError(f"{path} is smaller than the tensors that it names; get the whole file.")
 
 
 def _load_tensors(path: Path) -> Any:
