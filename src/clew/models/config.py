@@ -110,7 +110,7 @@ class EncoderDecoderConfig(TransformerConfig):
 
 @dataclass(frozen=True)
 class DecoderOnlyConfig(TransformerConfig):
-    """The paper's next-token model; see clew.models.decoder_only."""
+    """A next-token model; see clew.models.decoder_only."""
 
     depth: int = 40
     # The id of a token that stands before every sequence, at position 0, as in the published code; None has none.

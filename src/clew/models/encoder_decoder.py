@@ -16,7 +16,7 @@ A causal model therefore gives the same answer for "the prefix is visible, the r
 
 Only what is needed is computed: the encoder runs over tokens that some query sees, the decoder over asked positions.
 On a CPU, mazes that show about as many tokens run together, so that little is padded.
-`model.naive = True` computes everything at every position instead, the paper's way; the numbers are the same.
+`model.naive = True` computes everything at every position instead, as the published code does, with the same numbers.
 
 Shape suffixes: B mazes, T positions, K tokens that are seen, Q asked positions (of a maze, padded; of the whole batch
 in the answer), D width, V vocabulary.

@@ -5,8 +5,8 @@
     config = TrainConfig.from_json(read_json(run / "config.json"))
 
 A TrainConfig is checked when it is made: pairs that cannot work (a decoder-only model with MLM-U, a text model with
-the grid form) are told in one sentence, before anything is built. clew.experiments.presets has one for each run of
-the paper; `clew train PRESET --optimizer.lr 3e-4` changes a field.
+the grid form) are told in one sentence, before anything is built. clew.paper.configs has the paper's runs;
+`clew train PRESET --optimizer.lr 3e-4` changes a field.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """A whole run; the defaults are the paper's, but for the model, the data and the budget."""
+    """A whole run; clew.paper.configs has those of the paper."""
 
     data: DataConfig
     model: ModelConfig

@@ -1,4 +1,4 @@
-"""Optimizers by name: AdamW as in the paper, or Muon for the matrices and AdamW for the rest.
+"""Optimizers by name: AdamW, or Muon for the matrices and AdamW for the rest.
 
     optimizer = build_optimizer(model, OptimizerConfig("muon"))
     optimizer.scale_lr(lr_factor(schedule, progress))        # each step
@@ -30,7 +30,7 @@ OptimizerKind = Literal["adamw", "muon"]
 
 @dataclass(frozen=True)
 class OptimizerConfig:
-    """How weights are changed; the defaults are the paper's for MLM-U."""
+    """How weights are changed; the defaults are those of the paper's text for MLM-U."""
 
     kind: OptimizerKind = "adamw"
     # The highest learning rate of the schedule, for all that AdamW changes.

@@ -22,7 +22,7 @@ ScheduleKind = Literal["one-cycle", "cosine", "constant-then-decay"]
 
 @dataclass(frozen=True)
 class ScheduleConfig:
-    """How the learning rate rises and falls; the defaults are the paper's.
+    """How the learning rate rises and falls; the defaults are the published code's, without its cycle of beta1.
 
     - one-cycle: along a cosine from `start` up to 1 during `warmup`, then along a cosine down to `end`; step for step
       torch's OneCycleLR;
