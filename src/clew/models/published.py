@@ -238,12 +238,14 @@ def from_published(tensors: Mapping[str, Tensor], config: TextConfig) -> dict[st
 
 def to_published(model: EncoderDecoder) -> dict[str, Tensor]:
     """The weights of `model` under the published names, without a prefix; the ids of the tokens stay ours."""
-    if model.config.positions not in ("rope-fp32", "rope-fp16"):
+    config = model.config
+    if not config.rotary or config.activation != "gelu" or not config.head_bias:
         raise UserError(
-            f"the published model has RoPE, so weights with {model.config.positions} positions do not fit it."
+            f"the published model has RoPE, GELU and a head with bias, so weights with {config.positions} positions, "
+            f"{config.activation} and head_bias={config.head_bias} do not fit it."
         )
     state = model.state_dict()
-    names = published_names(model.config)
+    names = published_names(config)
     return {theirs: state[ours].view(1, -1) if ours == "query" else state[ours] for ours, theirs in names.items()}
 
 
