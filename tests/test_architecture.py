@@ -10,7 +10,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src" / "clew"
 WALK = ["mazes", "text", "data", "objectives", "models", "training", "decoding", "evaluation", "report"]
-WALK += ["solution", "loading", "web"]
+WALK += ["solution", "loading", "paper", "web"]
 # What any room may use: it knows nothing of mazes.
 COMMON = {"errors", "files", "guard", "memory", "plain_json"}
 FORBIDDEN = {("models", "objectives"), ("evaluation", "training")}

@@ -34,7 +34,7 @@ COMMANDS = {
     "generate": Command("clew.commands.generate:generate", "make a dataset of mazes with their solutions"),
     "data verify": Command("clew.commands.data:verify", "check a dataset's files against their checksums"),
     "train": Command("clew.commands.train:train", "train a model, or go on with a run", parses=True),
-    "convert": Command("clew.commands.convert:convert", "make a run folder of published weights"),
+    "convert": Command("clew.commands.convert:convert", "make a run folder of weights that the published code made"),
     "evaluate": Command("clew.commands.evaluate:evaluate", "let a model solve held-out mazes, and score it"),
     "solve": Command("clew.commands.solve:solve", "solve mazes exactly, by BFS or A*, or with a model"),
     "draw": Command("clew.commands.draw:draw", "draw mazes and their paths to a PNG or SVG file"),

@@ -42,9 +42,10 @@ def test_without_a_json_file_the_size_must_be_given(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"size": 5}, "not that of 5x5 dfs mazes"),
-        ({"family": "walls"}, "not that of 4x4 walls mazes"),
-        ({"size": 30}, "vocabulary of 128 is too small"),
+        ({"size": 5}, r"lacks '\(0,4\)'"),
+        ({"size": 3}, r"has '\(0,3\)'"),
+        ({"family": "walls"}, "lacks '0'"),
+        ({"size": 30}, "128 ids, too few for a vocabulary of 914"),
         ({"size": 0}, "0"),
         ({"heads": 5}, "5 heads"),
         ({"weights": Path("nowhere.safetensors"), "size": 4}, "there is no file"),

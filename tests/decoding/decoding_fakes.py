@@ -61,7 +61,13 @@ def random_models(script: Script) -> dict[str, torch.nn.Module]:
     configs = {
         "encoder-decoder": EncoderDecoderConfig(size, **two, encoder_depth=2, decoder_depth=2),
         "causal": EncoderDecoderConfig(size, **two, encoder_depth=1, decoder_depth=1, causal=True),
+        "published-causal": EncoderDecoderConfig(
+            size, **two, encoder_depth=1, decoder_depth=1, causal=True, attend_self=False
+        ),
         "decoder-only": DecoderOnlyConfig(size, **two, depth=2),
+        "published-decoder-only": DecoderOnlyConfig(
+            size, **two, positions="learned", max_length=128, activation="relu", head_bias=False, depth=2, bos_id=7
+        ),
     }
     return {name: stirred(build_model(config, seed=0)) for name, config in configs.items()}
 

@@ -17,7 +17,7 @@ from clew.models.published import load_published
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 KINDS = {
-    "edge-list": ["encoder-decoder", "causal", "decoder-only"],
+    "edge-list": ["encoder-decoder", "causal", "published-causal", "decoder-only", "published-decoder-only"],
     "wall-list": ["encoder-decoder", "decoder-only"],
     "grid": ["grid-pointer"],
 }

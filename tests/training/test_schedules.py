@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clew.errors import UserError
-from clew.training.schedules import ScheduleConfig, lr_factor
+from clew.training.optimizers import OptimizerConfig, build_optimizer
+from clew.training.schedules import ScheduleConfig, beta1_at, lr_factor
 
 
 @pytest.mark.parametrize("steps", [21, 40, 100, 173, 1000])
@@ -23,6 +24,46 @@ def test_one_cycle_is_torchs(steps):
         if step + 1 < steps:
             scheduler.step()
     assert ours == pytest.approx(1e-3 / 625)
+
+
+@pytest.mark.parametrize("steps", [21, 40, 173])
+def test_cycled_beta1_is_torchs_and_so_are_the_weights(steps):
+    """A small network trained by our loop's calls and by torch's AdamW with its OneCycleLR, momentum cycling on."""
+    torch.manual_seed(0)
+    ours, torchs = (torch.nn.Linear(3, 2) for _ in range(2))
+    torchs.load_state_dict(ours.state_dict())
+    optimizer = build_optimizer(ours, OptimizerConfig("adamw", lr=1e-2))
+    other = torch.optim.AdamW(torchs.parameters(), lr=1e-2, betas=(0.9, 0.999), weight_decay=0)
+    scheduler = torch.optim.lr_scheduler.OneCycleLR(
+        other, max_lr=1e-2, total_steps=steps, pct_start=0.05, final_div_factor=25
+    )
+    config = ScheduleConfig(cycle_beta1=True)
+    betas = []
+    for step in range(steps):
+        x = torch.randn(4, 3, generator=torch.Generator().manual_seed(step))
+        progress = (step / steps, 1 / steps)
+        optimizer.scale_lr(lr_factor(config, *progress))
+        optimizer.set_beta1(beta1_at(config, *progress))
+        betas.append(optimizer.param_groups[0]["betas"][0])
+        assert betas[-1] == pytest.approx(other.param_groups[0]["betas"][0], rel=1e-9), step
+        for network, one in ((ours, optimizer), (torchs, other)):
+            one.zero_grad()
+            network(x).square().sum().backward()
+            one.step()
+        if step + 1 < steps:
+            scheduler.step()
+    torch.testing.assert_close(ours.weight, torchs.weight, rtol=1e-5, atol=1e-7)
+    assert betas[-1] == pytest.approx(0.95)
+    assert min(betas) == pytest.approx(0.85, abs=1e-3)
+    assert optimizer.param_groups[0]["betas"][1] == 0.999
+
+
+def test_beta1_is_left_alone_without_a_cycle():
+    assert beta1_at(ScheduleConfig(), 0.5) is None
+    optimizer = build_optimizer(torch.nn.Linear(3, 2), OptimizerConfig("muon", beta1=0.7))
+    optimizer.set_beta1(None)
+    assert [group["betas"] for group in optimizer.param_groups if "betas" in group] == [(0.7, 0.999)]
+    assert beta1_at(ScheduleConfig(cycle_beta1=True, warmup=1.0), 1.0) == 0.85
 
 
 def test_one_cycle_in_minutes():
@@ -75,6 +116,7 @@ def test_mistakes_are_named():
         ({"warmup": 5}, "warmup is 5"),
         ({"end": float("nan")}, "end is nan"),
         ({"kind": "constant-then-decay", "warmup": 0.6, "decay": 0.6}, "exceed the whole"),
+        ({"kind": "cosine", "cycle_beta1": True}, "'cosine' has no cycle for beta1"),
     ):
         with pytest.raises(UserError, match=says):
             ScheduleConfig(**settings_)

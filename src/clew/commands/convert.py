@@ -1,4 +1,4 @@
-"""`clew convert WEIGHTS --out RUN`: make a run folder of weights that carry the published implementation's names."""
+"""`clew convert WEIGHTS --out RUN`: make a run folder of weights that the published code made."""
 
 from __future__ import annotations
 
@@ -19,24 +19,31 @@ def convert(
     size: int | None = None,
     family: Literal["dfs", "walls"] = "dfs",
     heads: int | None = None,
+    objective: Literal["mlm-u", "next-token"] | None = None,
 ) -> None:
-    """Make a run folder of a published MLM-U encoder-decoder, to evaluate it or solve mazes with it.
+    """Make a run folder of a published model, to evaluate it or solve mazes with it.
 
-    For example: clew convert mlmu-dfs-20.safetensors --size 20 --out runs/published-dfs-20
+    For example: clew convert last.ckpt --size 20 --out runs/published-dfs-20
 
-    A JSON file of the same name beside the weights may say heads, grid (the size of the mazes) and vocab. Pickled
-    checkpoints are never read: save their weights as safetensors first.
+    Read are Lightning checkpoints, state dicts of torch.save and safetensors, of the MLM-U encoder-decoder and of the
+    decoder-only GPT-2. No code in a checkpoint is run. A JSON file of the same name beside the weights may say heads,
+    grid (the size of the mazes) and vocab (the tokens in the order of their ids).
 
     Args:
-        weights: a safetensors file whose tensors have the published names (enc.layers.0.attn.c_attn.weight, ...).
+        weights: the file; its tensors have the published names (enc.layers.0.attn.c_attn.weight, ...).
         out: the run folder to make.
         size: rows and columns of the mazes that the model was trained on.
         family: the mazes that the model was trained on: dfs, or walls (the A* mazes).
-        heads: attention heads, which the weights do not tell; what the JSON file says, or else 4.
+        heads: attention heads, which the weights do not tell; what a Lightning checkpoint or the JSON file says, or 4.
+        objective: what the model was trained with; what a Lightning checkpoint says, or else mlm-u for an
+            encoder-decoder and next-token for GPT-2.
     """
-    from clew.models.build import count_parameters
-    from clew.models.published import load_published, read_beside
+    from clew.models.build import count_parameters, kind_of
+    from clew.models.config import DecoderOnlyConfig
+    from clew.models.published import load_published, published_tokens, read_beside, reorder_ids
+    from clew.objectives.config import ObjectiveConfig
     from clew.text.format import format_named
+    from clew.text.vocabulary import padded_size
     from clew.training.checkpoint import model_tensors, write_checkpoint
     from clew.training.config import Budget, DataConfig, TrainConfig
     from clew.training.run_folder import RunFolder
@@ -45,22 +52,31 @@ def convert(
     side = size if size is not None else beside.grid
     if side is None:
         raise UserError("the weights do not tell for which mazes they are; give --size, their rows and columns.")
-    model = load_published(weights, heads)
-    # How it was trained is not known: the budget and the optimizer of this config are the defaults, and mean nothing.
-    config = TrainConfig(
-        data=DataConfig(source="stream", family=family, sizes=(side,), format=FORMAT_OF[family]),
-        model=model.config,
-        budget=Budget(steps=1),
-    )
-    tokens = format_named(config.data.format).vocabulary(side, side).to_json()
-    if beside.vocab is not None and beside.vocab != tokens:
+    data = DataConfig(source="stream", family=family, sizes=(side,), format=FORMAT_OF[family])
+    mazes = f"{side}x{side} {family} mazes"
+    causal = None if objective is None else objective == "next-token"
+    model = load_published(weights, heads, causal=causal, bos_id=data.bos_id)
+    left_to_right = isinstance(model.config, DecoderOnlyConfig) or model.config.causal
+    if isinstance(model.config, DecoderOnlyConfig) and (family != "dfs" or objective == "mlm-u"):
+        raise UserError("the published GPT-2 reads dfs mazes, with next-token; leave out --family and --objective.")
+    tokens = beside.vocab or published_tokens(family, side, side)
+    expected = padded_size(len(tokens))
+    if beside.vocab is None and model.config.vocabulary != expected:
         raise UserError(
-            f"the vocabulary in {weights.with_suffix('.json')} is not that of {side}x{side} {family} mazes; "
+            f"the weights have {model.config.vocabulary} ids, but published models of {mazes} have {expected}; "
             "give the --size and --family that the model was trained on."
         )
+    reorder_ids(model, tokens, format_named(data.format).vocabulary(side, side))
+    # How it was trained is not known: the budget and the optimizer of this config are the defaults, and mean nothing.
+    config = TrainConfig(
+        data=data,
+        model=model.config,
+        budget=Budget(steps=1),
+        objective=ObjectiveConfig("next-token" if left_to_right else "mlm-u"),
+    )
     folder = RunFolder(out)
     with folder.locked():
         folder.begin(config, resume="never")
         state = {"step": 0, "best": None, "converted_from": weights.name}
         write_checkpoint(folder.checkpoints, 0, {"model": model_tensors(model)}, state)
-    print(f"{out}: an encoder-decoder with {count_parameters(model):,} parameters for {side}x{side} {family} mazes")
+    print(f"{out}: a {kind_of(model.config)} with {count_parameters(model):,} parameters for {mazes}")

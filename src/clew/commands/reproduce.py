@@ -43,7 +43,7 @@ def reproduce(
         names: which, as --list names them, or all.
         list: print what each needs at each scale, and do nothing.
         scale: smoke takes seconds and its numbers mean nothing; laptop asks the same question of smaller mazes and
-            models; paper has exactly the paper's settings, for GPUs.
+            models; paper has the settings of the paper's text, for GPUs.
         seeds: how often each training is done with other chance.
         minutes: of each training, instead of its own budget.
         threads: CPU threads of each training; 1 at laptop scale if nothing is said.

@@ -152,9 +152,11 @@ def resolve(preset: TrainConfig, fields: dict[str, Any], options: Options) -> Tr
     if (options.steps, options.epochs, options.minutes) != (None, None, None):
         fields["budget"] = Budget(options.steps, options.epochs, options.minutes)
     fields["data"] = adopt_dataset(fields["data"], preset.data)
-    model = fields["model"]
-    if is_text_model(model) and vocabulary_of(model) == vocabulary_of(preset.model):
-        fields["model"] = with_vocabulary(model, fields["data"].vocabulary)
+    model, data = fields["model"], fields["data"]
+    # A model may have more ids than its mazes need; only other mazes are a reason to change their number.
+    other_mazes = (data.format, data.shapes) != (preset.data.format, preset.data.shapes)
+    if is_text_model(model) and model.vocabulary == vocabulary_of(preset.model) and other_mazes:
+        fields["model"] = with_vocabulary(model, data)
     return TrainConfig(**fields)
 
 

@@ -1,8 +1,8 @@
 """Left to right, the most likely token each time: the paper's decoding.
 
 Three forms give the same tokens. `LeftToRightNaive` runs the whole model over the whole canvas of every maze for each
-token, as the paper does. `LeftToRight` asks for one place of each unfinished maze, over a sequence that ends there; and
-for a next-token model (decoder-only, or on the grid) it keeps the keys and values of what was read.
+token, as the published code does. `LeftToRight` asks for one place of each unfinished maze, over a sequence that ends
+there; and for a next-token model (decoder-only, or on the grid) it keeps the keys and values of what was read.
 
 Shape suffixes: B mazes, N mazes that are unfinished, R places, D width, V vocabulary.
 """

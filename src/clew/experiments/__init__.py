@@ -1,1 +1,1 @@
-"""Presets: one for each run of the paper, and our own."""
+"""Presets of our own, and the paper's by name; its tables and figures as studies."""

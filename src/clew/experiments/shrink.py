@@ -24,7 +24,7 @@ def shrunken(config: TrainConfig) -> TrainConfig:
     data = replace(data, sizes=(largest - 1, largest) if len(data.sizes) > 1 else (largest,))
     if data.source == "dataset":
         data = replace(data, mazes=min(MAZES, data.mazes or MAZES))
-    model = with_vocabulary(config.model, data.vocabulary)
+    model = with_vocabulary(config.model, data)
     if isinstance(model, EncoderDecoderConfig):
         model = replace(model, width=16, encoder_depth=1, decoder_depth=1)
     elif isinstance(model, DecoderOnlyConfig):

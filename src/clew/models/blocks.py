@@ -1,4 +1,4 @@
-"""GPT-2 blocks: LayerNorm before each part, exact GELU, biases everywhere, no dropout.
+"""GPT-2 blocks: LayerNorm before each part, exact GELU or ReLU, biases everywhere, no dropout.
 
     x_BKD = SelfBlock(width, heads)(x_BKD, rotate, Seen(causal=True))
     x_BQD = CrossBlock(width, heads)(x_BQD, memory_BKD, rotate_Q, rotate_K, Seen(mask))
@@ -10,8 +10,9 @@ Shape suffixes: B mazes, K tokens that are looked at, Q tokens that look, D widt
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -19,6 +20,9 @@ from torch import Tensor, nn
 
 from clew.models.positions import Rotate
 from clew.models.start import AttentionWeights, begin_with_lookups
+
+ActivationChoice = Literal["gelu", "relu"]
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "relu": F.relu}
 
 
 @dataclass(frozen=True)
@@ -47,27 +51,28 @@ class KeysAndValues:
 class FeedForward(nn.Module):
     """Width to four times the width and back."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, activation: ActivationChoice) -> None:
         super().__init__()
         self.up = nn.Linear(width, 4 * width)
         self.down = nn.Linear(4 * width, width)
+        self.activation = _ACTIVATIONS[activation]
 
     def forward(self, x: Tensor) -> Tensor:
-        y: Tensor = self.down(F.gelu(self.up(x)))
+        y: Tensor = self.down(self.activation(self.up(x)))
         return y
 
 
 class SelfBlock(nn.Module):
     """Self-attention, then a feed-forward part."""
 
-    def __init__(self, width: int, heads: int) -> None:
+    def __init__(self, width: int, heads: int, activation: ActivationChoice = "gelu") -> None:
         super().__init__()
         self.heads = heads
         self.attention_norm = nn.LayerNorm(width)
         self.query_key_value = nn.Linear(width, 3 * width)
         self.attention_out = nn.Linear(width, width)
         self.feed_forward_norm = nn.LayerNorm(width)
-        self.feed_forward = FeedForward(width)
+        self.feed_forward = FeedForward(width, activation)
 
     def forward(self, x_BKD: Tensor, rotate: Rotate, seen: Seen, cache: KeysAndValues | None = None) -> Tensor:
         query, key, value = self.query_key_value(self.attention_norm(x_BKD)).chunk(3, dim=-1)
@@ -89,7 +94,7 @@ class SelfBlock(nn.Module):
 class CrossBlock(nn.Module):
     """Attention to a memory, then a feed-forward part. The memory is taken as it is, without a norm of the block's."""
 
-    def __init__(self, width: int, heads: int) -> None:
+    def __init__(self, width: int, heads: int, activation: ActivationChoice = "gelu") -> None:
         super().__init__()
         self.heads = heads
         self.attention_norm = nn.LayerNorm(width)
@@ -97,7 +102,7 @@ class CrossBlock(nn.Module):
         self.memory_key_value = nn.Linear(width, 2 * width)
         self.attention_out = nn.Linear(width, width)
         self.feed_forward_norm = nn.LayerNorm(width)
-        self.feed_forward = FeedForward(width)
+        self.feed_forward = FeedForward(width, activation)
 
     def forward(self, x_BQD: Tensor, memory_BKD: Tensor, rotate_Q: Rotate, rotate_K: Rotate, seen: Seen) -> Tensor:
         key, value = self.memory_key_value(memory_BKD).chunk(2, dim=-1)

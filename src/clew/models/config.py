@@ -18,6 +18,7 @@ from torch import Tensor
 
 from clew.data.batch import Batch
 from clew.errors import UserError
+from clew.models.blocks import ActivationChoice
 from clew.models.positions import PositionChoice
 from clew.models.start import StartChoice
 
@@ -50,6 +51,8 @@ class TransformerConfig:
     positions: PositionChoice = "rope-fp32"
     max_length: int = 4096  # the longest sequence; read by learned positions alone
     start: StartChoice = "gpt-2"  # the weights before training; see clew.models.start
+    activation: ActivationChoice = "gelu"  # of the feed-forward parts
+    head_bias: bool = True
 
     def __post_init__(self) -> None:
         check_positive(self, ("vocabulary", "width", "heads", "max_length"))
@@ -60,6 +63,9 @@ class TransformerConfig:
             raise UserError(f"positions '{self.positions}' are unknown; choose one of {choices}.")
         if self.start not in get_args(StartChoice):
             raise UserError(f"the start '{self.start}' is unknown; choose one of {', '.join(get_args(StartChoice))}.")
+        if self.activation not in get_args(ActivationChoice):
+            choices = ", ".join(get_args(ActivationChoice))
+            raise UserError(f"the activation '{self.activation}' is unknown; choose one of {choices}.")
         head_width = self.width // self.heads
         if self.rotary and head_width % 2:
             raise UserError(
@@ -80,10 +86,14 @@ class EncoderDecoderConfig(TransformerConfig):
     decoder_depth: int = 20
     # The encoder looks only back: the paper's next-token baseline on this architecture. MLM-U needs it off.
     causal: bool = False
+    # With `causal`: whether a token of the encoder attends to itself. In the published code it does not.
+    attend_self: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_positive(self, ("encoder_depth", "decoder_depth"))
+        if not self.attend_self and not self.causal:
+            raise UserError("attend_self can be turned off in a causal encoder only; set causal, or leave it on.")
 
     def forward_flops(self, batch: Batch, rank_BT: Tensor, ask_BT: Tensor) -> float:
         """Floating-point operations of the matrix products of one forward pass over what is needed."""
@@ -100,17 +110,23 @@ class EncoderDecoderConfig(TransformerConfig):
 
 @dataclass(frozen=True)
 class DecoderOnlyConfig(TransformerConfig):
-    """The paper's next-token model; see clew.models.decoder_only."""
+    """A next-token model; see clew.models.decoder_only."""
 
     depth: int = 40
+    # The id of a token that stands before every sequence, at position 0, as in the published code; None has none.
+    bos_id: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_positive(self, ("depth",))
+        if self.bos_id is not None and not 0 <= self.bos_id < self.vocabulary:
+            raise UserError(f"bos_id is {self.bos_id}, but the vocabulary has the ids 0 to {self.vocabulary - 1}.")
 
     def forward_flops(self, batch: Batch, rank_BT: Tensor, ask_BT: Tensor) -> float:
         """Floating-point operations of the matrix products of one forward pass over what is needed."""
         seen_B, asked_B = (count.double() for count in seen_and_asked(rank_BT, ask_BT))
+        if self.bos_id is not None:
+            seen_B = seen_B + 1
         pairs_B = seen_B * (seen_B + 1) / 2
         trunk = self.depth * (2 * 12 * self.width**2 * seen_B + 4 * self.width * pairs_B)
         head = 2 * self.width * self.vocabulary * asked_B

@@ -1,7 +1,9 @@
-"""The paper's next-token model: a GPT-2-like decoder, each position read from the one before it.
+"""The next-token model: a GPT-2-like decoder, each position read from the one before it.
 
     model = DecoderOnly(DecoderOnlyConfig(vocabulary=128))
     logits_QV = model(batch, rank_BT, ask_BT)      # asked position t is predicted from tokens 0 .. t-1
+
+With `bos_id` that token stands before every sequence, at position 0, and token t at position t + 1.
 
 It can only read from left to right, so a question with any other order is refused. The sequence is cut after the last
 token that is looked at, and only asked positions go through the head; `model.naive = True` computes all of both.
@@ -29,7 +31,7 @@ from clew.errors import UserError
 from clew.models.blocks import KeysAndValues, Seen, SelfBlock, look_things_up
 from clew.models.config import DecoderOnlyConfig
 from clew.models.positions import make_positions
-from clew.models.start import begin_larger, initialise
+from clew.models.start import begin_larger, initialise, initialise_as_torch
 
 
 @dataclass
@@ -50,18 +52,26 @@ class DecoderOnly(nn.Module):
         self.naive = False
         self.embedding = nn.Embedding(config.vocabulary, config.width)
         self.positions = make_positions(config.positions, config.width, config.heads, config.max_length)
-        self.blocks = nn.ModuleList(SelfBlock(config.width, config.heads) for _ in range(config.depth))
+        self.blocks = nn.ModuleList(
+            SelfBlock(config.width, config.heads, config.activation) for _ in range(config.depth)
+        )
         self.norm = nn.LayerNorm(config.width)
-        self.head_bias = nn.Parameter(torch.empty(config.vocabulary))
-        initialise(self, depth=config.depth)
+        self.head_bias = nn.Parameter(torch.empty(config.vocabulary)) if config.head_bias else None
+        if config.start == "pytorch":
+            initialise_as_torch(self)
+        else:
+            initialise(self, depth=config.depth)
         if config.start == "lookup":
             begin_larger(self.embedding.weight)
             look_things_up(self.blocks, (-1, -2), config.rotary)
 
     def forward(self, batch: Batch, rank_BT: Tensor, ask_BT: Tensor) -> Tensor:
         check_left_to_right(rank_BT, ask_BT)
-        read_BT = ask_BT.roll(-1, dims=1)  # the logits of t are read at t - 1
         token_BT = batch.tokens_BT.masked_fill(rank_BT < 0, 0)
+        if self.config.bos_id is None:
+            read_BT = ask_BT.roll(-1, dims=1)  # the logits of t are read at t - 1
+        else:
+            token_BT, read_BT = F.pad(token_BT, (1, -1), value=self.config.bos_id), ask_BT
         place_BT = torch.arange(token_BT.shape[1], device=token_BT.device).expand_as(token_BT)
         if self.naive:
             logits_BTV = self.head(self._run(token_BT, place_BT, Seen(causal=True)))
@@ -84,6 +94,14 @@ class DecoderOnly(nn.Module):
 
         Where `real_BS` is False stands padding: nobody looks at it, and its result has no meaning.
         """
+        if self.config.bos_id is not None:
+            place_BS = place_BS + 1
+            if cache.place_BK is None:
+                bos_B1 = torch.full_like(token_BS[:, :1], self.config.bos_id)
+                self._extend(cache, bos_B1, torch.zeros_like(bos_B1), torch.ones_like(bos_B1, dtype=torch.bool))
+        return self._extend(cache, token_BS, place_BS, real_BS)
+
+    def _extend(self, cache: Cache, token_BS: Tensor, place_BS: Tensor, real_BS: Tensor) -> Tensor:
         if cache.place_BK is not None and cache.real_BK is not None:
             cache.place_BK = torch.cat([cache.place_BK, place_BS], dim=1)
             cache.real_BK = torch.cat([cache.real_BK, real_BS], dim=1)

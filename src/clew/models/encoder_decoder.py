@@ -9,12 +9,14 @@ transposed, with a bias.
 
 Who sees whom follows from the ranks (see clew.models.interface). A query sees the encoder's output at lower ranks.
 Token j is part of the encoder's output at k if j's rank is not above k's; with `causal`, tokens of one rank also look
-only back. A causal model therefore gives the same answer for "the prefix is visible, the rest is hidden" (ranks 0 and
+only back, and with `attend_self` off each attends to those before it and not to itself. The first has none before it
+and attends to itself. That is the published code's causal encoder.
+A causal model therefore gives the same answer for "the prefix is visible, the rest is hidden" (ranks 0 and
 1) as for next token (ranks 0, 1, 2, ...), so that it may be trained on all of a path at once and used step by step.
 
 Only what is needed is computed: the encoder runs over tokens that some query sees, the decoder over asked positions.
 On a CPU, mazes that show about as many tokens run together, so that little is padded.
-`model.naive = True` computes everything at every position instead, the paper's way; the numbers are the same.
+`model.naive = True` computes everything at every position instead, as the published code does, with the same numbers.
 
 Shape suffixes: B mazes, T positions, K tokens that are seen, Q asked positions (of a maze, padded; of the whole batch
 in the answer), D width, V vocabulary.
@@ -30,7 +32,7 @@ from clew.data.batch import Batch
 from clew.models.blocks import CrossBlock, Seen, SelfBlock, look_things_up
 from clew.models.config import EncoderDecoderConfig, needed, seen_and_asked
 from clew.models.positions import make_positions
-from clew.models.start import begin_larger, initialise
+from clew.models.start import begin_larger, initialise, initialise_as_torch
 
 GROUP_TOKENS = 2048
 
@@ -45,14 +47,17 @@ class EncoderDecoder(nn.Module):
         width, heads = config.width, config.heads
         self.embedding = nn.Embedding(config.vocabulary, width)
         self.positions = make_positions(config.positions, width, heads, config.max_length)
-        self.encoder = nn.ModuleList(SelfBlock(width, heads) for _ in range(config.encoder_depth))
+        self.encoder = nn.ModuleList(SelfBlock(width, heads, config.activation) for _ in range(config.encoder_depth))
         self.encoder_norm = nn.LayerNorm(width)
         self.query = nn.Parameter(torch.empty(width))
-        self.decoder = nn.ModuleList(CrossBlock(width, heads) for _ in range(config.decoder_depth))
+        self.decoder = nn.ModuleList(CrossBlock(width, heads, config.activation) for _ in range(config.decoder_depth))
         self.decoder_norm = nn.LayerNorm(width)
-        self.head_bias = nn.Parameter(torch.empty(config.vocabulary))
-        initialise(self, depth=config.encoder_depth)
-        initialise(self.decoder, depth=config.decoder_depth)
+        self.head_bias = nn.Parameter(torch.empty(config.vocabulary)) if config.head_bias else None
+        if config.start == "pytorch":
+            initialise_as_torch(self)
+        else:
+            initialise(self, depth=config.encoder_depth)
+            initialise(self.decoder, depth=config.decoder_depth)
         if config.start == "lookup":
             begin_larger(self.embedding.weight, self.query)
             look_things_up(self.encoder, (-1, -2) if config.causal else (1, -1), config.rotary)
@@ -82,7 +87,7 @@ class EncoderDecoder(nn.Module):
         one_level = not bool((rank_BK * real_BK).any())
         real_B1K = None if bool(real_BK.all()) else real_BK[:, None]
         if self.config.causal:
-            encoder_sees = Seen(causal=True)
+            encoder_sees = Seen(causal=True) if self.config.attend_self else _seen(_strictly_before(place_BK)[None])
         elif one_level:
             encoder_sees = _seen(real_B1K)
         else:
@@ -124,7 +129,8 @@ class EncoderDecoder(nn.Module):
         not_padding_B1T = key_B1T >= 0
         encoder_BTT = not_padding_B1T & (key_B1T <= row_BT1)
         if self.config.causal:
-            encoder_BTT &= (key_B1T < row_BT1) | (place_T <= place_T[:, None])
+            before_TT = place_T <= place_T[:, None] if self.config.attend_self else _strictly_before(place_BT)
+            encoder_BTT &= (key_B1T < row_BT1) | before_TT
         # Positions that nobody asks for see what is visible, so that their numbers are numbers.
         decoder_BTT = not_padding_B1T & (key_B1T < row_BT1.clamp(min=1))
         memory_BTD = self.encode(token_BT, place_BT, _seen(encoder_BTT))
@@ -156,6 +162,14 @@ def similar_rows(rank_BT: Tensor, ask_BT: Tensor) -> list[Tensor]:
     seen_B, _ = seen_and_asked(rank_BT, ask_BT)
     count = min(int(seen_B.sum()) // GROUP_TOKENS, len(seen_B))
     return list(seen_B.argsort(stable=True).tensor_split(max(count, 1)))
+
+
+def _strictly_before(place_BK: Tensor) -> Tensor:
+    """Mask [K, K]: each of K tokens attends to those before it, and the first one to itself (else softmax is nan)."""
+    count = place_BK.shape[1]
+    before_KK = torch.ones(count, count, dtype=torch.bool, device=place_BK.device).tril(-1)
+    before_KK[0, 0] = True
+    return before_KK
 
 
 def _seen(mask_BQK: Tensor | None) -> Seen:

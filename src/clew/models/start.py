@@ -1,6 +1,7 @@
 """The weights that text models begin with.
 
-    initialise(model, depth=8)                                   # GPT-2's, as in the paper
+    initialise(model, depth=8)                                   # GPT-2's, as in the published next-token baseline
+    initialise_as_torch(model)                                   # torch's defaults, as in the published MLM-U model
     begin_with_lookups(block.attention_weights(), heads=4, offsets=(1, -1), rotary=True)
 
 A maze as text asks for two things before any planning: which cell stands beside this one in its edge, and where else is
@@ -15,7 +16,7 @@ this cell named. From GPT-2's small random numbers, training is slow to find eit
 - Values and outputs are orthogonal, small enough that the token itself is not drowned; embeddings begin larger, so
   that two tokens differ by more than what attention adds.
 
-All of it is trained like the rest and nothing else of the model changes, so weights of either start are the same model.
+All of it is trained like the rest and nothing else of the model changes, so weights of any start are the same model.
 The idea that attention may begin as what training would make of it is from "Mimetic initialization of self-attention
 layers" (Trockman and Kolter, 2023), who begin with queries and keys alike.
 
@@ -34,7 +35,7 @@ from torch import Tensor, nn
 
 from clew.models.positions import frequencies
 
-StartChoice = Literal["gpt-2", "lookup"]
+StartChoice = Literal["gpt-2", "lookup", "pytorch"]
 
 # Chosen by short runs on 4x4 mazes (docs/experiments-log.md, no. 16).
 EMBEDDING_DEVIATION = 0.1
@@ -67,6 +68,21 @@ def initialise(module: nn.Module, depth: int) -> None:
         else:
             into_residual = name.endswith(("attention_out.weight", "feed_forward.down.weight"))
             nn.init.normal_(parameter, std=0.02 / math.sqrt(2 * depth) if into_residual else 0.02)
+
+
+def initialise_as_torch(module: nn.Module) -> None:
+    """Torch's defaults: uniform within 1 / sqrt(inputs) for weights and biases of linear layers, so also for the
+    embedding and the head's bias, since the embedding is the head's weight; unit normal for all other vectors."""
+    for part in module.modules():
+        if isinstance(part, nn.Linear | nn.LayerNorm | nn.Embedding):
+            part.reset_parameters()
+    embedding = module.get_parameter("embedding.weight")
+    bound = 1 / math.sqrt(embedding.shape[1])
+    for name, parameter in module.named_parameters():
+        if name in ("embedding.weight", "head_bias"):
+            nn.init.uniform_(parameter, -bound, bound)
+        elif name == "query":
+            nn.init.normal_(parameter)
 
 
 def begin_larger(*embeddings: Tensor) -> None:

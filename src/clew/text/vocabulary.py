@@ -26,6 +26,11 @@ PAD, MASK, BOS, EOS, UNK = SPECIAL_TOKENS = ("[PAD]", "[MASK]", "[BOS]", "[EOS]"
 SIZE_MULTIPLE = 128
 
 
+def padded_size(tokens: int) -> int:
+    """The number of ids that a model has for so many tokens."""
+    return -(-tokens // SIZE_MULTIPLE) * SIZE_MULTIPLE
+
+
 @dataclass(frozen=True)
 class Vocabulary:
     """All tokens of a format, sorted as strings; a token's id is its place."""
@@ -52,7 +57,7 @@ class Vocabulary:
     @property
     def size(self) -> int:
         """The number of ids a model must have: the number of tokens rounded up to a multiple of 128."""
-        return -(-len(self.tokens) // SIZE_MULTIPLE) * SIZE_MULTIPLE
+        return padded_size(len(self.tokens))
 
     @property
     def pad_id(self) -> int:

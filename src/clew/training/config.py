@@ -5,8 +5,8 @@
     config = TrainConfig.from_json(read_json(run / "config.json"))
 
 A TrainConfig is checked when it is made: pairs that cannot work (a decoder-only model with MLM-U, a text model with
-the grid form) are told in one sentence, before anything is built. clew.experiments.presets has one for each run of
-the paper; `clew train PRESET --optimizer.lr 3e-4` changes a field.
+the grid form) are told in one sentence, before anything is built. clew.paper.configs has the paper's runs;
+`clew train PRESET --optimizer.lr 3e-4` changes a field.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from clew.models.config import EncoderDecoderConfig
 from clew.objectives.config import ObjectiveConfig
 from clew.plain_json import from_plain, to_plain
 from clew.text.format import format_named
+from clew.text.vocabulary import BOS
 from clew.training.optimizers import OptimizerConfig
 from clew.training.schedules import ScheduleConfig
 
@@ -98,6 +99,11 @@ class DataConfig:
         """The number of ids that a text model needs."""
         return format_named(self.format).vocabulary(*self.shapes[-1]).size
 
+    @property
+    def bos_id(self) -> int:
+        """The id of the token that may stand before a sequence."""
+        return format_named(self.format).vocabulary(*self.shapes[-1]).id_of[BOS]
+
 
 @dataclass(frozen=True)
 class Budget:
@@ -115,7 +121,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """A whole run; the defaults are the paper's, but for the model, the data and the budget."""
+    """A whole run; clew.paper.configs has those of the paper."""
 
     data: DataConfig
     model: ModelConfig
@@ -233,6 +239,11 @@ def vocabulary_of(model: ModelConfig) -> int:
     return int(model.vocabulary)  # type: ignore[attr-defined]
 
 
-def with_vocabulary(model: Any, vocabulary: int) -> Any:
-    """A text model's config with this vocabulary; any other as it is."""
-    return dataclasses.replace(model, vocabulary=vocabulary) if is_text_model(model) else model
+def with_vocabulary(model: Any, data: DataConfig) -> Any:
+    """A text model's config with the vocabulary of these mazes; any other as it is."""
+    if not is_text_model(model):
+        return model
+    changes = {"vocabulary": data.vocabulary}
+    if getattr(model, "bos_id", None) is not None:
+        changes["bos_id"] = data.bos_id
+    return dataclasses.replace(model, **changes)

@@ -37,7 +37,7 @@ from clew.training.precision import autocast
 from clew.training.progress import Clock, Window, budget_progress, total_steps
 from clew.training.run_folder import Resume, RunFolder
 from clew.training.run_state import RunState
-from clew.training.schedules import lr_factor
+from clew.training.schedules import beta1_at, lr_factor
 from clew.training.signals import Leave, asked_to_leave
 from clew.training.sources import build_source
 from clew.training.step import Part, accumulate_gradient, draw_part, gradient_norm, scale_gradient
@@ -147,6 +147,7 @@ class Trainer:
         rows = self.source.rows(state.step)
         part = draw_part(batch, state.objective, config.seed, state.step, rows, world)
         state.optimizer.scale_lr(lr_factor(config.schedule, *self.progress))
+        state.optimizer.set_beta1(beta1_at(config.schedule, *self.progress))
         state.optimizer.zero_grad(set_to_none=True)
         sums = accumulate_gradient(
             state.forward,

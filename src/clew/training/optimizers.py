@@ -1,4 +1,4 @@
-"""Optimizers by name: AdamW as in the paper, or Muon for the matrices and AdamW for the rest.
+"""Optimizers by name: AdamW, or Muon for the matrices and AdamW for the rest.
 
     optimizer = build_optimizer(model, OptimizerConfig("muon"))
     optimizer.scale_lr(lr_factor(schedule, progress))        # each step
@@ -30,7 +30,7 @@ OptimizerKind = Literal["adamw", "muon"]
 
 @dataclass(frozen=True)
 class OptimizerConfig:
-    """How weights are changed; the defaults are the paper's for MLM-U."""
+    """How weights are changed; the defaults are those of the paper's text for MLM-U."""
 
     kind: OptimizerKind = "adamw"
     # The highest learning rate of the schedule, for all that AdamW changes.
@@ -90,6 +90,12 @@ class NamedOptimizer(torch.optim.Optimizer):
         """Set every learning rate to this share of its highest value."""
         for group in self.param_groups:
             group["lr"] = group["base_lr"] * factor
+
+    def set_beta1(self, beta1: float | None) -> None:
+        """Set beta1 of all that AdamW changes; None leaves it as it is."""
+        for group in self.param_groups:
+            if beta1 is not None and "betas" in group:
+                group["betas"] = (beta1, group["betas"][1])
 
     def state_tensors(self) -> dict[str, Tensor]:
         """The whole state as tensors under "KEY.PARAMETER NAME"; not copies, so save them before the next step.

@@ -2,6 +2,7 @@
 
     factor = lr_factor(ScheduleConfig(), progress=step / steps, stride=1 / steps)
     optimizer.scale_lr(factor)
+    optimizer.set_beta1(beta1_at(schedule, progress, stride))      # None leaves it as it is
 
 `progress` is the share of the budget used when the step begins and `stride` the share that one step uses. The stride
 makes the first step start exactly at the bottom of the warm-up and the last one end exactly at the final rate; with a
@@ -21,7 +22,7 @@ ScheduleKind = Literal["one-cycle", "cosine", "constant-then-decay"]
 
 @dataclass(frozen=True)
 class ScheduleConfig:
-    """How the learning rate rises and falls; the defaults are the paper's.
+    """How the learning rate rises and falls; the defaults are the published code's, without its cycle of beta1.
 
     - one-cycle: along a cosine from `start` up to 1 during `warmup`, then along a cosine down to `end`; step for step
       torch's OneCycleLR;
@@ -38,6 +39,9 @@ class ScheduleConfig:
     # Shares of the highest learning rate.
     start: float = 1 / 25
     end: float = 1 / 625
+    # With one-cycle: AdamW's beta1 falls from 0.95 to 0.85 while the rate rises, and rises again while the rate falls.
+    # Torch's OneCycleLR does so unless told otherwise, whatever beta1 the optimizer was given.
+    cycle_beta1: bool = False
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(ScheduleKind):
@@ -48,10 +52,15 @@ class ScheduleConfig:
                 raise UserError(f"the schedule's {name} is {value!r}: use a number from 0 to 1.")
         if not 0 < self.power <= 10:
             raise UserError(f"the schedule's power is {self.power!r}: use a number above 0 and up to 10.")
+        if self.cycle_beta1 and self.kind != "one-cycle":
+            raise UserError(f"the schedule {self.kind!r} has no cycle for beta1: use one-cycle, or leave it off.")
         if self.kind == "constant-then-decay" and self.warmup + self.decay > 1:
             raise UserError(
                 f"the schedule's warmup {self.warmup} and decay {self.decay} exceed the whole: lower one of them."
             )
+
+
+BETA1_HIGH, BETA1_LOW = 0.95, 0.85  # the defaults of torch's OneCycleLR
 
 
 def _along_cosine(start: float, end: float, share: float) -> float:
@@ -68,7 +77,7 @@ def lr_factor(config: ScheduleConfig, progress: float, stride: float = 0.0) -> f
     reached = min(progress + stride, 1.0)
     rising = _along_cosine if config.kind == "one-cycle" else _along_line
     if reached < config.warmup:
-        return rising(config.start, 1.0, (reached - stride) / (config.warmup - stride))
+        return rising(config.start, 1.0, _warmup_share(config, reached, stride))
     if config.kind == "constant-then-decay":
         if config.decay == 0:
             return 1.0
@@ -77,3 +86,19 @@ def lr_factor(config: ScheduleConfig, progress: float, stride: float = 0.0) -> f
     if config.warmup == 1:
         return 1.0
     return _along_cosine(1.0, config.end, (reached - config.warmup) / (1 - config.warmup))
+
+
+def beta1_at(config: ScheduleConfig, progress: float, stride: float = 0.0) -> float | None:
+    """AdamW's beta1 for a step that begins at `progress` and uses `stride`; None if the schedule does not change it."""
+    if not config.cycle_beta1:
+        return None
+    reached = min(progress + stride, 1.0)
+    if reached < config.warmup:
+        return _along_cosine(BETA1_HIGH, BETA1_LOW, _warmup_share(config, reached, stride))
+    if config.warmup == 1:
+        return BETA1_LOW
+    return _along_cosine(BETA1_LOW, BETA1_HIGH, (reached - config.warmup) / (1 - config.warmup))
+
+
+def _warmup_share(config: ScheduleConfig, reached: float, stride: float) -> float:
+    return (reached - stride) / (config.warmup - stride)

@@ -1,7 +1,7 @@
 """The trainings that studies ask for, at both scales, in one protocol.
 
     laptop_text(MLMU, size=4)                              # a TrainConfig with the laptop's recipe and budget
-    paper_run({"objective": MLMU}, "paper-dfs-10-mlmu-8m")    # a Run with exactly the paper's settings
+    paper_run({"objective": MLMU}, "paper-dfs-10-mlmu-8m")    # a Run by the paper's text
 
 A budget is in steps, so that a result does not depend on how busy the machine was, except where a study asks what the
 same minutes give. Most studies take five minutes to half an hour of one core with one seed.

@@ -1,0 +1,332 @@
+"""Every field of the paper's configs against tables of what its text and its published code say.
+
+The tables are written down here, apart from the implementation: a field that leaves its table fails.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+import torch
+
+from clew.errors import UserError
+from clew.experiments.presets import PRESETS, preset
+from clew.models.build import build_model, count_parameters, kind_of
+from clew.paper.configs import NAMES, paper, published
+from clew.text.format import format_named
+from clew.training.config import DataConfig, TrainConfig
+
+# Width, heads, layers; an encoder-decoder gives half of the layers to each stack.
+MODELS = {"3m": (128, 4, 14), "8m": (128, 4, 40), "25m": (256, 4, 32)}
+FORMATS = {"dfs": "edge-list", "walls": "wall-list"}
+
+# What no run of either kind changes.
+ALL_RUNS: dict[str, Any] = {
+    "accumulation": 1,
+    "clip": 1.0,
+    "ema": None,
+    "precision": "fp16",
+    "compile": False,
+    "start_from": "",
+    "held_out": 2000,
+    "optimizer.kind": "adamw",
+    "optimizer.lr": 1e-3,
+    "optimizer.beta1": 0.9,
+    "optimizer.beta2": 0.999,
+    "optimizer.eps": 1e-8,
+    "schedule.kind": "one-cycle",
+    "schedule.warmup": 0.05,
+    "schedule.start": 1 / 25,
+    "schedule.end": 1 / 625,
+    "objective.rates.shape": "uniform",
+    "objective.rates.spread": "sequence",
+    "objective.weighting": "token",
+    "objective.at_least_one": False,
+    "data.source": "dataset",
+    "data.width": None,
+    "data.tail": 1,
+    "budget.steps": None,
+    "budget.minutes": None,
+}
+
+# The networks. Text: docs/paper-and-code.md says what it leaves open.
+ENCODER_DECODER = {
+    "model.positions": "rope-fp32",
+    "model.start": "pytorch",
+    "model.activation": "gelu",
+    "model.head_bias": True,
+    "model.causal": False,
+    "model.attend_self": True,
+}
+CAUSAL_ENCODER_DECODER = ENCODER_DECODER | {"model.causal": True, "model.attend_self": False}
+PAPER_DECODER_ONLY = {
+    "model.positions": "rope-fp32",
+    "model.start": "gpt-2",
+    "model.activation": "gelu",
+    "model.head_bias": True,
+    "model.bos_id": None,
+}
+PUBLISHED_DECODER_ONLY = {
+    "model.positions": "learned",
+    "model.max_length": 2048,
+    "model.start": "gpt-2",
+    "model.activation": "relu",
+    "model.head_bias": False,
+}
+
+# Family, size, objective, model: global batch, epochs, weight decay, epochs between evaluations, training mazes, ids.
+PUBLISHED: dict[tuple[str, int, str, str], tuple[int, int, float, int, int, int]] = {
+    ("dfs", 5, "mlm-u", "8m"): (128, 2000, 1e-4, 20, 98_000, 128),
+    ("dfs", 5, "next-token", "8m"): (128, 2000, 1e-4, 20, 98_000, 128),
+    ("dfs", 10, "mlm-u", "8m"): (128, 1000, 1e-4, 25, 98_000, 128),
+    ("dfs", 10, "next-token", "8m"): (128, 2000, 1e-4, 20, 98_000, 128),
+    ("dfs", 30, "mlm-u", "8m"): (256, 2000, 1e-4, 50, 98_000, 1024),
+    ("dfs", 10, "mlm-u", "3m"): (512, 500, 1e-4, 20, 98_000, 128),
+    ("dfs", 20, "mlm-u", "3m"): (256, 2500, 1e-4, 100, 98_000, 512),
+    ("dfs", 30, "mlm-u", "3m"): (512, 2000, 1e-4, 100, 98_000, 1024),
+    ("dfs", 30, "mlm-u", "25m"): (2048, 2000, 1e-4, 50, 98_000, 1024),
+    ("walls", 10, "mlm-u", "8m"): (512, 1000, 0.0, 25, 100_000, 128),
+    ("walls", 20, "mlm-u", "8m"): (512, 2000, 1e-4, 50, 100_000, 512),
+    ("walls", 30, "mlm-u", "8m"): (512, 2000, 1e-4, 50, 100_000, 1024),
+    ("walls", 10, "mlm-u", "3m"): (512, 500, 1e-4, 20, 100_000, 128),
+    ("walls", 20, "mlm-u", "3m"): (256, 2500, 1e-4, 100, 100_000, 512),
+    ("walls", 30, "mlm-u", "3m"): (512, 2000, 1e-4, 100, 100_000, 1024),
+    ("walls", 30, "mlm-u", "25m"): (1024, 3000, 1e-4, 100, 100_000, 1024),
+}
+
+# What the names of the paper's runs change: mazes and epochs, weight decay, learning rate, positions.
+PAPER_CHANGES: dict[str, dict[str, Any]] = {
+    "decay-1e-2": {"optimizer.weight_decay": 1e-2, "budget.epochs": 500},
+    "decay-1e-3": {"optimizer.weight_decay": 1e-3, "budget.epochs": 500},
+    "decay-1e-4": {"optimizer.weight_decay": 1e-4, "budget.epochs": 500},
+    "decay-1e-5": {"optimizer.weight_decay": 1e-5, "budget.epochs": 500},
+    "rate-1e-4": {"optimizer.lr": 1e-4, "budget.epochs": 500},
+    "rate-3e-4": {"optimizer.lr": 3e-4, "budget.epochs": 500},
+    "rate-1e-3": {"optimizer.lr": 1e-3, "budget.epochs": 500},
+    "rate-3e-3": {"optimizer.lr": 3e-3, "budget.epochs": 500},
+    "25k": {"data.mazes": 25_000, "budget.epochs": 2000},
+    "50k": {"data.mazes": 50_000, "budget.epochs": 2000},
+    "75k": {"data.mazes": 75_000, "budget.epochs": 2000},
+    "100k": {"budget.epochs": 2000},
+    "rope16": {"model.positions": "rope-fp16"},
+    "overfit-rope32": {"data.mazes": 100},
+    "overfit-rope16": {"data.mazes": 100, "model.positions": "rope-fp16"},
+}
+PAPER_SIZES = {"dfs": {5, 10, 15, 20, 30}, "walls": {10, 20, 30}}
+FAMILIES = {"dfs": "dfs", "astar": "walls"}
+OBJECTIVES = {"mlmu": "mlm-u", "next": "next-token", "ordered": "ordered", "trace": "trace"}
+
+
+def flat(config: TrainConfig) -> dict[str, Any]:
+    """Every field under its whole name, such as objective.rates.shape."""
+    found: dict[str, Any] = {"kind": kind_of(config.model)}
+
+    def walk(value: Any, prefix: str) -> None:
+        for field in dataclasses.fields(value):
+            inner = getattr(value, field.name)
+            if dataclasses.is_dataclass(inner):
+                walk(inner, f"{prefix}{field.name}.")
+            else:
+                found[f"{prefix}{field.name}"] = inner
+
+    walk(config, "")
+    return found
+
+
+# Fields that change nothing of what is learnt, or that the other fields leave without effect.
+OPEN = {"log_every", "checkpoint_every", "keep_last", "explosion", "device", "parallel", "threads", "seed", "data.seed"}
+OPEN |= {"data.mixture", "data.grow_steps", "data.open_share", "schedule.decay", "optimizer.muon_lr"}
+OPEN |= {"optimizer.muon_momentum", "optimizer.muon_steps", "model.max_length", "objective.rates.fixed"}
+OPEN |= {f"objective.rates.{name}" for name in ("beta_a", "beta_b", "dwell_bins", "dwell_floor", "dwell_memory")}
+
+
+def check(config: TrainConfig, expected: dict[str, Any]) -> None:
+    """Every field is in the table and is what the table says, but for the open ones."""
+    found = flat(config)
+    wrong = {name: (found.get(name), value) for name, value in expected.items() if found.get(name) != value}
+    assert not wrong, f"field: (config, table) {wrong}"
+    assert found.keys() - expected.keys() <= OPEN
+
+
+def shape(kind: str, model: str) -> dict[str, Any]:
+    width, heads, depth = MODELS[model]
+    sizes = {"model.width": width, "model.heads": heads}
+    if kind == "decoder-only":
+        return sizes | {"model.depth": depth}
+    return sizes | {"model.encoder_depth": depth // 2, "model.decoder_depth": depth // 2}
+
+
+def published_table(family: str, size: int, objective: str, model: str, kind: str) -> dict[str, Any]:
+    batch, epochs, decay, evaluation, mazes, ids = PUBLISHED[family, size, objective, model]
+    steps_per_epoch = (mazes + batch - 1) // batch
+    network = ENCODER_DECODER if objective == "mlm-u" else CAUSAL_ENCODER_DECODER
+    if kind == "decoder-only":
+        network = PUBLISHED_DECODER_ONLY | {"model.bos_id": size * size + 9}  # after the cells and nine words
+    return (
+        ALL_RUNS
+        | shape(kind, model)
+        | network
+        | {
+            "kind": kind,
+            "model.vocabulary": ids,
+            "batch_size": batch,
+            "budget.epochs": epochs,
+            "evaluate_every": evaluation * steps_per_epoch,
+            "optimizer.weight_decay": decay,
+            "schedule.cycle_beta1": True,
+            "objective.name": objective,
+            "data.family": family,
+            "data.sizes": (size,),
+            "data.format": FORMATS[family],
+            "data.mazes": mazes,
+            "data.folder": f"data/{family}-{size}-{mazes}" if mazes != 100_000 else "",
+        }
+    )
+
+
+@pytest.mark.parametrize("run", PUBLISHED, ids=str)
+def test_published_configs_are_those_of_the_table(run: tuple[Any, int, Any, Any]) -> None:
+    kind = "decoder-only" if run[2] == "next-token" else "encoder-decoder"
+    check(published(*run), published_table(*run, kind))
+
+
+def test_the_published_causal_encoder_decoder_has_the_settings_of_the_decoder_only_model() -> None:
+    config = published("dfs", 10, "next-token", architecture="encoder-decoder")
+    check(config, published_table("dfs", 10, "next-token", "8m", "encoder-decoder"))
+
+
+def paper_table(family: str, size: int, objective: str, model: str, kind: str, **changes: Any) -> dict[str, Any]:
+    left_to_right = objective in ("next-token", "trace")
+    network = CAUSAL_ENCODER_DECODER if left_to_right else ENCODER_DECODER
+    form = "wall-list-trace" if objective == "trace" else FORMATS[family]
+    base = (
+        ALL_RUNS
+        | shape(kind, model)
+        | (PAPER_DECODER_ONLY if kind == "decoder-only" else network)
+        | {
+            "kind": kind,
+            "model.vocabulary": DataConfig(family=family, sizes=(size,), format=form).vocabulary,  # type: ignore[arg-type]
+            "batch_size": 128,
+            "budget.epochs": 3000,
+            "evaluate_every": 50 * 782,  # 782 batches of 128 have 100,000 mazes
+            "optimizer.weight_decay": 1e-4 if left_to_right else 0.0,
+            "schedule.cycle_beta1": False,
+            "objective.name": objective,
+            "data.family": family,
+            "data.sizes": (size,),
+            "data.format": form,
+            "data.mazes": 100_000,
+        }
+        | changes
+    )
+    mazes = base["data.mazes"]
+    return base | {"data.folder": "" if mazes == 100_000 else f"data/{family}-{size}-{mazes}"}
+
+
+def parts(name: str) -> tuple[str, int, str, str, str, str]:
+    """Family, size, objective, model, kind and what is changed, as a name of the paper's runs says them."""
+    family, size, objective, *rest = name.removeprefix("paper-").split("-")
+    said = OBJECTIVES[objective]
+    kind = "decoder-only" if said in ("next-token", "trace") else "encoder-decoder"
+    if rest[0] == "reverse":
+        said, rest = "ordered-reverse", rest[1:]
+    if rest[0] == "encdec":
+        kind, rest = "encoder-decoder", rest[1:]
+    return FAMILIES[family], int(size), said, rest[0], kind, "-".join(rest[1:])
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith("published-")])
+def test_configs_of_the_papers_text_are_those_of_the_table(name: str) -> None:
+    family, size, objective, model, kind, changed = parts(name)
+    assert size in PAPER_SIZES[family] | ({25} if "overfit" in name else set())
+    changes = PAPER_CHANGES[changed] if changed else {}
+    check(NAMES[name](), paper_table(family, size, objective, model, kind, **changes))
+
+
+def test_every_table_entry_has_a_name_and_every_name_its_run() -> None:
+    """The name says which run it is; published-dfs-10-next-encdec-8m is the one without a settings file."""
+    short = {"mlm-u": "mlmu", "next-token": "next"}
+    family_name = {"dfs": "dfs", "walls": "astar"}
+    expected = {
+        f"published-{family_name[family]}-{size}-{short[objective]}-{model}": published(family, size, objective, model)  # type: ignore[arg-type]
+        for family, size, objective, model in PUBLISHED
+    }
+    expected["published-dfs-10-next-encdec-8m"] = published("dfs", 10, "next-token", architecture="encoder-decoder")
+    found = {name: make() for name, make in NAMES.items() if name.startswith("published-")}
+    assert found == expected
+    assert NAMES.keys() <= PRESETS.keys()
+    assert len([name for name in NAMES if name.startswith("paper-")]) == 57
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        ("dfs", 15, "mlm-u", "8m"),
+        ("dfs", 20, "mlm-u", "8m"),
+        ("dfs", 15, "next-token", "8m"),
+        ("dfs", 20, "next-token", "8m"),
+        ("dfs", 30, "next-token", "8m"),
+        ("dfs", 20, "mlm-u", "25m"),
+        ("walls", 10, "next-token", "8m"),
+        ("walls", 10, "ordered-reverse", "8m"),
+    ],
+    ids=str,
+)
+def test_a_run_that_was_not_published_is_refused_in_one_sentence(run: tuple[Any, int, Any, Any]) -> None:
+    with pytest.raises(UserError, match="the published code has no settings for") as caught:
+        published(*run)
+    assert str(caught.value).count(". ") == 0
+    # 3 tokens for each of the passages of a perfect maze: 2,048 positions hold 20x20 and not 30x30.
+    too_long = run[2] == "next-token" and run[0] == "dfs" and 3 * (run[1] ** 2 - 1) > 2048
+    assert ("2,048 positions" in str(caught.value)) == too_long == (run == ("dfs", 30, "next-token", "8m"))
+
+
+def test_a_name_that_was_not_published_is_refused_in_one_sentence() -> None:
+    with pytest.raises(UserError, match="no settings for 'published-dfs-15-mlmu-8m'; `clew train --list`"):
+        preset("published-dfs-15-mlmu-8m")
+
+
+def test_parameter_counts() -> None:
+    """The encoder-decoders' are those of the published networks; 2,048 positions of 128 numbers come to GPT-2's."""
+
+    def count(name: str) -> int:
+        with torch.device("meta"):
+            return count_parameters(build_model(preset(name).model, 0))
+
+    assert count("published-dfs-10-mlmu-3m") == 2_792_960
+    assert count("published-dfs-10-mlmu-8m") == count("paper-dfs-10-mlmu-8m") == 7_948_032
+    assert count("published-astar-30-mlmu-25m") == 25_306_496 + (1024 - 128) * (256 + 1)
+    assert count("published-dfs-10-next-8m") == 7_947_648 - 128 + 2048 * 128
+
+
+def test_bos_is_the_token_of_that_name() -> None:
+    for size in (5, 10):
+        config = published("dfs", size, "next-token")
+        vocabulary = format_named("edge-list").vocabulary(size, size)
+        assert vocabulary.tokens[config.model.bos_id] == "[BOS]"  # type: ignore[attr-defined]
+
+
+def test_a_published_run_takes_other_mazes_from_the_command_line(tmp_path: Any) -> None:
+    """The vocabulary and [BOS] follow the mazes, and without other mazes the published number of ids stays."""
+    from clew.commands.train import parse
+
+    config = published("dfs", 10, "next-token")
+    _, changed = parse(config, "x", ["--out", str(tmp_path), "--data.sizes", "5"])
+    assert changed.model.bos_id == published("dfs", 5, "next-token").model.bos_id  # type: ignore[attr-defined]
+    _, same = parse(published("walls", 20, "mlm-u"), "x", ["--out", str(tmp_path), "--optimizer.lr", "3e-4"])
+    assert same.model.vocabulary == 512  # type: ignore[attr-defined]
+
+
+def test_paper_and_published_differ_where_text_and_code_do() -> None:
+    """docs/paper-and-code.md explains these, and no others."""
+    ours, theirs = flat(paper("dfs", 10, "mlm-u")), flat(published("dfs", 10, "mlm-u"))
+    assert {name for name in ours if ours[name] != theirs[name]} - OPEN == {
+        "budget.epochs",
+        "data.mazes",
+        "data.folder",
+        "evaluate_every",
+        "optimizer.weight_decay",
+        "schedule.cycle_beta1",
+    }
