@@ -6,6 +6,8 @@ The tables are written down here, apart from the implementation: a field that le
 from __future__ import annotations
 
 import dataclasses
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -190,6 +192,22 @@ def published_table(family: str, size: int, objective: str, model: str, kind: st
 def test_published_configs_are_those_of_the_table(run: tuple[Any, int, Any, Any]) -> None:
     kind = "decoder-only" if run[2] == "next-token" else "encoder-decoder"
     check(published(*run), published_table(*run, kind))
+
+
+def test_the_page_has_the_same_table() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "paper-and-code.md").read_text()
+    words = {"MLM-U": "mlm-u", "next token": "next-token", "DFS": "dfs", "A*": "walls"}
+    row = r"\| (DFS|A\*) (\d+)x\d+, (MLM-U|next token) (\w+) \| ([\d,]+) \| ([\d,]+) \| (\d+) \| (\S+) \|"
+    found = {
+        (words[family], int(size), words[objective], model.lower()): (
+            int(batch.replace(",", "")),
+            int(epochs.replace(",", "")),
+            float(decay),
+            int(evaluation),
+        )
+        for family, size, objective, model, batch, epochs, evaluation, decay in re.findall(row, page)
+    }
+    assert found == {run: settings[:4] for run, settings in PUBLISHED.items()}
 
 
 def test_the_published_causal_encoder_decoder_has_the_settings_of_the_decoder_only_model() -> None:

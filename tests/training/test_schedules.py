@@ -4,9 +4,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiny_runs import tiny_config
 
 from clew.errors import UserError
-from clew.training.optimizers import OptimizerConfig, build_optimizer
+from clew.training.loop import train
+from clew.training.optimizers import NamedOptimizer, OptimizerConfig, build_optimizer
 from clew.training.schedules import ScheduleConfig, beta1_at, lr_factor
 
 
@@ -56,6 +58,18 @@ def test_cycled_beta1_is_torchs_and_so_are_the_weights(steps):
     assert betas[-1] == pytest.approx(0.95)
     assert min(betas) == pytest.approx(0.85, abs=1e-3)
     assert optimizer.param_groups[0]["betas"][1] == 0.999
+
+
+def test_the_loop_sets_beta1_at_every_step(tmp_path, monkeypatch):
+    seen, step = [], NamedOptimizer.step
+    monkeypatch.setattr(
+        NamedOptimizer, "step", lambda self: seen.append(self.param_groups[0]["betas"][0]) or step(self)
+    )
+    schedule = ScheduleConfig(cycle_beta1=True, warmup=0.5)
+    train(tiny_config(schedule=schedule), tmp_path)
+    assert seen == [beta1_at(schedule, number / 6, 1 / 6) for number in range(6)]
+    assert seen[0] == seen[-1] == 0.95
+    assert min(seen) == 0.85
 
 
 def test_beta1_is_left_alone_without_a_cycle():
