@@ -81,7 +81,7 @@ def test_the_loss_falls(tmp_path: Path) -> None:
     "config",
     [
         tiny_config(ema=0.9, optimizer=OptimizerConfig("muon")),
-        next_token_config(accumulation=3),
+        next_token_config(micro_batch=3),
         tiny_config(objective=ObjectiveConfig("mlm-u", RateConfig("dwell", dwell_bins=3)), log_every=4),
         tiny_config(precision="fp16"),
     ],
@@ -164,9 +164,9 @@ def test_never_resume_means_never(tmp_path: Path) -> None:
         train(tiny_config(), tmp_path, resume="never")
 
 
-def test_accumulation_changes_nothing(tmp_path: Path) -> None:
+def test_micro_batches_change_nothing(tmp_path: Path) -> None:
     train(tiny_config(), tmp_path / "whole")
-    train(tiny_config(accumulation=3), tmp_path / "parts")
+    train(tiny_config(micro_batch=3), tmp_path / "parts")
     whole, parts = last_tensors(tmp_path / "whole"), last_tensors(tmp_path / "parts")
     for name in whole:
         assert torch.allclose(whole[name], parts[name], atol=2e-6), name

@@ -14,7 +14,9 @@ from clew.data.dataset import open_dataset
 from clew.data.stream import StreamConfig, fresh_tasks
 from clew.errors import UserError
 from clew.mazes.layout import layout_hashes
+from clew.objectives.config import build_objective
 from clew.training.config import Budget, DataConfig
+from clew.training.distributed import World
 from clew.training.sources import (
     ShapeMixSource,
     build_source,
@@ -22,6 +24,7 @@ from clew.training.sources import (
     held_out_tasks,
     make_dataset,
 )
+from clew.training.step import draw_part
 
 
 def mixed(grow_steps: int | None = None, seed: int = 0) -> ShapeMixSource:
@@ -54,10 +57,33 @@ def test_processes_share_a_step_of_any_shape() -> None:
     source = mixed()
     for step in range(5):
         whole = source.batch(step)
-        parts = [source.batch(step, rank, 3) for rank in range(3)]
-        assert torch.equal(torch.cat([part.index_B for part in parts]), whole.index_B)
         assert isinstance(whole, GridBatch)
-        assert torch.equal(torch.cat([part.cells_BHW for part in parts]), whole.cells_BHW)  # type: ignore[attr-defined]
+        for rank in range(3):
+            part = source.batch(step, rank, 3)
+            assert isinstance(part, GridBatch)
+            assert torch.equal(part.index_B, whole.index_B[rank::3])
+            assert torch.equal(part.cells_BHW, whole.cells_BHW[rank::3])
+
+
+@pytest.mark.parametrize("world_size", [2, 3])
+def test_a_maze_of_a_dataset_is_asked_the_same_by_one_process_and_by_many(tmp_path: Path, world_size: int) -> None:
+    data = DataConfig("dataset", sizes=(5,), folder=str(tmp_path / "data"), mazes=40)
+    make_dataset(data)
+    config = tiny_config(data=data, budget=Budget(epochs=1), batch_size=14)
+    source, objective = build_source(config), build_objective(config.objective)
+
+    def asked(step: int, world: World) -> dict[int, list[int]]:
+        """The places of each maze that are asked for."""
+        batch = source.batch(step, world.rank, world.size)
+        part = draw_part(batch, objective, config.seed, step, source.rows(step), world)
+        ask_BT = part.question.ask_BT
+        return {int(i): row.nonzero()[:, 0].tolist() for i, row in zip(batch.index_B, ask_BT, strict=True)}
+
+    for step in range(3):
+        shared: dict[int, list[int]] = {}
+        for rank in range(world_size):
+            shared |= asked(step, World(rank, world_size))
+        assert shared == asked(step, World())
 
 
 def test_a_dataset_is_made_where_it_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -152,7 +152,7 @@ class Trainer:
             state.forward,
             part,
             world,
-            parts=config.accumulation,
+            micro_batch=config.micro_batch,
             precision=config.precision,
             scale=state.scale.value,
             dwell=state.dwell,
