@@ -172,6 +172,25 @@ def test_micro_batches_change_nothing(tmp_path: Path) -> None:
         assert torch.allclose(whole[name], parts[name], atol=2e-6), name
 
 
+@pytest.mark.parametrize(("micro_batch", "rows", "todo"), [(None, 8, "4"), (5, 5, "2"), (1, 1, None)])
+def test_a_step_that_does_not_fit_into_memory_names_the_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, micro_batch: int | None, rows: int, todo: str | None
+) -> None:
+    def full(*args: Any, **kwargs: Any) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB.")
+
+    monkeypatch.setattr(loop, "accumulate_gradient", full)
+    what = f"use --micro-batch {todo}," if todo else "use smaller mazes"
+    with pytest.raises(UserError, match=f"step 0 ran out of memory with {rows} mazes in one .* pass; {what}"):
+        train(tiny_config(micro_batch=micro_batch), tmp_path)
+
+
+def test_batches_that_no_machine_holds_are_refused_before_anything_is_made(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"batches of 1,000,000,000 mazes take about [\d,]+ GB .* smaller --batch-size"):
+        train(tiny_config(batch_size=1_000_000_000), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 def test_epochs_show_every_maze_as_often(tmp_path: Path) -> None:
     data = DataConfig("dataset", sizes=(3,), folder=str(tmp_path / "data"), mazes=20)
     make_dataset(data)

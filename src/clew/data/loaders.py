@@ -139,7 +139,7 @@ class _Batcher:
         return token_batch(self._form, tasks, text_seeds(self._seed, self._source, index_N), index_N)
 
 
-def sequence_lengths(split: Split, form: str, count: int) -> Ints:
+def sequence_lengths(split: Split | TaskBatch, form: str, count: int) -> Ints:
     """A number for each of the first `count` mazes that grows with the length of its sequence.
 
     Every passage, or every wall cell, and every step of a wall-list path take three tokens. The length of a search

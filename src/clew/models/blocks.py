@@ -44,7 +44,8 @@ class KeysAndValues:
         if self.key_BHKE is not None and self.value_BHKE is not None:
             key_BHKE = torch.cat([self.key_BHKE, key_BHKE], dim=2)
             value_BHKE = torch.cat([self.value_BHKE, value_BHKE], dim=2)
-        self.key_BHKE, self.value_BHKE = key_BHKE, value_BHKE
+        # Values are a view of the queries, keys and values of all tokens; kept as such, they would keep all of them.
+        self.key_BHKE, self.value_BHKE = key_BHKE, value_BHKE.contiguous()
         return key_BHKE, value_BHKE
 
 

@@ -25,9 +25,13 @@ from clew.data.writer import write_dataset
 from clew.errors import UserError
 from clew.mazes.generate import DEFAULT_OPEN_SHARE, generate
 from clew.mazes.maze import TaskBatch
+from clew.memory import machine_memory
 from clew.training.config import DataConfig, Family, FormatName, TrainConfig
 
 PAPER_MAZES, PAPER_HELD_OUT = 100_000, 2_000
+# At least so many for each cell of a maze in a batch: a text has three to four tokens a cell, of ten bytes each.
+BYTES_A_CELL = 10
+READY_BATCHES = 4  # one that is used, two that wait, one that is being made
 
 
 class Source(Protocol):
@@ -98,6 +102,17 @@ def build_source(config: TrainConfig) -> Source:
         StreamConfig(data.family, height, width, data.seed, config.batch_size, share) for height, width in data.shapes
     ]
     return ShapeMixSource(streams, data.format, data.tail, data.grow_steps if data.mixture == "grow" else None)
+
+
+def check_batch_memory(config: TrainConfig, world_size: int) -> None:
+    """UserError if not even the batches themselves fit into memory: the system would end the process for it."""
+    height, width = config.data.shapes[-1]
+    needed = READY_BATCHES * BYTES_A_CELL * height * width * config.batch_size // world_size
+    if needed > machine_memory():
+        raise UserError(
+            f"batches of {config.batch_size:,} mazes take about {needed / 1e9:,.0f} GB of memory in each process, and "
+            f"this machine has {machine_memory() / 1e9:,.0f}; use a smaller --batch-size."
+        )
 
 
 def dataset_folder(data: DataConfig) -> Path:

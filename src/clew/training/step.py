@@ -72,7 +72,7 @@ def accumulate_gradient(
     part: Part,
     world: World,
     *,
-    micro_batch: int | None,
+    micro_batch: int | None = None,
     precision: Precision,
     scale: float,
     dwell: DwellRate | None = None,
