@@ -142,12 +142,22 @@ def _held_out(
     seed: int | None,
 ) -> tuple[list[TaskBatch], str]:
     from clew.evaluation.tasks import held_out
+    from clew.training.sources import held_out_draws
 
     family = family or model.family
     height, width = (model.height, model.width) if size is None else (size, size)
     seed = model.seed if seed is None else seed
     count = mazes_by_default(height * width) if count is None else count
-    groups = held_out(family, height, width, count=count, seed=seed, embedded_in=embedded_in, embedding=embedding)
+    groups = held_out(
+        family,
+        height,
+        width,
+        count=count,
+        seed=seed,
+        embedded_in=embedded_in,
+        embedding=embedding,
+        draws=held_out_draws(family, model.training_set if family == model.family else None),
+    )
     inside = f" in the corner of {embedded_in}x{embedded_in} ones" if embedded_in else ""
     inside += ", cut off from the rest" if embedding == "cut-off" else ""
     return groups, f"{count:,} held-out {family} mazes of {height}x{width}{inside}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from clew.errors import UserError
 from clew.evaluation.embed import Embedding, embed
+from clew.mazes.astar_tasks import MAX_PAIRS
 from clew.mazes.checks import path_problem
 from clew.mazes.generate import generate
 from clew.mazes.maze import Path, Task, TaskBatch
@@ -26,11 +27,15 @@ def held_out(
     seed: int,
     embedded_in: int | None = None,
     embedding: Embedding = "joined",
+    draws: int = MAX_PAIRS,
 ) -> list[TaskBatch]:
-    """Mazes of the side that is never trained on, plain or in the corner of larger square ones."""
+    """Mazes of the side that is never trained on, plain or in the corner of larger square ones.
+
+    `draws` is as in clew.mazes.generate.generate.
+    """
     if count < 1:
         raise UserError(f"{count} mazes leave nothing to evaluate; use 1 or more.")
-    tasks = generate(family, height, width, seed=seed, first=0, count=count, side="test")
+    tasks = generate(family, height, width, seed=seed, first=0, count=count, side="test", draws=draws)
     return [tasks if embedded_in is None else embed(tasks, embedded_in, embedded_in, seed, embedding)]
 
 

@@ -30,7 +30,7 @@ from clew.plain_json import to_plain
 from clew.text.format import format_named
 from clew.training.checkpoint import load_model
 from clew.training.config import DataConfig
-from clew.training.sources import open_matching
+from clew.training.sources import dataset_folder, held_out_draws, open_matching
 
 SCORES = "scores"
 # Which held-out mazes; no training mazes are ever among them, whatever their seed.
@@ -94,6 +94,7 @@ def exam_tasks(data: DataConfig, exam: Exam) -> tuple[Sequence[TaskBatch], int]:
         seed=EXAM_SEED,
         embedded_in=exam.embedded_in,
         embedding=exam.embedding,
+        draws=held_out_draws(data.family, dataset_folder(data) if data.source == "dataset" else None),
     )
     return tasks, EXAM_SEED
 
