@@ -22,7 +22,7 @@ from torch import nn
 
 from clew.errors import UserError
 from clew.experiments.held_out import evaluator_on, held_out_evaluator
-from clew.experiments.reproduce.place import Place, only_one
+from clew.experiments.reproduce.place import Place, batches_of, only_one
 from clew.experiments.reproduce.recipes import parameters_of
 from clew.experiments.reproduce.score import exam_scores, training_mazes
 from clew.experiments.reproduce.study import Exam, Run, Scale, Study
@@ -218,6 +218,7 @@ def entry(run: Run, folder: Path) -> dict[str, Any]:
         "trained": done["date"],
         "exams": {exam.name: exam_scores(folder, run, exam) for exam in run.exams},
         "curve": curve(folder),
+        "batches": batches_of(run.config.data),
         "config": config,
     }
 
