@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,9 @@ from tiny_runs import tiny_config
 from clew.data.batch import GridBatch
 from clew.data.dataset import open_dataset
 from clew.data.stream import StreamConfig, fresh_tasks
+from clew.data.writer import write_dataset
 from clew.errors import UserError
+from clew.mazes.generate import generate
 from clew.mazes.layout import layout_hashes
 from clew.objectives.config import build_objective
 from clew.training.config import Budget, DataConfig
@@ -21,6 +24,8 @@ from clew.training.sources import (
     ShapeMixSource,
     build_source,
     dataset_folder,
+    dataset_settings,
+    held_out_draws,
     held_out_tasks,
     make_dataset,
 )
@@ -122,6 +127,24 @@ def test_held_out_mazes_are_the_same_for_dataset_and_stream_and_never_trained_on
 
     trained = fresh_tasks(StreamConfig("dfs", 4, 4, seed=0, batch_size=500), step=0)
     assert not set(layout_hashes(trained.cells_NHW).tolist()) & set(layout_hashes(from_stream.cells_NHW).tolist())
+
+
+def test_held_out_walls_tasks_are_those_that_the_training_set_was_made_for(tmp_path: Path) -> None:
+    def held_out_of(name: str, **settings: str) -> tuple[DataConfig, Path]:
+        data = DataConfig("dataset", "walls", (6,), format="wall-list", folder=str(tmp_path / name), mazes=50)
+        write_dataset(dataclasses.replace(dataset_settings(data), **settings), tmp_path / name)  # type: ignore[arg-type]
+        return data, tmp_path / name
+
+    stream = held_out_tasks(DataConfig("stream", "walls", (6,), format="wall-list"), 40)[0]
+    for name, settings in (("all", {}), ("one", {"tasks_per_layout": "one"})):
+        data, folder = held_out_of(name, **settings)
+        tasks = held_out_tasks(data, 40)[0]
+        draws = held_out_draws("walls", folder)
+        again = generate("walls", 6, 6, seed=0, first=0, count=40, side="test", draws=draws)
+        assert np.array_equal(tasks.path, again.path)
+        assert np.array_equal(tasks.cells_NHW, stream.cells_NHW) == (name == "one")
+    assert held_out_draws("walls", tmp_path / "absent") == 1
+    assert held_out_draws("walls", None) == held_out_draws("dfs", tmp_path / "all") == 100
 
 
 def test_held_out_mazes_of_several_sizes() -> None:

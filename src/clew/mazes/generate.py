@@ -330,7 +330,7 @@ def generate_all_pairs(
     pieces = in_pieces(fill, count, MAX_PAIRS * height * width, workers)
     if stop[0]:
         raise _not_found("walls", height, width, side)
-    length, path = (np.concatenate([np.empty(0, np.int32), *parts]) for parts in zip(*pieces, strict=True))
+    length, path = (np.concatenate([np.empty(0, np.int32), *(piece[k] for piece in pieces)]) for k in (0, 1))
     offset_N1, cells_NHW = offsets(length), np.repeat(cells_NHW, tasks_N, axis=0)
     return TaskBatch(cells_NHW, path[offset_N1[:-1]], path[offset_N1[1:] - 1], path, offset_N1)
 
