@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -90,6 +91,18 @@ def test_the_path_lengths_in_the_readme_are_the_measured_ones() -> None:
         for row in read_json(ROOT / "results" / "path-lengths.json")["path_lengths"]
     ]
     assert "\n".join(rows) in (ROOT / "README.md").read_text()
+
+
+def test_the_tasks_of_a_mazes_are_the_measured_ones() -> None:
+    measured = read_json(ROOT / "results" / "walls-tasks.json")
+
+    def line(row: dict[str, Any], counts: str) -> str:
+        shares = f"{100 * row['wall_share']:.1f} | {row['path_cells']:.1f} | {100 * row['one_shortest']:.1f}"
+        return f"| {row['height']}x{row['width']} | {row['tasks_per_layout']} | {counts} | {shares} |"
+
+    rows = [line(measured["published"], "published | |")]
+    rows += [line(row, f"{row['split']} | {row['tasks']:,} | {row['layouts']:,}") for row in measured["splits"]]
+    assert "\n".join(rows) in (ROOT / "docs" / "data.md").read_text()
 
 
 def test_the_speed_of_generation_is_the_measured_one() -> None:

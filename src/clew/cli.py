@@ -33,6 +33,7 @@ COMMANDS = {
     "demo": Command("clew.commands.demo:demo", "see what Clew does, in five minutes"),
     "generate": Command("clew.commands.generate:generate", "make a dataset of mazes with their solutions"),
     "data verify": Command("clew.commands.data:verify", "check a dataset's files against their checksums"),
+    "data describe": Command("clew.commands.data:describe", "tell the layouts, walls and path lengths of datasets"),
     "train": Command("clew.commands.train:train", "train a model, or go on with a run", parses=True),
     "convert": Command("clew.commands.convert:convert", "make a run folder of weights that the published code made"),
     "evaluate": Command("clew.commands.evaluate:evaluate", "let a model solve held-out mazes, and score it"),

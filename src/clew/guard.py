@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 
 from clew.errors import UserError
+from clew.memory import out_of_memory
 
 
 class UsageError(UserError):
@@ -37,8 +38,13 @@ def guarded(work: Callable[[], object]) -> int:
         if error.filename is None:
             _discard_output()  # it may be the output itself that cannot be written, which exit would try again
         return _fail(os_error_sentence(error))
-    except MemoryError:
-        return _fail("there is not enough memory for this; ask for fewer or smaller mazes.")
+    except (MemoryError, RuntimeError) as error:
+        if not out_of_memory(error):
+            raise
+        return _fail(
+            "there is not enough memory for this; ask for fewer or smaller mazes, or for fewer at once "
+            "(--micro-batch in training, --batch-size in evaluation)."
+        )
     except KeyboardInterrupt:
         return _fail("stopped.", code=130)
     return 0

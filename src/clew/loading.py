@@ -9,7 +9,8 @@
 What can be loaded is the folder of a run (clew.training.run_folder) or a folder of weights, which is what ships with
 the package: model.safetensors, and beside it model.json with
 
-    {"model": {"kind": ..., ...}, "form": "grid", "family": "dfs", "height": 10, "width": 10, "seed": 0, "about": ...}
+    {"model": {"kind": ..., ...}, "form": "grid", "family": "dfs", "height": 10, "width": 10, "seed": 0,
+     "precision": "fp32", "about": ...}
 
 `export_weights(run, folder)` makes one of a run. Neither is ever read with pickle.
 """
@@ -20,7 +21,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import safetensors.torch
 from torch import nn
@@ -30,6 +31,7 @@ from clew.errors import UserError
 from clew.files import PathLike, atomic_write, read_json, write_json
 from clew.mazes.maze import Task
 from clew.models.build import build_model, count_parameters, from_json, to_json
+from clew.models.interface import Precision
 from clew.solution import Solution, solve_tasks
 from clew.text.read_tasks import tasks_in_text
 from clew.training.checkpoint import (
@@ -58,6 +60,7 @@ class Trained:
     width: int
     seed: int  # of those mazes
     training_set: Path | None  # the folder of the dataset it was trained on; None for a stream of fresh mazes
+    precision: Precision  # that it was evaluated in while it was trained
 
     @property
     def parameters(self) -> int:
@@ -75,7 +78,7 @@ class Solver:
         return self.solve_many([task], decoder)[0]
 
     def solve_many(
-        self, tasks: Sequence[Task | str], decoder: str | None = None, batch_size: int = 128
+        self, tasks: Sequence[Task | str], decoder: str | None = None, batch_size: int | None = None
     ) -> list[Solution]:
         """The answers to many mazes of any sizes, in their order."""
         read = [_one_task(task) if isinstance(task, str) else task for task in tasks]
@@ -131,6 +134,7 @@ def export_weights(run: PathLike, folder: PathLike, about: str = "") -> None:
             "height": trained.height,
             "width": trained.width,
             "seed": trained.seed,
+            "precision": trained.precision,
             "about": about,
         }
         write_json(target / WEIGHTS_JSON, description)  # last: without it the folder is nothing
@@ -152,6 +156,7 @@ def _from_run(run: Path) -> Trained:
         width=width,
         seed=data.seed,
         training_set=dataset_folder(data) if data.source == "dataset" else None,
+        precision=config.precision,
     )
 
 
@@ -179,7 +184,15 @@ def _from_weights(folder: Path) -> Trained:
         width=width,
         seed=field("seed", int),
         training_set=None,
+        precision=_precision(value.get("precision", "fp32"), where),
     )
+
+
+def _precision(value: Any, where: Path) -> Precision:
+    if value not in get_args(Precision):
+        raise UserError(f"{where} must give precision as one of {', '.join(get_args(Precision))}, not {value!r}.")
+    precision: Precision = value
+    return precision
 
 
 def _one_task(text: str) -> Task:

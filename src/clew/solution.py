@@ -10,11 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
+import numpy as np
+
 from clew.decoding.answers import Step
 from clew.decoding.decode import decode
 from clew.decoding.registry import default_decoder, parse_decoder
 from clew.decoding.script import Script
 from clew.errors import UserError
+from clew.evaluation.evaluate import mazes_at_once
 from clew.mazes.checks import is_shortest, path_problem
 from clew.mazes.maze import Path, Task, TaskBatch
 from clew.mazes.solve import bfs_path
@@ -88,10 +91,10 @@ class Solution:
 
 
 def solve_tasks(
-    model: Model, script: Script, tasks: Sequence[Task], decoder: str | None = None, batch_size: int = 128
+    model: Model, script: Script, tasks: Sequence[Task], decoder: str | None = None, batch_size: int | None = None
 ) -> list[Solution]:
-    """The model's answers to tasks of any sizes, in their order."""
-    if batch_size < 1:
+    """The model's answers to tasks of any sizes, in their order; as many at once as fit into memory, if not said."""
+    if batch_size is not None and batch_size < 1:
         raise UserError(f"a batch size of {batch_size} is impossible; use 1 or more.")
     decoder = decoder or default_decoder(model, script)
     best = [_way_through(task) for task in tasks]
@@ -100,9 +103,11 @@ def solve_tasks(
         groups.setdefault(task.maze.cells.shape, []).append(i)
     solutions: dict[int, Solution] = {}
     for indices in groups.values():
-        for first in range(0, len(indices), batch_size):
-            some = indices[first : first + batch_size]
-            batch = TaskBatch.from_tasks([tasks[i] for i in some], [best[i] for i in some])
+        group = TaskBatch.from_tasks([tasks[i] for i in indices], [best[i] for i in indices])
+        rows = batch_size or mazes_at_once(model, script, group)
+        for first in range(0, len(indices), rows):
+            some = indices[first : first + rows]
+            batch = group.select(np.arange(first, first + len(some)))
             solutions |= zip(some, _solve_batch(model, script, batch, decoder), strict=True)
     return [solutions[i] for i in range(len(tasks))]
 

@@ -35,10 +35,16 @@ def fake(count: int = 1, problem: str = "") -> None:
             "permission": PermissionError(errno.EACCES, "Permission denied", "out.png"),
             "folder": IsADirectoryError(errno.EISDIR, "Is a directory", "mazes"),
             "memory": MemoryError(),
+            "torch's memory": RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"),
             "ctrl-c": KeyboardInterrupt(),
             "bug": RuntimeError("a bug"),
         }[problem]
     print("\n".join(["line"] * count))
+
+
+NO_MEMORY = """clew: there is not enough memory for this; ask for fewer or smaller mazes, or for fewer at once \
+(--micro-batch in training, --batch-size in evaluation).
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -55,7 +61,8 @@ def fake_command(monkeypatch: pytest.MonkeyPatch) -> None:
         ("full", "clew: the disk is full, so out.png could not be written; make room and run the command again.\n", 1),
         ("permission", "clew: there is no permission to use out.png.\n", 1),
         ("folder", "clew: mazes is a folder; give the name of a file.\n", 1),
-        ("memory", "clew: there is not enough memory for this; ask for fewer or smaller mazes.\n", 1),
+        ("memory", NO_MEMORY, 1),
+        ("torch's memory", NO_MEMORY, 1),
         ("ctrl-c", "clew: stopped.\n", 130),
     ],
 )

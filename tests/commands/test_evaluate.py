@@ -6,6 +6,7 @@ import pytest
 
 from clew.cli import run
 from clew.commands.evaluate import mazes_by_default
+from clew.loading import export_weights, load_trained
 from clew.models.build import build_model
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
 from clew.models.grid_next_token import GridNextTokenConfig
@@ -19,8 +20,10 @@ WALLS = "S...\n.##.\n....\n...G\n"
 PERFECT = "+--+--+--+\n|S       |\n+--+--+  +\n|G       |\n+  +--+--+\n|        |\n+--+--+--+\n"
 
 
-def make_run(folder, data, model, objective="mlm-u"):
-    config = TrainConfig(data=data, model=model, budget=Budget(steps=1), objective=ObjectiveConfig(name=objective))
+def make_run(folder, data, model, objective="mlm-u", **changes):
+    config = TrainConfig(
+        data=data, model=model, budget=Budget(steps=1), objective=ObjectiveConfig(name=objective), **changes
+    )
     made = RunFolder(folder)
     with made.locked():
         made.begin(config, resume="never")
@@ -92,7 +95,7 @@ def test_larger_mazes_are_fewer_where_nothing_is_said():
 def test_the_table(grid_run, capsys):
     assert run(["evaluate", grid_run, "--mazes", "5", "--decoder", "threshold", "certainty:count=4"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "5 held-out dfs mazes of 4x4"
+    assert lines[0] == "5 held-out dfs mazes of 4x4, precision fp32"
     assert lines[2].split()[:2] == ["pointer", "threshold"]
     assert lines[3].split()[:2] == ["pointer", "certainty:count=4"]
 
@@ -112,6 +115,31 @@ def test_smaller_mazes_plain_and_embedded(text_run, capsys):
     out = json.loads(capsys.readouterr().out)
     assert out["mazes"] == "4 held-out dfs mazes of 2x2 in the corner of 4x4 ones"
     assert out["leakage"] == ["none of the 4 mazes has a layout that was trained on."]
+    command = ["evaluate", text_run, "--mazes", "4", "--size", "2", "--embedded-in", "4", "--embedding", "cut-off"]
+    assert run([*command, "--json"]) == 0
+    out = json.loads(capsys.readouterr().out)
+    assert out["mazes"] == "4 held-out dfs mazes of 2x2 in the corner of 4x4 ones, cut off from the rest"
+    assert "--embedded-in 4 --embedding cut-off" in out["provenance"]["command"]
+    assert run(["evaluate", text_run, "--size", "2", "--embedding", "cut-off"]) == 1
+    assert "--embedded-in" in capsys.readouterr().err
+
+
+def test_a_run_is_scored_in_its_own_precision_or_in_float32(text_run, tmp_path, capsys):
+    data = DataConfig(sizes=(4,))
+    model = EncoderDecoderConfig(data.vocabulary, width=16, heads=2, encoder_depth=1, decoder_depth=1)
+    half = make_run(tmp_path / "half", data, model, precision="fp16")
+
+    def precisions(*options):
+        assert run(["evaluate", half, "--mazes", "3", *options, "--json"]) == 0
+        return [each["precision"] for each in json.loads(capsys.readouterr().out)["evaluations"]]
+
+    assert precisions() == ["fp16"]
+    assert precisions("--compare", text_run) == ["fp16", "fp32"]
+    assert precisions("--precision", "fp32") == ["fp32"]
+    assert run(["evaluate", half, "--mazes", "3", "--compare", text_run]) == 0
+    assert capsys.readouterr().out.startswith("3 held-out dfs mazes of 4x4, precision fp16 (half), fp32 (mlmu)\n")
+    export_weights(half, tmp_path / "weights")
+    assert load_trained(tmp_path / "weights").precision == "fp16"
 
 
 def test_solving_with_a_model(grid_run, tmp_path, capsys):

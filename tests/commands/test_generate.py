@@ -42,6 +42,7 @@ def test_options_reach_the_dataset(tmp_path: Path) -> None:
         (["dfs", "--seed", "-1"], "seed -1 is out of range"),
         (["dfs", "--workers", "0"], "0 workers"),
         (["dfs", "--open-share", "0.5"], "belongs to percolation"),
+        (["dfs", "--tasks-per-layout", "one"], "belong to walls mazes"),
         (["dfs", "--format", "wall-list"], "dfs mazes have none"),
         (["percolation", "--open-share", "2"], "open share 2.0"),
     ],

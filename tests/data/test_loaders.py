@@ -10,11 +10,16 @@ from hypothesis import strategies as st
 
 from clew.data.batch import Batch, GridBatch, TokenBatch
 from clew.data.batches import text_seeds
-from clew.data.dataset import Dataset
+from clew.data.dataset import Dataset, open_dataset
 from clew.data.loaders import DatasetLoader, Loader, StreamLoader, batches, sequence_lengths
+from clew.data.settings import DatasetSettings
 from clew.data.stream import StreamConfig
+from clew.data.writer import write_dataset
 from clew.errors import UserError
+from clew.objectives.config import ObjectiveConfig, ObjectiveName, build_objective
 from clew.text.format import format_named
+from clew.training.distributed import World
+from clew.training.step import draw_part
 
 
 def rows(batch: Batch) -> list[tuple[int, list[int], list[bool]]]:
@@ -30,13 +35,12 @@ def rows(batch: Batch) -> list[tuple[int, list[int], list[bool]]]:
     batch_size=st.integers(1, 330),
     seed=st.integers(0, 5),
     limit=st.none() | st.integers(1, 303),
-    buckets=st.integers(1, 40),
     epoch=st.integers(0, 3),
 )
 def test_every_maze_occurs_exactly_once_an_epoch(
-    small: Dataset, batch_size: int, seed: int, limit: int | None, buckets: int, epoch: int
+    small: Dataset, batch_size: int, seed: int, limit: int | None, epoch: int
 ) -> None:
-    loader = DatasetLoader(small, "train", "grid", batch_size, seed, limit, buckets)
+    loader = DatasetLoader(small, "train", "grid", batch_size, seed, limit)
     count = limit or 303
     assert loader.steps_per_epoch == -(-count // batch_size)
     first = epoch * loader.steps_per_epoch
@@ -57,22 +61,46 @@ def test_epochs_and_seeds_differ_and_access_is_random(small: Dataset) -> None:
     assert DatasetLoader(small, "train", "grid", 32, seed=1).indices(0).tolist() != forward[0]
 
 
-def test_batches_hold_similar_lengths(small: Dataset) -> None:
-    def padding(buckets: int) -> float:
-        loader = DatasetLoader(small, "train", "grid", 16, seed=0, buckets=buckets)
-        valid = [loader.batch(step).valid_BT for step in range(loader.steps_per_epoch)]
-        return 1 - sum(int(v.sum()) for v in valid) / sum(v.numel() for v in valid)
+def test_a_batch_is_a_slice_of_a_plain_shuffle(small: Dataset) -> None:
+    loader = DatasetLoader(small, "train", "grid", 101, seed=5)
+    for epoch in range(2):
+        shuffled = np.random.default_rng([5, epoch]).permutation(303)
+        for step in range(3):
+            found = loader.indices(3 * epoch + step)
+            assert sorted(found) == sorted(shuffled[101 * step : 101 * (step + 1)])
 
-    assert padding(1) > 0.3
-    assert padding(32) < 0.1
+
+@pytest.fixture(scope="module")
+def dfs_10(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    folder = tmp_path_factory.mktemp("data") / "dfs-10"
+    write_dataset(DatasetSettings("dfs", 10, 10, 0, {"train": 4096, "test": 0}), folder)
+    return open_dataset(folder)
 
 
-def test_batches_of_one_bucket_come_in_no_order_of_length(small: Dataset) -> None:
-    loader = DatasetLoader(small, "train", "grid", 16, seed=0)
-    length_N = small.split("train").length_N
-    means = [length_N[loader.indices(step)].mean() for step in range(loader.steps_per_epoch)]
-    assert means != sorted(means)
-    assert any(list(length_N[loader.indices(s)]) != sorted(length_N[loader.indices(s)]) for s in range(5))
+@pytest.mark.parametrize("objective", ["next-token", "mlm-u"])
+def test_every_token_has_the_loss_weight_of_a_plain_shuffle(dfs_10: Dataset, objective: ObjectiveName) -> None:
+    """The loss of a step is a mean over its asked tokens, so batches sorted by length would weigh all mazes alike."""
+    loader = DatasetLoader(dfs_10, "train", "grid", batch_size=64, seed=0)
+    length_N = dfs_10.split("train").length_N
+    weight_N = np.zeros(len(length_N))  # of each maze in the loss of an epoch, whose steps weigh alike
+    for step in range(loader.steps_per_epoch):
+        part = draw_part(loader.batch(step), build_objective(ObjectiveConfig(objective)), 0, step, 64, World())
+        weight_B = (part.question.weight_BT * part.question.ask_BT).sum(1).double()
+        weight_N[part.batch.index_B] = (weight_B / weight_B.sum()).numpy() / loader.steps_per_epoch
+    quarters = np.array_split(length_N.argsort(kind="stable"), 4)
+    tokens_N = length_N + 1  # the path and its end
+    for quarter in (quarters[0], quarters[-1]):
+        expected = tokens_N[quarter].sum() / tokens_N.sum()
+        assert weight_N[quarter].sum() == pytest.approx(expected, abs=0.02)
+        assert abs(expected - 0.25) > 0.1  # the share with batches of one length
+
+
+def test_ranks_get_equal_shares_of_long_sequences(dfs_10: Dataset) -> None:
+    loader = DatasetLoader(dfs_10, "train", "edge-list", batch_size=64, seed=0)
+    for step in range(10):
+        tokens = [int(loader.batch(step, rank, 4).valid_BT.sum()) for rank in range(4)]
+        longest = int(loader.batch(step).valid_BT.sum(1).max())
+        assert max(tokens) - min(tokens) <= longest
 
 
 @pytest.mark.parametrize("form", ["edge-list", "grid"])
@@ -82,8 +110,9 @@ def test_ranks_together_are_one_rank(small: Dataset, form: str, world_size: int)
     loaders: list[Loader] = [DatasetLoader(small, "train", form, 16, seed=3), StreamLoader(config, form)]
     for loader in loaders:
         for step in (0, 7, 40):
-            parts = [loader.batch(step, rank, world_size) for rank in range(world_size)]
-            assert [row for part in parts for row in rows(part)] == rows(loader.batch(step))
+            whole = rows(loader.batch(step))
+            for rank in range(world_size):
+                assert rows(loader.batch(step, rank, world_size)) == whole[rank::world_size]
 
 
 def test_a_dataset_batch_is_the_text_of_its_mazes(small: Dataset, small_walls: Dataset) -> None:

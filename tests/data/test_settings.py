@@ -31,6 +31,8 @@ def test_format_and_open_share_follow_the_family() -> None:
         ({"format": "prose"}, "no text format 'prose'"),
         ({"format": "wall-list"}, "dfs mazes have none"),
         ({"open_share": 0.5}, "belongs to percolation"),
+        ({"tasks_per_layout": "one"}, "tasks per layout belong to walls mazes"),
+        ({"family": "walls", "tasks_per_layout": "some"}, "cannot be 'some'; use one of all, one"),
         ({"family": "percolation", "open_share": 0.0}, "open share 0.0 is out of range"),
         ({"family": "percolation", "open_share": float("nan")}, "open share nan is out of range"),
     ],
@@ -40,7 +42,21 @@ def test_impossible_settings_are_refused(change: dict[str, Any], words: str) -> 
         DatasetSettings(**GOOD | change)
 
 
-@pytest.mark.parametrize("change", [{}, {"family": "percolation", "open_share": 0.7}, {"format": "grid"}])
+def test_walls_keep_all_tasks_of_a_layout_unless_told_or_made_by_version_0_1() -> None:
+    walls = DatasetSettings(**GOOD | {"family": "walls"})
+    assert walls.tasks_per_layout == "all"
+    older = {name: value for name, value in walls.to_json().items() if name != "tasks_per_layout"}
+    assert DatasetSettings.from_json(older, "here") == DatasetSettings(
+        **GOOD | {"family": "walls", "tasks_per_layout": "one"}
+    )
+    older = {name: value for name, value in DatasetSettings(**GOOD).to_json().items() if name != "tasks_per_layout"}
+    assert DatasetSettings.from_json(older, "here") == DatasetSettings(**GOOD)
+
+
+WALLS = {"family": "walls", "tasks_per_layout": "one"}
+
+
+@pytest.mark.parametrize("change", [{}, {"family": "percolation", "open_share": 0.7}, {"format": "grid"}, WALLS])
 def test_json_round_trip(change: dict[str, Any]) -> None:
     settings = DatasetSettings(**GOOD | change)
     assert DatasetSettings.from_json(json.loads(json.dumps(settings.to_json())), "here") == settings

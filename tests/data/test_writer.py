@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import dataclasses
 import errno
+import json
 import os
 import random
 import signal
@@ -11,16 +13,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import clew.data.writer as writer
+from clew.data.checksums import hash_description
 from clew.data.dataset import DATASET_FILE, JOURNAL_FILE, open_dataset
 from clew.data.settings import DatasetSettings
 from clew.data.verify import verify_dataset
 from clew.data.writer import write_dataset
 from clew.errors import UserError
+from clew.files import read_json, write_json
+from clew.mazes.generate import generate
 
 SETTINGS = DatasetSettings("dfs", 4, 4, 0, {"train": 30, "test": 10})
+WALLS = DatasetSettings("walls", 6, 5, 0, {"train": 500, "test": 40})
 
 
 def content(directory: Path) -> dict[str, bytes]:
@@ -40,6 +47,87 @@ def test_neither_chunks_nor_workers_change_a_byte(
 ) -> None:
     write_dataset(SETTINGS, tmp_path / "d", chunk=chunk, workers=workers)
     assert content(tmp_path / "d") == uninterrupted
+
+
+@pytest.fixture(scope="module")
+def walls(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("whole") / "walls"
+    assert write_dataset(WALLS, directory)
+    return directory
+
+
+@pytest.mark.parametrize(("chunk", "workers"), [(1, 1), (37, 2), (1000, None)])
+def test_several_tasks_a_layout_are_the_same_bytes_too(
+    tmp_path: Path, walls: Path, chunk: int, workers: int | None
+) -> None:
+    write_dataset(WALLS, tmp_path / "d", chunk=chunk, workers=workers)
+    assert content(tmp_path / "d") == content(walls)
+
+
+def test_several_tasks_a_layout_are_gone_on_with_after_every_chunk(tmp_path: Path, walls: Path) -> None:
+    class Stop(Exception):
+        pass
+
+    def stop_after_a_chunk(done: int) -> None:
+        if done > reached[-1]:
+            reached.append(done)
+            raise Stop
+
+    reached = [0]
+    while reached[-1] < WALLS.total:
+        with pytest.raises(Stop):
+            write_dataset(WALLS, tmp_path / "d", chunk=60, progress=stop_after_a_chunk)
+    assert len(reached) > 6
+    write_dataset(WALLS, tmp_path / "d")
+    assert content(tmp_path / "d") == content(walls)
+
+
+def test_walls_layouts_have_several_tasks_in_train_and_one_in_test(walls: Path) -> None:
+    dataset = verify_dataset(walls)  # no layout is in both splits
+    tasks = {
+        split: [
+            (cells.tobytes(), int(start), int(goal))
+            for cells, start, goal in zip(mazes.cells_NHW, mazes.start_N, mazes.goal_N, strict=True)
+        ]
+        for split, mazes in ((split, dataset.split(split)) for split in ("train", "test"))
+    }
+    assert {split: len(each) for split, each in tasks.items()} == {"train": 500, "test": 40}
+    layouts = {split: len({cells for cells, _, _ in each}) for split, each in tasks.items()}
+    assert layouts["train"] < 100
+    assert layouts["test"] == 40
+    assert len(set(tasks["train"])) == 500, "no task is there twice"
+
+
+def test_one_task_a_layout_is_what_streams_show(tmp_path: Path) -> None:
+    settings = DatasetSettings("walls", 6, 5, 0, {"train": 60, "test": 40}, tasks_per_layout="one")
+    write_dataset(settings, tmp_path / "d")
+    for split in ("train", "test"):
+        mazes = open_dataset(tmp_path / "d").split(split)
+        streamed = generate("walls", 6, 5, seed=0, first=0, count=len(mazes), side=split)  # type: ignore[arg-type]
+        assert np.array_equal(mazes.cells_NHW, streamed.cells_NHW)
+        assert np.array_equal(mazes.path, streamed.path)
+
+
+def test_a_dataset_of_version_0_1_opens_and_is_gone_on_with(tmp_path: Path, uninterrupted: dict[str, bytes]) -> None:
+    one = DatasetSettings("walls", 6, 5, 0, {"train": 60, "test": 4}, tasks_per_layout="one")
+    write_dataset(one, tmp_path / "walls")
+    file = tmp_path / "walls" / DATASET_FILE
+    older = {name: value for name, value in read_json(file).items() if name != "tasks_per_layout"}
+    write_json(file, older | {"sha256": hash_description(older)})
+    assert verify_dataset(tmp_path / "walls").settings == one
+    assert not write_dataset(one, tmp_path / "walls")
+    with pytest.raises(UserError, match="tasks per layout one and not all"):
+        write_dataset(dataclasses.replace(one, tasks_per_layout="all"), tmp_path / "walls")
+
+    half_made(tmp_path / "dfs")
+    journal = tmp_path / "dfs" / JOURNAL_FILE
+    lines = [json.loads(line) for line in journal.read_text().splitlines()]
+    for line in lines:
+        line.pop("layouts", None)
+        line.pop("tasks_per_layout", None)
+    journal.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    write_dataset(SETTINGS, tmp_path / "dfs")
+    assert content(tmp_path / "dfs") == uninterrupted
 
 
 def run_in_child(work: Callable[[], object]) -> int:
@@ -159,7 +247,9 @@ def test_a_half_made_dataset_that_lost_mazes_is_refused(tmp_path: Path) -> None:
         write_dataset(SETTINGS, tmp_path / "d")
 
 
-@pytest.mark.parametrize("line", [b"[]", b"nonsense", b'{"split": "train", "mazes": -3, "path_cells": 0}', b"\xff"])
+@pytest.mark.parametrize(
+    "line", [b"[]", b"nonsense", b'{"split": "train", "mazes": -3, "path_cells": 0}', b"\xff", b"7"]
+)
 def test_a_damaged_journal_is_refused(tmp_path: Path, line: bytes) -> None:
     half_made(tmp_path / "d")
     with open(tmp_path / "d" / JOURNAL_FILE, "ab") as journal:

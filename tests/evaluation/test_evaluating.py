@@ -6,19 +6,23 @@ import torch
 
 from clew.data.dataset import open_dataset
 from clew.data.settings import DatasetSettings
+from clew.data.verify import _first_problem
 from clew.data.writer import write_dataset
 from clew.decoding.registry import decoder_named
 from clew.decoding.script import Script
 from clew.errors import UserError
 from clew.evaluation.embed import embed
-from clew.evaluation.evaluate import evaluate_model
+from clew.evaluation.evaluate import CPU_BUDGET, MOST_MAZES, evaluate_model, mazes_at_once
 from clew.evaluation.leakage import check_leakage, training_layouts
-from clew.evaluation.scores import scores_of
+from clew.evaluation.scores import scores_json, scores_of
 from clew.mazes.checks import check_batch
 from clew.mazes.generate import generate
 from clew.mazes.layout import is_held_out, layout_hashes
-from clew.mazes.maze import EAST, SOUTH
+from clew.mazes.maze import EAST, SOUTH, Maze
 from clew.mazes.solve import num_shortest
+from clew.models.build import build_model
+from clew.models.config import DecoderOnlyConfig
+from clew.text.format import format_named
 
 
 def tasks_of(count=6, side=5, family="dfs", which="test"):
@@ -81,6 +85,78 @@ def test_a_batch_size_of_zero_is_refused():
         evaluate_model(Knows(tasks_of()), Script.of("grid", 5, 5), tasks_of(), decoder_named("certainty"), 0)
 
 
+@pytest.mark.parametrize(("precision", "dtype"), [("fp32", None), ("bf16", torch.bfloat16), ("fp16", torch.float16)])
+def test_the_model_computes_in_the_precision_that_is_asked_for(precision, dtype):
+    class Notes(Knows):
+        def __call__(self, batch, rank_BT, ask_BT):
+            found.add(torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None)
+            return super().__call__(batch, rank_BT, ask_BT)
+
+    found = set()
+    script, decoder = Script.of("grid", 5, 5), decoder_named("left-to-right")
+    evaluation = evaluate_model(Notes(tasks_of()), script, tasks_of(), decoder, precision=precision)
+    assert found == {dtype}
+    assert evaluation.precision == scores_json(evaluation)["precision"] == precision
+
+
+class Small(Knows):
+    """Has room for a few mazes at once."""
+
+    def __init__(self, tasks, most, error):
+        super().__init__(tasks)
+        self.most, self.error, self.asked = most, error, []
+
+    def __call__(self, batch, rank_BT, ask_BT):
+        self.asked.append(len(batch))
+        if len(batch) > self.most:
+            raise self.error
+        return super().__call__(batch, rank_BT, ask_BT)
+
+
+CPU_ERROR = RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 4 bytes.")
+
+
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError("CUDA out of memory."), CPU_ERROR, MemoryError()])
+def test_batches_are_halved_until_they_fit_into_memory(error):
+    tasks, script, decoder = tasks_of(10), Script.of("grid", 5, 5), decoder_named("left-to-right")
+    small = Small(tasks, 3, error)
+    evaluation = evaluate_model(small, script, tasks, decoder)
+    assert [outcome.exact for outcome in evaluation.outcomes] == [True] * 10
+    assert small.asked[:3] == [10, 5, 2]
+    with pytest.raises(UserError, match="decoding 5 mazes at once ran out of memory; use a smaller --batch-size"):
+        evaluate_model(Small(tasks, 3, error), script, tasks, decoder, batch_size=5)
+    with pytest.raises(UserError, match="decoding a single maze ran out of memory"):
+        evaluate_model(Small(tasks, 0, error), script, tasks, decoder)
+
+
+def test_another_error_is_not_taken_for_a_lack_of_memory():
+    tasks = tasks_of(2)
+    broken = Small(tasks, 0, RuntimeError("shapes differ"))
+    with pytest.raises(RuntimeError, match="shapes differ"):
+        evaluate_model(broken, Script.of("grid", 5, 5), tasks, decoder_named("left-to-right"))
+
+
+def test_the_batch_follows_from_the_size_of_the_cache():
+    script, tasks = Script.of("edge-list", 30, 30), tasks_of(2, 30)
+    large = build_model(DecoderOnlyConfig(1024, 128, 4, depth=40), seed=0)
+    longest = len(format_named("edge-list").encode(*tasks[0]).prompt) + script.room(30, 30)
+    assert longest <= script.length(tasks) < 1.2 * longest
+    cache = 2 * 40 * 128 * 4 * script.length(tasks)  # keys and values of 40 blocks, in float32
+    assert large.config.cache_bytes(script.length(tasks)) == cache
+    assert 1 < mazes_at_once(large, script, tasks) <= CPU_BUDGET // cache
+    shallow = build_model(DecoderOnlyConfig(1024, 128, 4, depth=2), seed=0)
+    assert mazes_at_once(shallow, script, tasks) > 2 * mazes_at_once(large, script, tasks)
+    small = build_model(DecoderOnlyConfig(128, 16, 2, depth=1), seed=0)
+    assert mazes_at_once(small, Script.of("edge-list", 5, 5), tasks_of(2)) == MOST_MAZES
+
+
+def test_a_batch_that_cannot_fit_is_refused_before_anything_is_computed():
+    script, tasks = Script.of("edge-list", 30, 30), tasks_of(2000, 30)
+    large = build_model(DecoderOnlyConfig(1024, 128, 4, depth=40), seed=0)
+    with pytest.raises(UserError, match=r"decoding 2,000 mazes at once takes about \d+ GB of memory.*--batch-size of"):
+        evaluate_model(large, script, tasks, decoder_named("left-to-right"), batch_size=1_000_000_000)
+
+
 def test_held_out_mazes_do_not_leak_and_training_mazes_do():
     assert check_leakage([tasks_of(50)]).perhaps_trained == 0
     leak = check_leakage([tasks_of(20), tasks_of(30, which="train")])
@@ -118,6 +194,36 @@ def test_embedded_mazes_keep_their_path_and_stay_perfect(height, width):
     assert is_held_out(layout_hashes(larger.cells_NHW)).all()
     assert np.array_equal(larger.cells_NHW, embed(tasks, height, width, seed=3).cells_NHW)
     assert not np.array_equal(larger.cells_NHW, embed(tasks, height, width, seed=4).cells_NHW)
+
+
+@pytest.mark.parametrize(("height", "width"), [(8, 8), (5, 9), (9, 5)])
+def test_cut_off_mazes_keep_their_path_and_have_no_passage_to_the_rest(height, width):
+    tasks = tasks_of(20)
+    larger = embed(tasks, height, width, seed=3, embedding="cut-off")
+    valid, shortest = check_batch(larger)
+    assert valid.all()
+    assert shortest.all()
+    assert np.array_equal(larger.cells_NHW[:, :5, :5], tasks.cells_NHW)
+    assert [path for _, path in larger] == [path for _, path in tasks]
+    for cells in larger.cells_NHW:
+        reached = bfs_reached(cells)
+        assert reached == {(row, col) for row in range(5) for col in range(5)}
+        assert (cells != 0).sum() > 25, "the rest is a maze too"
+    assert not _first_problem(larger)
+    assert is_held_out(layout_hashes(larger.cells_NHW)).all()
+    assert np.array_equal(larger.cells_NHW, embed(tasks, height, width, seed=3, embedding="cut-off").cells_NHW)
+    first = embed(tasks.select(np.arange(3)), height, width, seed=3, embedding="cut-off")
+    assert np.array_equal(larger.cells_NHW[:3], first.cells_NHW)
+
+
+def bfs_reached(cells):
+    """The cells that the upper left one is connected with."""
+    maze, found, todo = Maze(cells), {(0, 0)}, [(0, 0)]
+    while todo:
+        new = [cell for cell in maze.neighbours(todo.pop()) if cell not in found]
+        found.update(new)
+        todo += new
+    return found
 
 
 @pytest.mark.parametrize("shape", [(5, 5), (4, 9)])

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from clew.errors import UserError
 from clew.mazes.checks import check_batch
-from clew.mazes.generate import FAMILIES, generate, generate_indices, generate_with_traces
+from clew.mazes.generate import FAMILIES, generate, generate_all_pairs, generate_indices, generate_with_traces
 from clew.mazes.layout import is_held_out, layout_hashes
 from clew.mazes.maze import EAST, SOUTH, WALL, Maze, Task
 from clew.mazes.random import begin_stream, below
-from clew.mazes.solve import astar, bfs_path, num_shortest, trace_batch
+from clew.mazes.solve import astar, bfs_path, num_shortest, one_shortest, trace_batch
 from clew.mazes.walls import place_walls
 
 PERFECT = ("dfs", "wilson", "kruskal")
@@ -235,6 +235,73 @@ def test_the_first_long_enough_pair_is_taken(shape):
             attempt += 1
         assert np.array_equal(batch.cells_NHW[i], cells_HW)
         assert (batch[i][0].start, batch[i][0].goal) == ends
+
+
+def all_pairs(height=7, width=6, *, seed=6, first=0, count=20, side="any", **more):
+    return generate_all_pairs(height, width, seed=seed, first=first, count=count, side=side, **more)
+
+
+@pytest.mark.parametrize("shape", [(5, 5), (8, 6), (10, 10)])
+def test_all_good_pairs_of_100_draws_are_kept_once(shape):
+    """Drawn again step by step, each pair tried by breadth-first search."""
+    batch = all_pairs(*shape, count=20)
+    state, expected = np.empty(1, np.uint64), []
+    for i in range(20):
+        attempt, found = 0, {}
+        while not found:
+            begin_stream(state, 6, i, attempt)
+            cells_HW = np.empty(shape, np.uint8)
+            place_walls(cells_HW, state)
+            free = np.flatnonzero(cells_HW != WALL)
+            for _ in range(100):
+                first, second = below(state, len(free)), below(state, len(free) - 1)
+                start, goal = (batch.cell(free[k]) for k in (first, second + (second >= first)))
+                assert start != goal
+                path = bfs_path(Task(Maze(cells_HW), start, goal))
+                if path is not None and len(path) >= max(shape):
+                    found[start, goal] = cells_HW.tobytes()
+            attempt += 1
+        expected += [(cells, *ends) for ends, cells in found.items()]
+    assert [(task.maze.cells.tobytes(), task.start, task.goal) for task, _ in batch] == expected
+    assert all(path == astar(task).path for task, path in batch)
+
+
+def test_all_pairs_depend_on_the_layout_alone():
+    whole = all_pairs(count=300, side="train", workers=1)
+    assert same(whole, all_pairs(count=300, side="train", workers=3))
+    assert not is_held_out(layout_hashes(whole.cells_NHW)).any()
+    half = all_pairs(first=150, count=150, side="train")
+    assert same(whole.select(np.arange(len(whole) - len(half), len(whole))), half)
+    assert len(all_pairs(count=0)) == 0
+    with pytest.raises(UserError, match="was found in 10,000 attempts"):
+        all_pairs(3, 3, side="test")
+
+
+def test_10x10_walls_tasks_are_like_the_published_ones():
+    """Searchformer's generator gave 36.7 % wall cells, 13.3 cells a path and 17.2 % of tasks with one shortest path."""
+    train = all_pairs(10, 10, seed=0, count=3000, side="train")
+    test = draw("walls", 10, 10, count=20_000, side="test", draws=1)
+    for tasks in (train, test):
+        assert (tasks.cells_NHW == WALL).mean() == pytest.approx(0.367, abs=0.005)
+        assert tasks.length_N.mean() == pytest.approx(13.3, abs=0.2)
+        assert one_shortest(tasks).mean() == pytest.approx(0.172, abs=0.012)
+    assert 18 < len(train) / 3000 < 22
+    # With one task a layout, layouts with few good pairs count as much as the others.
+    one = draw("walls", 10, 10, count=20_000, side="train")
+    assert (one.cells_NHW == WALL).mean() == pytest.approx(0.393, abs=0.003)
+    assert one.length_N.mean() == pytest.approx(12.5, abs=0.1)
+
+
+def test_tasks_with_one_shortest_path_are_counted_alike():
+    for family in ("walls", "percolation", "dfs"):
+        batch = draw(family, 6, 7, count=100)
+        assert one_shortest(batch).tolist() == [num_shortest(task) == 1 for task, _ in batch]
+
+
+@pytest.mark.parametrize("draws", [0, 101])
+def test_an_impossible_number_of_draws_is_refused(draws):
+    with pytest.raises(UserError, match="draws of start and goal are out of range"):
+        draw("walls", draws=draws)
 
 
 def test_wall_cells_are_anywhere():

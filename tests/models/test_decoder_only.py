@@ -1,3 +1,5 @@
+from unittest.mock import patch
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -10,17 +12,17 @@ from clew.models.decoder_only import check_left_to_right
 batches = st.builds(make_batch, st.integers(1, 4), st.integers(1, 7), st.integers(1, 6), st.integers(0, 9999))
 
 
-def logits(model, asked, naive=False):
+def logits(model, asked, naive=False, group_tokens=4096):
     model.naive = naive
-    with torch.no_grad():
+    with torch.no_grad(), patch("clew.models.blocks.GROUP_TOKENS", group_tokens):
         return model(asked.batch, asked.rank_BT, asked.ask_BT)
 
 
-@given(batches, st.sampled_from(["rope-fp32", "learned", "none"]))
+@given(batches, st.sampled_from(["rope-fp32", "learned", "none"]), st.sampled_from([4, 99]))
 @settings(max_examples=20, deadline=None)
-def test_fast_and_naive_forms_give_the_same_numbers(batch, positions):
+def test_fast_and_naive_forms_give_the_same_numbers(batch, positions, group_tokens):
     model, asked = decoder_only(positions=positions), left_to_right(batch)
-    fast = logits(model, asked)
+    fast = logits(model, asked, group_tokens=group_tokens)
     assert fast.shape == (int(asked.ask_BT.sum()), VOCABULARY)
     torch.testing.assert_close(fast, logits(model, asked, naive=True), atol=1e-5, rtol=1e-5)
 
@@ -81,6 +83,27 @@ def test_the_cache_gives_the_same_numbers_as_one_pass():
     answer = torch.stack(got_BSV, dim=1)
     rows = [answer[row, : int(batch.response_BT[row].sum())] for row in range(len(batch))]
     torch.testing.assert_close(torch.cat(rows), expected, atol=1e-5, rtol=1e-5)
+
+
+def test_reading_the_prompts_needs_no_attention_mask(monkeypatch):
+    masks = []
+    attend = torch.nn.functional.scaled_dot_product_attention
+
+    def note(query, key, value, attn_mask=None, is_causal=False):
+        masks.append(None if attn_mask is None else tuple(attn_mask.shape))
+        return attend(query, key, value, attn_mask=attn_mask, is_causal=is_causal)
+
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", note)
+    model, batch = decoder_only(), make_batch(4, 7, 6, seed=5)
+    place_BT = torch.arange(batch.tokens_BT.shape[1]).expand_as(batch.tokens_BT)
+    for real_BT, mask in ((batch.valid_BT, (4, 1, 1, place_BT.shape[1] + 1)), (torch.ones_like(batch.valid_BT), None)):
+        masks.clear()
+        with torch.no_grad():
+            cache = model.new_cache()
+            model.extend(cache, batch.tokens_BT, place_BT, real_BT)
+            assert set(masks) == {None}
+            model.extend(cache, batch.tokens_BT[:, :1], place_BT[:, -1:] + 1)
+        assert masks[-1] == mask  # a row for each maze, and none where nothing is padded
 
 
 def test_a_batch_without_questions_gives_every_weight_a_zero_gradient():

@@ -7,7 +7,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from model_cases import VOCABULARY, any_order, encoder_decoder, hide, left_to_right, make_batch
 
-from clew.models.encoder_decoder import similar_rows
+from clew.models.blocks import similar_rows
 
 rows, prompts, paths, seeds = st.integers(1, 4), st.integers(1, 7), st.integers(1, 6), st.integers(0, 9999)
 questions = st.builds(
@@ -25,7 +25,7 @@ questions = st.builds(
 
 def logits(model, asked, naive=False, group_tokens=4096):
     model.naive = naive
-    with torch.no_grad(), patch("clew.models.encoder_decoder.GROUP_TOKENS", group_tokens):
+    with torch.no_grad(), patch("clew.models.blocks.GROUP_TOKENS", group_tokens):
         return model(asked.batch, asked.rank_BT, asked.ask_BT)
 
 
@@ -127,13 +127,14 @@ def test_both_forms_give_the_same_gradient():
 
 def test_groups_hold_every_maze_once_and_similar_ones_together():
     asked = hide(make_batch(30, 7, 6, seed=0), 0.5, seed=0)
-    with patch("clew.models.encoder_decoder.GROUP_TOKENS", 20):
-        groups = similar_rows(asked.rank_BT, asked.ask_BT)
+    length_B = (asked.rank_BT == 0).sum(1)
+    with patch("clew.models.blocks.GROUP_TOKENS", 20):
+        groups = similar_rows(length_B)
     assert len(groups) > 3
     assert sorted(torch.cat(groups).tolist()) == list(range(30))
-    seen = [(asked.rank_BT[rows] == 0).sum(1) for rows in groups]
+    seen = [length_B[rows] for rows in groups]
     assert all(one.max() <= next_one.min() for one, next_one in pairwise(seen))
-    assert len(similar_rows(asked.rank_BT, asked.ask_BT)) == 1
+    assert len(similar_rows(length_B)) == 1
 
 
 def test_half_precision_positions_change_the_answer():

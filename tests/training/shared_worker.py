@@ -26,9 +26,11 @@ DWELL = ObjectiveConfig("mlm-u", RateConfig("dwell", "stratified", dwell_bins=3)
 GROWING = DataConfig(sizes=(3, 4), format="grid", tail=2, mixture="grow", grow_steps=4)
 GRID_POINTER = GridPointerConfig(width=16, heads=2, hops=2, attention=True)
 CASES = {
-    "ddp": tiny_config(ema=0.9, accumulation=2),
+    "ddp": tiny_config(ema=0.9, micro_batch=2),
     "ddp-dwell": tiny_config(objective=DWELL, batch_size=7),
-    "fsdp": tiny_config(parallel="fsdp", ema=0.9, accumulation=2),
+    "fsdp": tiny_config(parallel="fsdp", ema=0.9, micro_batch=2),
+    # Four mazes for one process and three for the other, one at a time: the last pass of the second asks nothing.
+    "fsdp-uneven": tiny_config(parallel="fsdp", batch_size=7, micro_batch=1),
     "fsdp-muon": tiny_config(parallel="fsdp", optimizer=OptimizerConfig("muon")),
     # Weights that are used several times in a pass, and steps of several shapes.
     "ddp-grid": tiny_config(data=GROWING, model=GRID_POINTER),

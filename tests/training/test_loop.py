@@ -81,7 +81,7 @@ def test_the_loss_falls(tmp_path: Path) -> None:
     "config",
     [
         tiny_config(ema=0.9, optimizer=OptimizerConfig("muon")),
-        next_token_config(accumulation=3),
+        next_token_config(micro_batch=3),
         tiny_config(objective=ObjectiveConfig("mlm-u", RateConfig("dwell", dwell_bins=3)), log_every=4),
         tiny_config(precision="fp16"),
     ],
@@ -164,12 +164,31 @@ def test_never_resume_means_never(tmp_path: Path) -> None:
         train(tiny_config(), tmp_path, resume="never")
 
 
-def test_accumulation_changes_nothing(tmp_path: Path) -> None:
+def test_micro_batches_change_nothing(tmp_path: Path) -> None:
     train(tiny_config(), tmp_path / "whole")
-    train(tiny_config(accumulation=3), tmp_path / "parts")
+    train(tiny_config(micro_batch=3), tmp_path / "parts")
     whole, parts = last_tensors(tmp_path / "whole"), last_tensors(tmp_path / "parts")
     for name in whole:
         assert torch.allclose(whole[name], parts[name], atol=2e-6), name
+
+
+@pytest.mark.parametrize(("micro_batch", "rows", "todo"), [(None, 8, "4"), (5, 5, "2"), (1, 1, None)])
+def test_a_step_that_does_not_fit_into_memory_names_the_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, micro_batch: int | None, rows: int, todo: str | None
+) -> None:
+    def full(*args: Any, **kwargs: Any) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB.")
+
+    monkeypatch.setattr(loop, "accumulate_gradient", full)
+    what = f"use --micro-batch {todo}," if todo else "use smaller mazes"
+    with pytest.raises(UserError, match=f"step 0 ran out of memory with {rows} mazes in one .* pass; {what}"):
+        train(tiny_config(micro_batch=micro_batch), tmp_path)
+
+
+def test_batches_that_no_machine_holds_are_refused_before_anything_is_made(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"batches of 1,000,000,000 mazes take about [\d,]+ GB .* smaller --batch-size"):
+        train(tiny_config(batch_size=1_000_000_000), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_epochs_show_every_maze_as_often(tmp_path: Path) -> None:

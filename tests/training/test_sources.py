@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -12,16 +13,23 @@ from tiny_runs import tiny_config
 from clew.data.batch import GridBatch
 from clew.data.dataset import open_dataset
 from clew.data.stream import StreamConfig, fresh_tasks
+from clew.data.writer import write_dataset
 from clew.errors import UserError
+from clew.mazes.generate import generate
 from clew.mazes.layout import layout_hashes
+from clew.objectives.config import build_objective
 from clew.training.config import Budget, DataConfig
+from clew.training.distributed import World
 from clew.training.sources import (
     ShapeMixSource,
     build_source,
     dataset_folder,
+    dataset_settings,
+    held_out_draws,
     held_out_tasks,
     make_dataset,
 )
+from clew.training.step import draw_part
 
 
 def mixed(grow_steps: int | None = None, seed: int = 0) -> ShapeMixSource:
@@ -54,10 +62,33 @@ def test_processes_share_a_step_of_any_shape() -> None:
     source = mixed()
     for step in range(5):
         whole = source.batch(step)
-        parts = [source.batch(step, rank, 3) for rank in range(3)]
-        assert torch.equal(torch.cat([part.index_B for part in parts]), whole.index_B)
         assert isinstance(whole, GridBatch)
-        assert torch.equal(torch.cat([part.cells_BHW for part in parts]), whole.cells_BHW)  # type: ignore[attr-defined]
+        for rank in range(3):
+            part = source.batch(step, rank, 3)
+            assert isinstance(part, GridBatch)
+            assert torch.equal(part.index_B, whole.index_B[rank::3])
+            assert torch.equal(part.cells_BHW, whole.cells_BHW[rank::3])
+
+
+@pytest.mark.parametrize("world_size", [2, 3])
+def test_a_maze_of_a_dataset_is_asked_the_same_by_one_process_and_by_many(tmp_path: Path, world_size: int) -> None:
+    data = DataConfig("dataset", sizes=(5,), folder=str(tmp_path / "data"), mazes=40)
+    make_dataset(data)
+    config = tiny_config(data=data, budget=Budget(epochs=1), batch_size=14)
+    source, objective = build_source(config), build_objective(config.objective)
+
+    def asked(step: int, world: World) -> dict[int, list[int]]:
+        """The places of each maze that are asked for."""
+        batch = source.batch(step, world.rank, world.size)
+        part = draw_part(batch, objective, config.seed, step, source.rows(step), world)
+        ask_BT = part.question.ask_BT
+        return {int(i): row.nonzero()[:, 0].tolist() for i, row in zip(batch.index_B, ask_BT, strict=True)}
+
+    for step in range(3):
+        shared: dict[int, list[int]] = {}
+        for rank in range(world_size):
+            shared |= asked(step, World(rank, world_size))
+        assert shared == asked(step, World())
 
 
 def test_a_dataset_is_made_where_it_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,6 +127,24 @@ def test_held_out_mazes_are_the_same_for_dataset_and_stream_and_never_trained_on
 
     trained = fresh_tasks(StreamConfig("dfs", 4, 4, seed=0, batch_size=500), step=0)
     assert not set(layout_hashes(trained.cells_NHW).tolist()) & set(layout_hashes(from_stream.cells_NHW).tolist())
+
+
+def test_held_out_walls_tasks_are_those_that_the_training_set_was_made_for(tmp_path: Path) -> None:
+    def held_out_of(name: str, **settings: str) -> tuple[DataConfig, Path]:
+        data = DataConfig("dataset", "walls", (6,), format="wall-list", folder=str(tmp_path / name), mazes=50)
+        write_dataset(dataclasses.replace(dataset_settings(data), **settings), tmp_path / name)  # type: ignore[arg-type]
+        return data, tmp_path / name
+
+    stream = held_out_tasks(DataConfig("stream", "walls", (6,), format="wall-list"), 40)[0]
+    for name, settings in (("all", {}), ("one", {"tasks_per_layout": "one"})):
+        data, folder = held_out_of(name, **settings)
+        tasks = held_out_tasks(data, 40)[0]
+        draws = held_out_draws("walls", folder)
+        again = generate("walls", 6, 6, seed=0, first=0, count=40, side="test", draws=draws)
+        assert np.array_equal(tasks.path, again.path)
+        assert np.array_equal(tasks.cells_NHW, stream.cells_NHW) == (name == "one")
+    assert held_out_draws("walls", tmp_path / "absent") == 1
+    assert held_out_draws("walls", None) == held_out_draws("dfs", tmp_path / "all") == 100
 
 
 def test_held_out_mazes_of_several_sizes() -> None:

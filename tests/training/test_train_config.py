@@ -65,7 +65,7 @@ def _changed(*path: str, value: Any) -> dict[str, Any]:
         (("seed",), -1, "seed"),
         (("ema",), 1, "decay"),
         (("explosion",), 0, "explosion is 0"),
-        (("accumulation",), 9, "cannot be cut"),
+        (("micro_batch",), 0, "micro_batch is 0"),
         (("budget",), {"steps": 1, "minutes": 1}, "exactly one"),
         (("budget",), {}, "exactly one"),
         (("budget",), {"steps": 0}, "above 0"),
@@ -85,6 +85,14 @@ def test_a_missing_field_is_named_or_has_its_default() -> None:
     del plain["budget"]
     with pytest.raises(UserError, match="lacks the field 'budget'"):
         TrainConfig.from_json(plain)
+
+
+@pytest.mark.parametrize(("accumulation", "micro_batch"), [(1, None), (2, 4), (3, 3)])
+def test_a_config_of_version_0_1_is_read(accumulation: int, micro_batch: int | None) -> None:
+    plain = tiny_config(batch_size=8).to_json()
+    del plain["micro_batch"]
+    plain["accumulation"] = accumulation
+    assert TrainConfig.from_json(plain) == tiny_config(batch_size=8, micro_batch=micro_batch)
 
 
 WALLS = DataConfig(family="walls", sizes=(10,), format="wall-list")

@@ -70,5 +70,5 @@ def paper_config(method: str, model_size: str, size: int, minutes: float) -> Tra
         model=sized_config(kind, model_size, data.vocabulary),
         budget=Budget(minutes=minutes),
         precision="fp32",
-        accumulation=8,  # 128 texts of 10x10 mazes at once take 24 GB
+        micro_batch=16,  # 128 texts of 10x10 mazes at once take 24 GB
     )

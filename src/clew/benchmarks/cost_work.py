@@ -67,7 +67,7 @@ class TrainingStep:
     def forward_backward(self) -> None:
         self.state.optimizer.zero_grad(set_to_none=True)
         with tiny_numbers_are_zero():  # as in training
-            accumulate_gradient(self.state.forward, self.part, self.world, parts=1, precision="fp32", scale=1.0)
+            accumulate_gradient(self.state.forward, self.part, self.world, precision="fp32", scale=1.0)
 
     def optimize(self) -> None:
         """Clip, change the weights, and average them."""

@@ -176,7 +176,7 @@ def seconds_a_step(config: TrainConfig, steps: int = 3) -> float:
     for step in range(steps):
         began = time.perf_counter()
         part = draw_part(source.batch(step), objective, 0, step, source.rows(step), World())
-        accumulate_gradient(model, part, World(), parts=config.accumulation, precision=config.precision, scale=1.0)
+        accumulate_gradient(model, part, World(), micro_batch=config.micro_batch, precision=config.precision, scale=1.0)
         took.append(time.perf_counter() - began)
     return min(took)
 

@@ -6,16 +6,18 @@ import json as json_module
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
 from clew.errors import UserError
 
 if TYPE_CHECKING:
+    from clew.evaluation.embed import Embedding
     from clew.evaluation.outcome import Evaluation
     from clew.loading import Trained
     from clew.mazes.maze import TaskBatch
+    from clew.models.interface import Precision
 
 ALL = "all"
 
@@ -29,8 +31,10 @@ def evaluate(
     family: str | None = None,
     size: int | None = None,
     embedded_in: int | None = None,
+    embedding: Literal["joined", "cut-off"] | None = None,
     seed: int | None = None,
-    batch_size: int = 256,
+    batch_size: int | None = None,
+    precision: Literal["fp32", "bf16", "fp16"] | None = None,
     device: str = "cpu",
     json: bool = False,
     report: Path | None = None,
@@ -56,8 +60,12 @@ def evaluate(
         family: which held-out mazes; by default those that the run was trained on.
         size: their rows and columns; by default the (largest) size that the run was trained on.
         embedded_in: put each maze into the upper left corner of a random maze of this size.
+        embedding: joined to the rest by one passage, so that the whole is a perfect maze (the default), or cut-off
+            from it, as in the paper's published code.
         seed: which held-out mazes; by default the run's own.
-        batch_size: mazes that are solved at once.
+        batch_size: mazes that are solved at once; as many as fit into memory if nothing is said.
+        precision: of the matrix products. By default that of the run's own evaluations while it was trained, as in
+            the paper; fp32 is the same on every machine.
         device: cpu, or cuda.
         json: print one JSON document with everything that was counted.
         report: write an HTML page with tables, charts and drawn mazes to this file.
@@ -67,6 +75,8 @@ def evaluate(
     from clew.loading import load_trained
     from clew.report.provenance import provenance
 
+    if embedding is not None and embedded_in is None:
+        raise UserError("--embedding says how --embedded-in puts mazes into larger ones; give both.")
     if input is not None and (mazes, family, size, embedded_in, seed) != (None,) * 5:
         raise UserError("give either --input or --mazes with its family, size and seed, not both.")
     if report is not None and not report.parent.is_dir():
@@ -82,20 +92,23 @@ def evaluate(
 
         groups, what = from_file(input), f"the mazes of {'standard input' if input == '-' else input}"
     else:
-        groups, what = _held_out(models[0], mazes, family, size, embedded_in, seed)
+        groups, what = _held_out(models[0], mazes, family, size, embedded_in, embedding or "joined", seed)
     leaks = [_leakage(model, groups) for model in models]
     for model, leak in zip(models, leaks, strict=True):
         if leak.perhaps_trained:
             print(f"{model.name}: {leak}", file=sys.stderr)
 
-    evaluations = [_evaluate(model, groups, name, batch_size) for model in models for name in _decoders(model, decoder)]
+    evaluations = [
+        _evaluate(model, groups, name, batch_size, precision) for model in models for name in _decoders(model, decoder)
+    ]
     if report is not None:
         _write_report(
             report, models, evaluations, what, [f"{m.name}: {leak}" for m, leak in zip(models, leaks, strict=True)]
         )
     if json:
         options = {"mazes": mazes, "input": input, "decoder": decoder, "compare": compare, "family": family}
-        options |= {"size": size, "embedded-in": embedded_in, "seed": seed}
+        options |= {"size": size, "embedded-in": embedded_in, "embedding": embedding, "seed": seed}
+        options |= {"precision": precision}
         value = {
             "mazes": what,
             "leakage": [str(leak) for leak in leaks],
@@ -120,16 +133,33 @@ def _device(name: str) -> str:
 
 
 def _held_out(
-    model: Trained, count: int | None, family: str | None, size: int | None, embedded_in: int | None, seed: int | None
+    model: Trained,
+    count: int | None,
+    family: str | None,
+    size: int | None,
+    embedded_in: int | None,
+    embedding: Embedding,
+    seed: int | None,
 ) -> tuple[list[TaskBatch], str]:
     from clew.evaluation.tasks import held_out
+    from clew.training.sources import held_out_draws
 
     family = family or model.family
     height, width = (model.height, model.width) if size is None else (size, size)
     seed = model.seed if seed is None else seed
     count = mazes_by_default(height * width) if count is None else count
-    groups = held_out(family, height, width, count=count, seed=seed, embedded_in=embedded_in)
+    groups = held_out(
+        family,
+        height,
+        width,
+        count=count,
+        seed=seed,
+        embedded_in=embedded_in,
+        embedding=embedding,
+        draws=held_out_draws(family, model.training_set if family == model.family else None),
+    )
     inside = f" in the corner of {embedded_in}x{embedded_in} ones" if embedded_in else ""
+    inside += ", cut off from the rest" if embedding == "cut-off" else ""
     return groups, f"{count:,} held-out {family} mazes of {height}x{width}{inside}"
 
 
@@ -156,7 +186,9 @@ def _decoders(model: Trained, wanted: tuple[str, ...]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _evaluate(model: Trained, groups: list[TaskBatch], decoder: str, batch_size: int) -> Evaluation:
+def _evaluate(
+    model: Trained, groups: list[TaskBatch], decoder: str, batch_size: int | None, precision: Precision | None
+) -> Evaluation:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -173,6 +205,7 @@ def _evaluate(model: Trained, groups: list[TaskBatch], decoder: str, batch_size:
             groups,
             parse_decoder(decoder),
             batch_size,
+            precision=precision or model.precision,
             name=model.name,
             decoder_name=decoder,
             seed=model.seed,
@@ -212,7 +245,7 @@ def _print(evaluations: list[Evaluation], what: str) -> None:
             ]
         )
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    print(what)
+    print(f"{what}, precision {_precisions(evaluations)}")
     for row in rows:
         words = [word.ljust(width) for word, width in zip(row[:2], widths[:2], strict=True)]
         words += [word.rjust(width) for word, width in zip(row[2:], widths[2:], strict=True)]
@@ -220,6 +253,14 @@ def _print(evaluations: list[Evaluation], what: str) -> None:
     for each in evaluations:
         if counts := {name: count for name, count in failures_of(each).items() if count}:
             print(f"{each.name}, {each.decoder} fails: " + "; ".join(f"{name} {n:,}" for name, n in counts.items()))
+
+
+def _precisions(evaluations: list[Evaluation]) -> str:
+    """The precision of all, or of each model where they differ."""
+    of_model = {each.name: each.precision for each in evaluations}
+    if len(set(of_model.values())) == 1:
+        return evaluations[0].precision
+    return ", ".join(f"{precision} ({name})" for name, precision in of_model.items())
 
 
 def _command(run: str, options: dict[str, Any]) -> str:
@@ -237,5 +278,6 @@ def _write_report(
     from clew.report.evaluation_page import Page, write_page
 
     title = " and ".join(model.name for model in models)
-    sizes = [f"{model.name}: {model.parameters:,} parameters." for model in models]
+    precision = {each.name: each.precision for each in evaluations}
+    sizes = [f"{model.name}: {model.parameters:,} parameters, precision {precision[model.name]}." for model in models]
     write_page(file, Page(f"{title}: {what}", evaluations, [*sizes, *leaks]))

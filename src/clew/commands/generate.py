@@ -24,6 +24,7 @@ def generate(
     seed: int = 0,
     format: FormatName | None = None,
     open_share: float | None = None,
+    tasks_per_layout: Literal["all", "one"] | None = None,
     workers: int | None = None,
 ) -> None:
     """Make a dataset of mazes with their solutions: memory-mapped arrays and a dataset.json.
@@ -39,12 +40,14 @@ def generate(
         size: rows and columns of a square maze (10 if nothing is said).
         height: rows, instead of --size.
         width: columns, instead of --size.
-        count: how many mazes to train on.
+        count: how many mazes to train on (tasks, where layouts have several).
         test: how many held-out mazes.
         seed: the same seed gives the same dataset, byte for byte.
         format: the text that the dataset names as its own (any format can be made from it later); by default
             wall-list for walls and edge-list for all others.
         open_share: for percolation, the chance of each passage to be open.
+        tasks_per_layout: for walls; all (the default) trains on every good start and goal of 100 draws in a layout, as
+            Searchformer does, one on the first of them. Held-out tasks have a layout each in both.
         workers: threads; all cores if nothing is said.
     """
     if size is not None and (height is not None or width is not None):
@@ -61,7 +64,7 @@ def generate(
     from clew.data.writer import write_dataset
 
     counts = {"train": count, "test": test}
-    settings = DatasetSettings(family, rows, columns, seed, counts, format or "", open_share)
+    settings = DatasetSettings(family, rows, columns, seed, counts, format or "", open_share, tasks_per_layout)
     columns_shown = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     console = Console(stderr=True)
     with Progress(*columns_shown, console=console, transient=True, disable=not console.is_terminal) as bar:

@@ -29,6 +29,7 @@ def reproduce(
     seeds: int | None = None,
     minutes: float | None = None,
     threads: int | None = None,
+    micro_batch: int | None = None,
     launcher: Literal["local", "slurm"] = "local",
     slurm: SlurmOptions = NO_WISHES,
     root: Path = Path(),
@@ -47,6 +48,8 @@ def reproduce(
         seeds: how often each training is done with other chance.
         minutes: of each training, instead of its own budget.
         threads: CPU threads of each training; 1 at laptop scale if nothing is said.
+        micro_batch: mazes that a process puts through one forward and backward pass; fewer need less memory, and the
+            result stays the same.
         launcher: local trains here; slurm hands every training to the cluster and returns, and when they are done the
             same command without it scores them.
         slurm: what to ask Slurm for.
@@ -61,11 +64,12 @@ def reproduce(
         return
     if not names:
         raise UserError("say which table or figure: `clew reproduce NAME`; `clew reproduce --list` shows them.")
-    for name, value in (("seeds", seeds), ("minutes", minutes), ("threads", threads)):
+    given = {"seeds": seeds, "minutes": minutes, "threads": threads, "micro-batch": micro_batch}
+    for name, value in given.items():
         if value is not None and not value > 0:
             raise UserError(f"--{name} {value:g} trains nothing; use a number above 0.")
     studies = studies_named(names)
-    options = Options(scale, root, seeds, minutes, threads)
+    options = Options(scale, root, seeds, minutes, threads, micro_batch)
     if launcher == "slurm":
         launch(studies, options, slurm)
     elif signal := run(studies, options, say=lambda line: print(f"clew: {line}", file=sys.stderr, flush=True)):

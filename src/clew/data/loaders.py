@@ -49,11 +49,13 @@ def batches(loader: Loader, first_step: int, rank: int = 0, world_size: int = 1)
 
 
 class DatasetLoader:
-    """The mazes of a split, each exactly once an epoch, in batches of similar length.
+    """The mazes of a split in shuffled batches, each maze exactly once an epoch.
 
-    The mazes are permuted anew each epoch. Among those of `buckets` batches in a row, the ones of similar length then
-    come together, and the batches of the whole epoch are shuffled; 1 leaves the permutation as it is. Where the mazes
-    do not fill the last batch, all batches are a little smaller instead, equal to within one maze.
+    The split is permuted anew each epoch and cut into batches. Sequence length does not decide which mazes share a
+    batch: the loss is a mean over a batch's tokens, so batches of one length would give a token of a short path more
+    weight than one of a long path. Length only orders the rows within a batch, so that processes, which take every
+    world_size-th row, get equal shares of long and short sequences, and micro-batches need little padding. Where the
+    mazes do not fill the last batch, all batches are a little smaller instead, equal to within one maze.
     """
 
     def __init__(
@@ -64,25 +66,24 @@ class DatasetLoader:
         batch_size: int,
         seed: int,
         limit: int | None = None,
-        buckets: int = 32,
         tail: int = 1,
     ) -> None:
         """`limit` takes the first mazes of the split only; `tail` is the number of end tokens of the grid form."""
         self._split: Split = dataset.split(split)
         count = len(self._split) if limit is None else limit
-        if batch_size < 1 or buckets < 1:
-            raise UserError(f"a batch size of {batch_size} in {buckets} buckets is impossible; use 1 or more of each.")
+        if batch_size < 1:
+            raise UserError(f"a batch size of {batch_size} is impossible; use 1 or more.")
         if not 1 <= count <= len(self._split):
             raise UserError(
                 f"{count} mazes cannot be taken from the {len(self._split)} in {split} of {dataset.directory}; "
                 f"use 1 to {len(self._split)}."
             )
         self._batcher = _Batcher(form, dataset.settings.seed, split, tail)
-        self._count, self._seed, self._buckets = count, seed, buckets
+        self._count, self._seed = count, seed
         self._length_N = sequence_lengths(self._split, form, count)
         self.steps_per_epoch = -(-count // batch_size)
         self._bound_S1: Ints = count * np.arange(self.steps_per_epoch + 1, dtype=np.int64) // self.steps_per_epoch
-        self._scheduled: tuple[int, Ints, Ints] | None = None
+        self._permuted: tuple[int, Ints] | None = None
 
     def batch(self, step: int, rank: int = 0, world_size: int = 1) -> Batch:
         index_N = self.indices(step)
@@ -90,25 +91,16 @@ class DatasetLoader:
         return self._batcher(self._split.select(index_N), index_N)
 
     def indices(self, step: int) -> Ints:
-        """The numbers of the mazes in the global batch of a step."""
+        """The numbers of the mazes in the global batch of a step, the shortest sequence first."""
         assert step >= 0
         epoch, place = divmod(step, self.steps_per_epoch)
-        maze_N, batch_S = self._schedule(epoch)
-        k = batch_S[place]
-        return maze_N[self._bound_S1[k] : self._bound_S1[k + 1]]
+        index_N = self._permutation(epoch)[self._bound_S1[place] : self._bound_S1[place + 1]]
+        return index_N[self._length_N[index_N].argsort(kind="stable")]
 
-    def _schedule(self, epoch: int) -> tuple[Ints, Ints]:
-        """The mazes of an epoch, batch after batch, and the order in which the batches come."""
-        if self._scheduled is None or self._scheduled[0] != epoch:
-            rng = np.random.default_rng([self._seed, epoch])
-            maze_N: Ints = rng.permutation(self._count)
-            batch_N = np.repeat(np.arange(self.steps_per_epoch), np.diff(self._bound_S1))
-            if self._buckets > 1:
-                maze_N = maze_N[np.lexsort((self._length_N[maze_N], batch_N // self._buckets))]
-                # Within a batch no order by length, so that no process always gets the long ones.
-                maze_N = maze_N[np.lexsort((rng.random(self._count), batch_N))]
-            self._scheduled = epoch, maze_N, rng.permutation(self.steps_per_epoch)
-        return self._scheduled[1:]
+    def _permutation(self, epoch: int) -> Ints:
+        if self._permuted is None or self._permuted[0] != epoch:
+            self._permuted = epoch, np.random.default_rng([self._seed, epoch]).permutation(self._count)
+        return self._permuted[1]
 
 
 class StreamLoader:
@@ -124,7 +116,7 @@ class StreamLoader:
         assert step >= 0
         part = _own_part(self._config.batch_size, rank, world_size)
         tasks = fresh_tasks(self._config, step, rank, world_size, self._workers)
-        index_N = np.arange(part.start, part.stop, dtype=np.int64) + step * self._config.batch_size
+        index_N = np.arange(self._config.batch_size, dtype=np.int64)[part] + step * self._config.batch_size
         return self._batcher(tasks, index_N)
 
 
@@ -152,7 +144,7 @@ class _Batcher:
         return token_batch(self._form, tasks, text_seeds(self._seed, self._source, index_N), index_N)
 
 
-def sequence_lengths(split: Split, form: str, count: int) -> Ints:
+def sequence_lengths(split: Split | TaskBatch, form: str, count: int) -> Ints:
     """A number for each of the first `count` mazes that grows with the length of its sequence.
 
     Every passage, or every wall cell, and every step of a wall-list path take three tokens. The length of a search

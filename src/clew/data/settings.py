@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from clew.errors import UserError
+from clew.mazes.astar_tasks import MAX_PAIRS
 from clew.mazes.generate import DEFAULT_OPEN_SHARE, FAMILIES
 from clew.mazes.maze import check_shape
 from clew.text.format import format_named
@@ -19,6 +20,11 @@ from clew.text.format import format_named
 DATASET_VERSION = 1
 
 SPLITS = ("train", "test")
+
+# Of `walls`. all: the training split keeps every good start and goal of 100 draws in each layout, as Searchformer's
+# set does, and the test split has as many layouts as tasks, drawn so that its tasks have the same distribution. one:
+# both splits keep the first good pair of each layout.
+TASKS_PER_LAYOUT = ("all", "one")
 
 MAX_SEED = 2**63 - 1
 
@@ -39,6 +45,7 @@ class DatasetSettings:
     counts: dict[str, int]  # mazes of each split
     format: str = ""  # "" takes the family's own
     open_share: float | None = None  # percolation only: how many of the passages are open; None takes the default
+    tasks_per_layout: str | None = None  # walls only, see TASKS_PER_LAYOUT; None takes the first
 
     def __post_init__(self) -> None:
         if self.family not in FAMILIES:
@@ -66,8 +73,29 @@ class DatasetSettings:
             if not 0.0 < (self.open_share or 0.0) <= 1.0:
                 raise UserError(f"the open share {self.open_share} is out of range; use a number above 0, at most 1.")
 
+        if self.family != "walls":
+            if self.tasks_per_layout is not None:
+                raise UserError(f"tasks per layout belong to walls mazes, not to {self.family}; leave them out.")
+        else:
+            self._set("tasks_per_layout", self.tasks_per_layout or TASKS_PER_LAYOUT[0])
+            if self.tasks_per_layout not in TASKS_PER_LAYOUT:
+                raise UserError(
+                    f"the tasks per layout cannot be {self.tasks_per_layout!r}; use one of "
+                    f"{', '.join(TASKS_PER_LAYOUT)}."
+                )
+
     def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
+
+    @property
+    def keeps_all_pairs(self) -> bool:
+        """Whether layouts of the training split have several tasks."""
+        return self.tasks_per_layout == "all"
+
+    @property
+    def test_draws(self) -> int:
+        """Draws of start and goal before a layout of the test split is given up; see clew.mazes.generate."""
+        return 1 if self.keeps_all_pairs else MAX_PAIRS
 
     @property
     def total(self) -> int:
@@ -95,7 +123,10 @@ class DatasetSettings:
             "counts": (dict,),
             "format": (str,),
             "open_share": (float, int, type(None)),
+            "tasks_per_layout": (str, type(None)),
         }
+        # Datasets of version 0.1 of Clew do not say it.
+        value = {"tasks_per_layout": "one" if value.get("family") == "walls" else None, **value}
         for name, kind in kinds.items():
             if name not in value or not isinstance(value[name], kind) or isinstance(value[name], bool):
                 raise UserError(

@@ -2,7 +2,7 @@
 
     config = StreamConfig(family="dfs", height=10, width=10, seed=0, batch_size=128)
     tasks = fresh_tasks(config, step=7)                            # the mazes of step 7
-    tasks = fresh_tasks(config, step=7, rank=1, world_size=2)      # the second half of the same
+    tasks = fresh_tasks(config, step=7, rank=1, world_size=2)      # every second one of them
 
 The mazes of a step are the same however many processes share them. All are on the train side for ever, so none has a
 layout that any test set may hold.
@@ -43,15 +43,15 @@ _LONG = 1 << 40
 
 
 def rank_part(count: int, rank: int, world_size: int) -> slice:
-    """Which of `count` mazes belong to a process: equal parts to within one maze, in order, each maze once."""
+    """The rows of a global batch that belong to a process: every world_size-th, so counts differ by at most one."""
     assert 0 <= rank < world_size
-    return slice(count * rank // world_size, count * (rank + 1) // world_size)
+    return slice(rank, count, world_size)
 
 
 def fresh_tasks(
     config: StreamConfig, step: int, rank: int = 0, world_size: int = 1, workers: int | None = None
 ) -> TaskBatch:
-    """This process's part of the mazes of a step; a maze's number in the stream is step * batch_size + its place."""
+    """This process's part of the mazes of a step; a maze's number in the stream is step * batch_size + its row."""
     part = rank_part(config.batch_size, rank, world_size)
     number_N = step * config.batch_size + np.arange(part.start, part.stop)
     ordinary = max(0, config.batch_size - config.long_rows - part.start)

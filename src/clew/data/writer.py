@@ -4,7 +4,7 @@
 
 The .npy files grow in the folder under their own names. After each chunk they are flushed to the disk, and then one
 line in the journal says how many mazes, and how many cells of paths, are safe. Going on means cutting every file back
-to what the last whole line says. Each maze is a pure function of (seed, split, index), so the result is the same,
+to what the last whole line says. Each layout is a pure function of (seed, split, index), so the result is the same,
 byte for byte, as without a kill. dataset.json is written last, in one step; without it a folder is not a dataset.
 """
 
@@ -37,13 +37,14 @@ from clew.data.npy import ARRAY_DTYPES, npy_head
 from clew.data.settings import SPLITS, DatasetSettings
 from clew.errors import UserError
 from clew.files import write_json
-from clew.mazes.generate import DEFAULT_OPEN_SHARE, generate
+from clew.mazes.generate import DEFAULT_OPEN_SHARE, generate, generate_all_pairs
 from clew.mazes.maze import TaskBatch
 from clew.text.format import format_named
 
 if sys.platform != "win32":
     import fcntl
 
+TASKS_A_LAYOUT = 20  # about as many as layouts have whose tasks are all kept
 CHUNK_CELLS = 4_000_000  # cells of mazes made at once: a few tens of MB, whatever their shape
 
 Progress = Callable[[int], None]  # is told the number of mazes that are safe on disk
@@ -55,6 +56,7 @@ class Safe:
 
     mazes: int = 0
     path_cells: int = 0
+    layouts: int = 0
 
 
 def write_dataset(
@@ -71,7 +73,7 @@ def write_dataset(
     """
     for split, count in settings.counts.items():
         if count:
-            _generate(settings, split, 0, 1, workers)  # says at once if a shape is too small to have such mazes
+            _generate(settings, split, Safe(), 1, workers)  # says at once if a shape is too small to have such mazes
     if (directory / DATASET_FILE).exists():
         if found := open_dataset(directory).settings.differences(settings):
             raise UserError(
@@ -135,7 +137,9 @@ def _read_journal(text: bytes, settings: DatasetSettings, safe: dict[str, Safe],
     damaged = UserError(f"{where} is damaged; remove the folder and begin again.")
     try:
         lines = [json.loads(line) for line in text.splitlines()]
-    except ValueError:  # not JSON, or not text at all
+        # Version 0.1 did not write the number of layouts, each of which had one maze.
+        lines[1:] = [line if "layouts" in line else line | {"layouts": line["mazes"]} for line in lines[1:]]
+    except (ValueError, TypeError, KeyError):  # not JSON, not text at all, or not an object of ours
         raise damaged from None
     if found := DatasetSettings.from_json(lines[0], where).differences(settings):
         raise UserError(
@@ -144,10 +148,17 @@ def _read_journal(text: bytes, settings: DatasetSettings, safe: dict[str, Safe],
         )
     for line in lines[1:]:
         match line:
-            case {"split": "train" | "test" as split, "mazes": int(mazes), "path_cells": int(path_cells)} if (
-                safe[split].mazes < mazes <= settings.counts[split] and path_cells > safe[split].path_cells
+            case {
+                "split": "train" | "test" as split,
+                "mazes": int(mazes),
+                "path_cells": int(path_cells),
+                "layouts": int(layouts),
+            } if (
+                safe[split].mazes < mazes <= settings.counts[split]
+                and path_cells > safe[split].path_cells
+                and layouts > safe[split].layouts
             ):
-                safe[split] = Safe(mazes, path_cells)
+                safe[split] = Safe(mazes, path_cells, layouts)
             case _:
                 raise damaged
 
@@ -181,9 +192,12 @@ def _write_split(
         }
         while (first := safe[split].mazes) < count:
             progress(sum(part.mazes for part in safe.values()))
-            tasks = _generate(settings, split, first, min(chunk, count - first), workers)
+            tasks, layouts = _generate(settings, split, safe[split], min(chunk, count - first), workers)
+            if len(tasks) > count - first:  # the last layout has more tasks than are wanted
+                tasks = tasks.select(np.arange(count - first))
             _append(files, tasks, safe[split])
-            new = Safe(first + len(tasks), safe[split].path_cells + len(tasks.path))
+            path_cells = safe[split].path_cells + len(tasks.path)
+            new = Safe(first + len(tasks), path_cells, safe[split].layouts + layouts)
             _append_line(journal, {"split": split, **asdict(new)})
             safe[split] = new
         # Only now is it known how many cells the paths have; the header keeps its length.
@@ -194,18 +208,30 @@ def _write_split(
     progress(sum(part.mazes for part in safe.values()))
 
 
-def _generate(settings: DatasetSettings, split: str, first: int, count: int, workers: int | None) -> TaskBatch:
-    return generate(
+def _generate(
+    settings: DatasetSettings, split: str, safe: Safe, count: int, workers: int | None
+) -> tuple[TaskBatch, int]:
+    """The next tasks of a split, about `count`, and how many layouts they have."""
+    height, width, seed = settings.height, settings.width, settings.seed
+    if settings.keeps_all_pairs and split == "train":
+        layouts = -(-count // TASKS_A_LAYOUT)
+        tasks = generate_all_pairs(
+            height, width, seed=seed, first=safe.layouts, count=layouts, side="train", workers=workers
+        )
+        return tasks, layouts
+    tasks = generate(
         settings.family,
-        settings.height,
-        settings.width,
-        seed=settings.seed,
-        first=first,
+        height,
+        width,
+        seed=seed,
+        first=safe.mazes,
         count=count,
         side="train" if split == "train" else "test",
         workers=workers,
         open_share=DEFAULT_OPEN_SHARE if settings.open_share is None else settings.open_share,
+        draws=settings.test_draws,
     )
+    return tasks, count
 
 
 def _open_at(directory: Path, settings: DatasetSettings, split: str, array: str, safe: Safe) -> IO[bytes]:

@@ -118,18 +118,14 @@ class _TextReader:
         self.logits_NV = model.head(x_NTD[torch.arange(len(row_N), device=canvas.device), self.first_N - 1])
 
     def read(self, token_N: Tensor, place: int) -> None:
-        token_N1 = token_N[:, None]
-        real_N1 = torch.ones_like(token_N1).bool()
-        x_N1D = self.model.extend(self.cache, token_N1, (self.first_N + place)[:, None], real_N1)
+        x_N1D = self.model.extend(self.cache, token_N[:, None], (self.first_N + place)[:, None])
         self.logits_NV = self.model.head(x_N1D[:, 0])
 
     def keep(self, going: Tensor) -> None:
         """Forget the mazes that are finished."""
         cache = self.cache
-        assert cache.place_BK is not None
-        assert cache.real_BK is not None
         self.first_N = self.first_N[going]
-        cache.place_BK, cache.real_BK = cache.place_BK[going], cache.real_BK[going]
+        cache.real_BK = None if cache.real_BK is None else cache.real_BK[going]
         for number, block in enumerate(cache.blocks):
             assert block.key_BHKE is not None
             assert block.value_BHKE is not None

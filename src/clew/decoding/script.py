@@ -22,7 +22,7 @@ from torch import Tensor
 
 from clew.data.batch import Batch, CellBatch
 from clew.data.batches import cell_batch, grid_batch, text_seeds, token_batch
-from clew.data.loaders import CELL_FORMS, CELL_LABELS
+from clew.data.loaders import CELL_FORMS, CELL_LABELS, sequence_lengths
 from clew.decoding.canvas import Canvas, blank_canvas
 from clew.errors import UserError
 from clew.mazes.astar import MAX_EVENTS_PER_CELL
@@ -33,6 +33,7 @@ from clew.text.token_reader import cell_token
 from clew.text.vocabulary import Vocabulary
 
 TRACE = "wall-list-trace"
+PROMPT_WORDS = 16  # at most so many tokens of a prompt tell neither a passage nor a wall
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,11 @@ class Script:
             # bos, (the trace, 5 tokens an event,) 3 tokens a cell, eos
             return 2 + 3 * cells + (5 * MAX_EVENTS_PER_CELL * cells if self.form == TRACE else 0)
         return cells + 1
+
+    def length(self, tasks: TaskBatch) -> int:
+        """At least as many tokens as the longest sequence of these tasks may have, prompt and response."""
+        prompt_N = sequence_lengths(tasks, self.form, len(tasks))
+        return int(prompt_N.max(initial=0)) + PROMPT_WORDS + self.room(tasks.height, tasks.width)
 
     def canvas(
         self, tasks: TaskBatch, text_seed_N: npt.NDArray[np.uint64] | None = None, room: int | None = None

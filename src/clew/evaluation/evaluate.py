@@ -1,34 +1,42 @@
 """Let a model solve tasks and compare its paths with the true ones.
 
-    evaluation = evaluate_model(model, script, tasks, decoder_named("left-to-right"), batch_size=128)
+    evaluation = evaluate_model(model, script, tasks, decoder_named("left-to-right"), precision="fp16")
     scores_of(evaluation)      # clew.evaluation.scores
 
-Shape suffixes: B mazes, R places of the response.
+Shape suffixes: B, N mazes, R places of the response.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from clew.data.batches import text_seeds
-from clew.decoding.decode import DecodedBatch, Decoder, check_order, decode
+from clew.decoding.decode import AnyDecoder, DecodedBatch, check_order, decode, device_of
 from clew.decoding.script import Script
 from clew.errors import UserError
 from clew.evaluation.outcome import Evaluation, Outcome, Token, outcome_of
 from clew.mazes.maze import Path, TaskBatch
-from clew.models.interface import Model
+from clew.memory import machine_memory, out_of_memory
+from clew.models.interface import Model, Precision, autocast
+
+# More mazes at once are hardly faster.
+MOST_MAZES = 512
+# Bytes that decoding may take on a CPU, where larger batches gain least; on a GPU it is a share of what is free.
+CPU_BUDGET, GPU_SHARE = 2 << 30, 0.5
 
 
 def evaluate_model(
     model: Model,
     script: Script,
     tasks: TaskBatch | Sequence[TaskBatch],
-    decoder: Decoder,
-    batch_size: int = 128,
+    decoder: AnyDecoder,
+    batch_size: int | None = None,
     *,
+    precision: Precision = "fp32",
     name: str = "model",
     decoder_name: str = "",
     seed: int = 0,
@@ -37,22 +45,97 @@ def evaluate_model(
 ) -> Evaluation:
     """Solve all tasks, of one shape or of several; `progress` is told how many are done.
 
-    `seed` and `split` order the texts: the first mazes of a dataset's split are put in the words of that dataset.
+    `batch_size` mazes are decoded at once, or as many as fit into memory. `seed` and `split` order the texts: the
+    first mazes of a dataset's split are put in the words of that dataset.
     """
-    if batch_size < 1:
-        raise UserError(f"a batch size of {batch_size} is impossible; use 1 or more.")
     check_order(model, decoder)
     outcomes: list[Outcome] = []
     seconds = 0.0
-    for group in [tasks] if isinstance(tasks, TaskBatch) else tasks:
-        for first in range(0, len(group), batch_size):
-            index = np.arange(first, min(first + batch_size, len(group)))
-            some = group.select(index)
-            decoded = decode(model, script.canvas(some, text_seeds(seed, split, index)), decoder)
-            outcomes += outcomes_of(script, some, decoded)
-            seconds += decoded.seconds
-            progress(len(outcomes))
-    return Evaluation(name, decoder_name or type(decoder).__name__, tuple(outcomes), seconds)
+    with autocast(precision, device_of(model)):
+        for group in [tasks] if isinstance(tasks, TaskBatch) else tasks:
+            texts_N = text_seeds(seed, split, np.arange(len(group)))
+            for some, decoded in decode_tasks(model, script, group, texts_N, decoder, batch_size):
+                outcomes += outcomes_of(script, some, decoded)
+                seconds += decoded.seconds
+                progress(len(outcomes))
+    return Evaluation(name, decoder_name or type(decoder).__name__, tuple(outcomes), seconds, precision)
+
+
+def decode_tasks(
+    model: Model,
+    script: Script,
+    tasks: TaskBatch,
+    text_seed_N: npt.NDArray[np.uint64],
+    decoder: AnyDecoder,
+    batch_size: int | None = None,
+) -> Iterator[tuple[TaskBatch, DecodedBatch]]:
+    """Decode the tasks batch by batch, in their order.
+
+    Without a `batch_size`, batches have as many mazes as the memory is estimated to hold, and half as many whenever
+    that was too many.
+    """
+    if batch_size is not None and batch_size < 1:
+        raise UserError(f"a batch size of {batch_size} is impossible; use 1 or more.")
+    rows = mazes_at_once(model, script, tasks) if batch_size is None else batch_size
+    if batch_size is not None:
+        _check_memory(model, script, tasks, batch_size)
+    first = 0
+    while first < len(tasks):
+        index_N = np.arange(first, min(first + rows, len(tasks)))
+        some = tasks.select(index_N)
+        decoded: DecodedBatch | None = None
+        try:
+            decoded = decode(model, script.canvas(some, text_seed_N[index_N]), decoder)
+        except (RuntimeError, MemoryError) as error:
+            if not out_of_memory(error):
+                raise
+        # Not in the `except`: there the error still holds what was computed.
+        if decoded is None:
+            if batch_size is not None or len(index_N) == 1:
+                if len(index_N) == 1:
+                    raise UserError("decoding a single maze ran out of memory; use smaller mazes or a smaller model.")
+                raise UserError(
+                    f"decoding {len(index_N):,} mazes at once ran out of memory; use a smaller --batch-size, or leave "
+                    "it out."
+                )
+            rows = len(index_N) // 2
+            continue
+        yield some, decoded
+        first += len(index_N)
+
+
+def mazes_at_once(model: Model, script: Script, tasks: TaskBatch) -> int:
+    """How many of the tasks are decoded at once: as many as the estimated memory allows."""
+    needed = _bytes_a_maze(model, script, tasks)
+    if needed is None:
+        return MOST_MAZES // 2
+    device = device_of(model)
+    budget = GPU_SHARE * _free_gpu_memory(device) if device.type == "cuda" else CPU_BUDGET
+    return max(1, min(MOST_MAZES, int(budget / needed)))
+
+
+def _free_gpu_memory(device: torch.device) -> int:
+    """Bytes that are free, or that torch holds for later use."""
+    held = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return torch.cuda.mem_get_info(device)[0] + held
+
+
+def _check_memory(model: Model, script: Script, tasks: TaskBatch, batch_size: int) -> None:
+    """UserError if a batch cannot fit: a CPU has no error for that, the system ends the process."""
+    needed, rows = _bytes_a_maze(model, script, tasks), min(batch_size, len(tasks))
+    device = device_of(model)
+    total = torch.cuda.mem_get_info(device)[1] if device.type == "cuda" else machine_memory()
+    if needed is not None and needed * rows > total:
+        raise UserError(
+            f"decoding {rows:,} mazes at once takes about {needed * rows / 1e9:,.0f} GB of memory, and there are "
+            f"{total / 1e9:,.0f}; use a --batch-size of {max(1, total // (2 * needed)):,} or less, or leave it out."
+        )
+
+
+def _bytes_a_maze(model: Model, script: Script, tasks: TaskBatch) -> int | None:
+    """Estimated bytes that decoding one of the tasks takes; None for a model that does not say."""
+    estimate: Callable[[int], int] | None = getattr(getattr(model, "config", None), "decoding_bytes", None)
+    return None if estimate is None else estimate(script.length(tasks))
 
 
 def outcomes_of(script: Script, tasks: TaskBatch, decoded: DecodedBatch) -> list[Outcome]:

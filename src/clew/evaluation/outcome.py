@@ -58,6 +58,7 @@ class Evaluation:
     decoder: str
     outcomes: tuple[Outcome, ...]
     seconds: float
+    precision: str = "fp32"  # that the model computed in
 
     def __len__(self) -> int:
         return len(self.outcomes)

@@ -106,6 +106,7 @@ def scores_json(evaluation: Evaluation) -> dict[str, Any]:
     return {
         "model": evaluation.name,
         "decoder": evaluation.decoder,
+        "precision": evaluation.precision,
         **asdict(scores_of(evaluation)),
         "seconds": round(evaluation.seconds, 3),
         "seconds_per_maze": evaluation.seconds / max(1, len(evaluation)),

@@ -9,7 +9,8 @@ A file's own paths are the true ones where it gives them, and otherwise those of
 from __future__ import annotations
 
 from clew.errors import UserError
-from clew.evaluation.embed import embed
+from clew.evaluation.embed import Embedding, embed
+from clew.mazes.astar_tasks import MAX_PAIRS
 from clew.mazes.checks import path_problem
 from clew.mazes.generate import generate
 from clew.mazes.maze import Path, Task, TaskBatch
@@ -18,13 +19,24 @@ from clew.text.read_tasks import ReadTask, iter_tasks
 
 
 def held_out(
-    family: str, height: int, width: int, *, count: int, seed: int, embedded_in: int | None = None
+    family: str,
+    height: int,
+    width: int,
+    *,
+    count: int,
+    seed: int,
+    embedded_in: int | None = None,
+    embedding: Embedding = "joined",
+    draws: int = MAX_PAIRS,
 ) -> list[TaskBatch]:
-    """Mazes of the side that is never trained on, plain or in the corner of larger square ones."""
+    """Mazes of the side that is never trained on, plain or in the corner of larger square ones.
+
+    `draws` is as in clew.mazes.generate.generate.
+    """
     if count < 1:
         raise UserError(f"{count} mazes leave nothing to evaluate; use 1 or more.")
-    tasks = generate(family, height, width, seed=seed, first=0, count=count, side="test")
-    return [tasks if embedded_in is None else embed(tasks, embedded_in, embedded_in, seed)]
+    tasks = generate(family, height, width, seed=seed, first=0, count=count, side="test", draws=draws)
+    return [tasks if embedded_in is None else embed(tasks, embedded_in, embedded_in, seed, embedding)]
 
 
 def from_file(file: str) -> list[TaskBatch]:

@@ -13,23 +13,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
 from clew.data.batches import text_seeds
 from clew.data.loaders import CELL_LABELS
 from clew.data.stream import rank_part
-from clew.decoding.decode import AnyDecoder, decode
+from clew.decoding.decode import AnyDecoder
 from clew.decoding.registry import decoder_named
 from clew.decoding.script import Script
+from clew.evaluation.evaluate import decode_tasks
 from clew.mazes.maze import TaskBatch
 from clew.training.config import TrainConfig
 from clew.training.distributed import World
 from clew.training.sources import held_out_tasks
-
-# Mazes decoded at once; larger batches need more memory and are hardly faster.
-AT_ONCE = 500
 
 
 def held_out_evaluator(config: TrainConfig, world: World) -> Callable[[nn.Module], dict[str, float]] | None:
@@ -49,11 +46,10 @@ def evaluator_on(
     def evaluate(model: nn.Module) -> dict[str, float]:
         sums = torch.zeros(len(sets), 4, dtype=torch.float64)
         for number, (tasks, script) in enumerate(zip(sets, scripts, strict=True)):
-            part = rank_part(len(tasks), world.rank, world.size)
-            for first in range(part.start, part.stop, AT_ONCE):
-                index_N = np.arange(first, min(first + AT_ONCE, part.stop))
-                texts_N = text_seeds(config.data.seed, split, index_N)
-                sums[number] += _score(model, script, decoder, tasks.select(index_N), texts_N)
+            index_N = np.arange(len(tasks))[rank_part(len(tasks), world.rank, world.size)]
+            texts_N = text_seeds(config.data.seed, split, index_N)
+            for some, decoded in decode_tasks(model, script, tasks.select(index_N), texts_N, decoder):
+                sums[number] += _score(script, some, decoded.token_BR)
         sums = world.sum(sums).cpu()
         exact, mazes, token, tokens = sums.sum(0).tolist()
         scores = {"exact": exact / mazes, "token": token / tokens}
@@ -71,12 +67,8 @@ def training_decoder(config: TrainConfig) -> AnyDecoder:
     return decoder_named("walk", ask="cell") if config.objective.name == "next-token" else decoder_named("one-pass")
 
 
-def _score(
-    model: nn.Module, script: Script, decoder: AnyDecoder, tasks: TaskBatch, text_seed_N: npt.NDArray[np.uint64]
-) -> Tensor:
+def _score(script: Script, tasks: TaskBatch, answer_BR: Tensor) -> Tensor:
     """(exact answers, mazes, right tokens, tokens)."""
-    canvas = script.canvas(tasks, text_seed_N)
-    answer_BR = decode(model, canvas, decoder).token_BR
     truth_BR, length_B = script.truth(tasks)
     # Both are -1 after their ends, so they can be compared place by place once they are equally wide.
     wide_BR = torch.full_like(answer_BR, -1)

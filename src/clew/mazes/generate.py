@@ -2,6 +2,7 @@
 
     batch = generate("dfs", 10, 10, seed=0, first=0, count=1000, side="train")
     batch, traces = generate_with_traces("walls", 10, 10, seed=0, first=0, count=1000, side="train")
+    batch = generate_all_pairs(10, 10, seed=0, first=0, count=50, side="train")      # all tasks of 50 walls layouts
 
 A maze is a pure function of (family, shape, seed, its index, side). Attempts are redrawn until the layout lies on the
 wanted side (see layout.py), so training mazes and test mazes never share a layout, whatever their seeds.
@@ -20,7 +21,7 @@ from numba import njit
 
 from clew.errors import UserError
 from clew.mazes.astar import MAX_EVENTS_PER_CELL, Events, search_astar
-from clew.mazes.astar_tasks import Desk, clear_desk, draw_astar_task
+from clew.mazes.astar_tasks import MAX_PAIRS, Desk, clear_desk, draw_all_astar_tasks, draw_astar_task
 from clew.mazes.bfs import Indices, search_breadth_first, write_path
 from clew.mazes.dfs import carve_dfs
 from clew.mazes.kruskal import carve_kruskal
@@ -66,13 +67,20 @@ def _draw_layout(family: int, cells_HW: Cells, state: Stream, open_share: float)
 
 @njit(cache=True)
 def _draw_task(
-    family: int, cells_HW: Cells, state: Stream, desk: Desk, path: Indices, trace_E4: Events, want_trace: bool
+    family: int,
+    cells_HW: Cells,
+    state: Stream,
+    draws: int,
+    desk: Desk,
+    path: Indices,
+    trace_E4: Events,
+    want_trace: bool,
 ) -> tuple[int, int]:
     """Draw start and goal, write their path and trace; (length, number of events), (0, 0) if no draw gave a task."""
     cell_C, width = cells_HW.ravel(), cells_HW.shape[1]
     if family in (_WALLS, _PERCOLATION):
         min_length = max(cells_HW.shape) if family == _WALLS else 2
-        return draw_astar_task(cell_C, width, state, min_length, desk, path, trace_E4)
+        return draw_astar_task(cell_C, width, state, min_length, draws, desk, path, trace_E4)
     # A perfect maze joins every two cells.
     start = below(state, cells_HW.size)
     goal = below(state, cells_HW.size - 1)
@@ -92,6 +100,7 @@ def _fill(
     seed: int,
     index_N: npt.NDArray[np.uint64],
     side: int,
+    draws: int,
     open_share: float,
     keys_SM: Keys,
     brief_M: Keys,
@@ -114,7 +123,7 @@ def _fill(
     used, events = 0, 0
     for i in range(count):
         cells_HW = cells_NHW[i]
-        for attempt in range(MAX_ATTEMPTS):
+        for attempt in range(MAX_ATTEMPTS * MAX_PAIRS // draws):
             if stop[0]:
                 return path[:0], event_E4[:0]
             begin_stream(state, seed, index_N[i], attempt)
@@ -122,7 +131,7 @@ def _fill(
             if side != _ANY and layout_is_held_out(cells_HW, keys_SM, brief_M) != (side == _TEST):
                 continue
             length_N[i], events_N[i] = _draw_task(
-                family, cells_HW, state, desk, path[used:], event_E4[events:], want_traces
+                family, cells_HW, state, draws, desk, path[used:], event_E4[events:], want_traces
             )
             if length_N[i] > 0:
                 break
@@ -135,6 +144,63 @@ def _fill(
     return path[:used].copy(), event_E4[:events].copy()
 
 
+@njit(cache=True, nogil=True)
+def _fill_all_pairs(
+    seed: int,
+    index_N: npt.NDArray[np.uint64],
+    side: int,
+    keys_SM: Keys,
+    brief_M: Keys,
+    cells_NHW: npt.NDArray[np.uint8],
+    tasks_N: npt.NDArray[np.int64],
+    stop: npt.NDArray[np.bool_],
+) -> tuple[Indices, Indices]:
+    """Fill `cells_NHW` with the `walls` layouts of `index_N` and `tasks_N` with their numbers of tasks.
+
+    Returns the lengths of the paths of all tasks, and the paths. When a layout cannot be found, set `stop` and leave.
+    """
+    count, height, width = cells_NHW.shape
+    state = np.empty(1, dtype=np.uint64)
+    desk = clear_desk(height, width)
+    layout_path = np.empty(MAX_PAIRS * height * width, dtype=np.int32)
+    end_K = np.empty(MAX_PAIRS, dtype=np.int32)
+    event_E4 = np.empty((MAX_EVENTS_PER_CELL * height * width, 4), dtype=np.int32)
+    length = np.empty(count * MAX_PAIRS, dtype=np.int32)
+    path = np.empty(count * height * width, dtype=np.int32)
+    tasks, used = 0, 0
+    for i in range(count):
+        found = 0
+        for attempt in range(MAX_ATTEMPTS):
+            if stop[0]:
+                return length[:0], path[:0]
+            begin_stream(state, seed, index_N[i], attempt)
+            place_walls(cells_NHW[i], state)
+            if side != _ANY and layout_is_held_out(cells_NHW[i], keys_SM, brief_M) != (side == _TEST):
+                continue
+            found = draw_all_astar_tasks(
+                cells_NHW[i].ravel(), width, state, max(height, width), desk, layout_path, end_K, event_E4
+            )
+            if found > 0:
+                break
+        else:
+            stop[0] = True
+            return length[:0], path[:0]
+        new = end_K[found - 1]
+        while used + new > path.size:
+            longer = np.empty(2 * path.size, dtype=np.int32)
+            longer[:used] = path[:used]
+            path = longer
+        path[used : used + new] = layout_path[:new]
+        used += new
+        begin = 0
+        for k in range(found):
+            length[tasks + k] = end_K[k] - begin
+            begin = end_K[k]
+        tasks_N[i] = found
+        tasks += found
+    return length[:tasks].copy(), path[:used].copy()
+
+
 def _generate(
     family: str,
     height: int,
@@ -145,6 +211,7 @@ def _generate(
     workers: int | None,
     open_share: float,
     want_traces: bool,
+    draws: int = MAX_PAIRS,
 ) -> tuple[TaskBatch, TraceBatch]:
     """The tasks with these indices, and their traces, which are empty if not wanted."""
     check_shape(height, width)
@@ -166,6 +233,7 @@ def _generate(
             seed,
             number_N[piece],
             side_number,
+            draws,
             open_share,
             keys_SM,
             brief_M,
@@ -179,11 +247,7 @@ def _generate(
 
     pieces = in_pieces(fill, count, height * width, workers)
     if stop[0]:
-        raise UserError(
-            f"no {family} maze of {height} rows and {width} columns "
-            + ("" if side == "any" else f"on the {side} side ")
-            + f"was found in {MAX_ATTEMPTS:,} attempts: use a larger or squarer maze, or another family."
-        )
+        raise _not_found(family, height, width, side)
 
     path = np.concatenate([np.empty(0, dtype=np.int32), *(path for path, _ in pieces)])
     offset_N1 = offsets(length_N)
@@ -191,6 +255,14 @@ def _generate(
     if not want_traces:
         events_N[:] = 0
     return batch, TraceBatch(join_events([events for _, events in pieces], workers), offsets(events_N))
+
+
+def _not_found(family: str, height: int, width: int, side: Side) -> UserError:
+    return UserError(
+        f"no {family} maze of {height} rows and {width} columns "
+        + ("" if side == "any" else f"on the {side} side ")
+        + f"was found in {MAX_ATTEMPTS:,} attempts: use a larger or squarer maze, or another family."
+    )
 
 
 def generate_indices(
@@ -219,13 +291,48 @@ def generate(
     side: Side,
     workers: int | None = None,
     open_share: float = DEFAULT_OPEN_SHARE,
+    draws: int = MAX_PAIRS,
 ) -> TaskBatch:
-    """The tasks with indices `first` to `first + count - 1`.
+    """The tasks with indices `first` to `first + count - 1`, each with a layout of its own.
 
-    `workers` threads, all cores if None. `open_share` is the chance of each passage in `percolation`.
+    `workers` threads, all cores if None. `open_share` is the chance of each passage in `percolation`. `draws` is for
+    `walls` and `percolation`: a layout that has no good start and goal among so many pairs is drawn again. With 1,
+    tasks of `walls` have the distribution of `generate_all_pairs`: a layout is taken as often as its pairs are good.
     """
+    if not 1 <= draws <= MAX_PAIRS:
+        raise UserError(f"{draws} draws of start and goal are out of range; use 1 to {MAX_PAIRS}.")
     index_N = _indices(first, count)
-    return _generate(family, height, width, index_N, seed, side, workers, open_share, want_traces=False)[0]
+    return _generate(family, height, width, index_N, seed, side, workers, open_share, want_traces=False, draws=draws)[0]
+
+
+def generate_all_pairs(
+    height: int, width: int, *, seed: int, first: int, count: int, side: Side, workers: int | None = None
+) -> TaskBatch:
+    """All tasks of the `walls` layouts with indices `first` to `first + count - 1`, layout after layout.
+
+    Every good pair of MAX_PAIRS draws in a layout gives a task, as in Searchformer's set; a layout has at least one.
+    """
+    check_shape(height, width)
+    index_N = _indices(first, count)
+    _check("walls", seed, index_N, side, DEFAULT_OPEN_SHARE)
+    cells_NHW = np.empty((count, height, width), dtype=np.uint8)
+    tasks_N = np.empty(count, dtype=np.int64)
+    stop = np.zeros(1, dtype=np.bool_)
+    keys_SM, brief_M = layout_keys(height, width), brief_keys(height, width)
+
+    def fill(piece: slice) -> tuple[Indices, Indices]:
+        side_number = get_args(Side).index(side)
+        filled: tuple[Indices, Indices] = _fill_all_pairs(
+            seed, index_N[piece], side_number, keys_SM, brief_M, cells_NHW[piece], tasks_N[piece], stop
+        )
+        return filled
+
+    pieces = in_pieces(fill, count, MAX_PAIRS * height * width, workers)
+    if stop[0]:
+        raise _not_found("walls", height, width, side)
+    length, path = (np.concatenate([np.empty(0, np.int32), *(piece[k] for piece in pieces)]) for k in (0, 1))
+    offset_N1, cells_NHW = offsets(length), np.repeat(cells_NHW, tasks_N, axis=0)
+    return TaskBatch(cells_NHW, path[offset_N1[:-1]], path[offset_N1[1:] - 1], path, offset_N1)
 
 
 def generate_with_traces(

@@ -3,6 +3,7 @@
     astar(task).path, astar(task).trace      # the deterministic rule, see astar.py
     astar_random(task, seed=0)               # neighbours shuffled, ties by chance
     bfs_path(task), num_shortest(task)
+    one_shortest(batch)                      # whether there is one only, of many tasks, fast
     trace_batch(batch)                       # the deterministic traces of many tasks, fast
 
 A task without a way through has the path None and 0 shortest paths; its trace ends when no cell is open.
@@ -22,7 +23,7 @@ from numba import njit
 from clew.errors import UserError
 from clew.mazes.astar import CLOSE, MAX_EVENTS_PER_CELL, Events, astar_scratch, search_astar, search_astar_random
 from clew.mazes.bfs import Indices, search_breadth_first, write_path
-from clew.mazes.maze import Cell, Path, Task, TaskBatch
+from clew.mazes.maze import EAST, NORTH, SOUTH, WEST, Cell, Path, Task, TaskBatch
 from clew.mazes.pieces import in_pieces
 from clew.mazes.random import begin_stream
 
@@ -102,6 +103,13 @@ def num_shortest(task: Task) -> int:
     return 0
 
 
+def one_shortest(batch: TaskBatch) -> npt.NDArray[np.bool_]:
+    """Which of many tasks have exactly one shortest path, compiled."""
+    one_N = np.zeros(len(batch), np.bool_)
+    _one_shortest(batch.cells_NHW, batch.start_N, batch.goal_N, one_N)
+    return one_N
+
+
 def trace_batch(batch: TaskBatch, workers: int | None = None) -> TraceBatch:
     """The deterministic A* trace of every task."""
     count_N = np.empty(len(batch), dtype=np.int64)
@@ -131,6 +139,28 @@ def join_events(pieces: list[Events], workers: int | None) -> Events:
     # Traces are large, and most of the time goes into fetching fresh memory: that too is work for all threads.
     in_pieces(copy, len(pieces), 1, workers)
     return event_E4
+
+
+@njit(cache=True, nogil=True)
+def _one_shortest(
+    cells_NHW: npt.NDArray[np.uint8], start_N: Indices, goal_N: Indices, one_N: npt.NDArray[np.bool_]
+) -> None:
+    count, height, width = cells_NHW.shape
+    distance_C, ways_C = np.empty(height * width, np.int32), np.empty(height * width, np.int8)
+    for i in range(count):
+        flat_C = cells_NHW[i].ravel()
+        _, queue_C, reached = search_breadth_first(cells_NHW[i], start_N[i], -1)
+        distance_C[:] = -1
+        distance_C[start_N[i]], ways_C[start_N[i]] = 0, 1
+        for here in queue_C[:reached]:
+            for bit, there in ((SOUTH, here + width), (NORTH, here - width), (WEST, here - 1), (EAST, here + 1)):
+                if not flat_C[here] & bit:
+                    continue
+                if distance_C[there] < 0:
+                    distance_C[there], ways_C[there] = distance_C[here] + 1, 0
+                if distance_C[there] == distance_C[here] + 1:
+                    ways_C[there] = min(2, ways_C[there] + ways_C[here])  # more than one is all that counts
+        one_N[i] = distance_C[goal_N[i]] >= 0 and ways_C[goal_N[i]] == 1
 
 
 @njit(cache=True, nogil=True)

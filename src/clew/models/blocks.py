@@ -5,7 +5,8 @@
 
 A CrossBlock has no self-attention: queries look at the memory and never at each other.
 
-Shape suffixes: B mazes, K tokens that are looked at, Q tokens that look, D width, H heads, E head width.
+Shape suffixes: B mazes, T positions, K tokens that are looked at, Q tokens that look (of the whole batch in
+`run_in_groups`), D width, H heads, E head width.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from clew.data.batch import Batch
 from clew.models.positions import Rotate
 from clew.models.start import AttentionWeights, begin_with_lookups
 
 ActivationChoice = Literal["gelu", "relu"]
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "relu": F.relu}
+GROUP_TOKENS = 2048
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,8 @@ class KeysAndValues:
         if self.key_BHKE is not None and self.value_BHKE is not None:
             key_BHKE = torch.cat([self.key_BHKE, key_BHKE], dim=2)
             value_BHKE = torch.cat([self.value_BHKE, value_BHKE], dim=2)
-        self.key_BHKE, self.value_BHKE = key_BHKE, value_BHKE
+        # Values are a view of the queries, keys and values of all tokens; kept as such, they would keep all of them.
+        self.key_BHKE, self.value_BHKE = key_BHKE, value_BHKE.contiguous()
         return key_BHKE, value_BHKE
 
 
@@ -126,6 +130,30 @@ def look_things_up(blocks: nn.ModuleList, offsets: Sequence[int], rotary: bool) 
     for block in blocks:
         assert isinstance(block, SelfBlock | CrossBlock)
         begin_with_lookups(block.attention_weights(), block.heads, offsets, rotary)
+
+
+def run_in_groups(
+    run: Callable[[Batch, Tensor, Tensor], Tensor], length_B: Tensor, batch: Batch, rank_BT: Tensor, ask_BT: Tensor
+) -> Tensor:
+    """Logits of `run(batch, rank_BT, ask_BT)`, on a CPU computed for groups of mazes of similar length.
+
+    A group is padded to its own longest sequence, so little is computed for nothing, and what it computes stays in
+    the processor's caches. A GPU is faster with the whole batch at once.
+    """
+    groups = similar_rows(length_B) if rank_BT.device.type == "cpu" else []
+    if len(groups) < 2:
+        return run(batch, rank_BT, ask_BT)
+    logits = [run(batch.rows(rows), rank_BT[rows], ask_BT[rows]) for rows in groups]
+    # Back to the order of the batch.
+    number_BT = ask_BT.flatten().cumsum(0).view_as(ask_BT) - 1
+    number_Q = torch.cat([number_BT[rows][ask_BT[rows]] for rows in groups])
+    return torch.cat(logits)[number_Q.argsort()]
+
+
+def similar_rows(length_B: Tensor) -> list[Tensor]:
+    """The rows of a batch, shortest first, in groups with enough tokens to keep a CPU busy."""
+    count = min(int(length_B.sum()) // GROUP_TOKENS, len(length_B))
+    return list(length_B.argsort(stable=True).tensor_split(max(count, 1)))
 
 
 def _split(x_BKD: Tensor, heads: int) -> Tensor:

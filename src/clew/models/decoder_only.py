@@ -6,13 +6,15 @@
 With `bos_id` that token stands before every sequence, at position 0, and token t at position t + 1.
 
 It can only read from left to right, so a question with any other order is refused. The sequence is cut after the last
-token that is looked at, and only asked positions go through the head; `model.naive = True` computes all of both.
+token that is looked at, and only asked positions go through the head; `model.naive = True` computes all of both. On a
+CPU, mazes with sequences of similar length run together, so that little is padded.
 
 For step-by-step use there is a cache:
 
     cache = model.new_cache()
-    x_BSD = model.extend(cache, token_BS, place_BS, real_BS)     # first the prompts, then one token at a time
-    logits_BV = model.head(x_BSD[:, -1])
+    x_BSD = model.extend(cache, token_BS, place_BS, real_BS)     # the prompts, padding after the shorter ones
+    x_B1D = model.extend(cache, token_B1, place_B1)              # then one token at a time
+    logits_BV = model.head(x_B1D[:, -1])
 
 Shape suffixes: B mazes, T positions, S new positions, K positions in the cache, Q asked positions of the whole batch,
 D width, V vocabulary.
@@ -28,7 +30,7 @@ from torch import Tensor, nn
 
 from clew.data.batch import Batch
 from clew.errors import UserError
-from clew.models.blocks import KeysAndValues, Seen, SelfBlock, look_things_up
+from clew.models.blocks import KeysAndValues, Seen, SelfBlock, look_things_up, run_in_groups
 from clew.models.config import DecoderOnlyConfig
 from clew.models.positions import make_positions
 from clew.models.start import begin_larger, initialise, initialise_as_torch
@@ -39,8 +41,7 @@ class Cache:
     """What has been read so far. Mazes may have prompts of different lengths: `real_BK` tells tokens from padding."""
 
     blocks: list[KeysAndValues]
-    place_BK: Tensor | None = None
-    real_BK: Tensor | None = None
+    real_BK: Tensor | None = None  # None if nothing was padded
 
 
 class DecoderOnly(nn.Module):
@@ -67,6 +68,12 @@ class DecoderOnly(nn.Module):
 
     def forward(self, batch: Batch, rank_BT: Tensor, ask_BT: Tensor) -> Tensor:
         check_left_to_right(rank_BT, ask_BT)
+        if self.naive:
+            return self._read(batch, rank_BT, ask_BT)
+        place_T = torch.arange(ask_BT.shape[1], device=ask_BT.device)
+        return run_in_groups(self._read, (ask_BT * place_T).amax(1), batch, rank_BT, ask_BT)
+
+    def _read(self, batch: Batch, rank_BT: Tensor, ask_BT: Tensor) -> Tensor:
         token_BT = batch.tokens_BT.masked_fill(rank_BT < 0, 0)
         if self.config.bos_id is None:
             read_BT = ask_BT.roll(-1, dims=1)  # the logits of t are read at t - 1
@@ -89,28 +96,37 @@ class DecoderOnly(nn.Module):
         """A cache that has read nothing."""
         return Cache([KeysAndValues() for _ in self.blocks])
 
-    def extend(self, cache: Cache, token_BS: Tensor, place_BS: Tensor, real_BS: Tensor) -> Tensor:
+    def extend(self, cache: Cache, token_BS: Tensor, place_BS: Tensor, real_BS: Tensor | None = None) -> Tensor:
         """Read these tokens after those in the cache; what the model makes of each [B, S, D], ready for the head.
 
-        Where `real_BS` is False stands padding: nobody looks at it, and its result has no meaning.
+        First the prompts from their first token on, then one token of each maze at a time. Where `real_BS` is False
+        stands padding, after a prompt: no token attends to it, and its result has no meaning.
         """
-        if self.config.bos_id is not None:
+        bos_id, first = self.config.bos_id, cache.blocks[0].key_BHKE is None
+        if bos_id is not None:
             place_BS = place_BS + 1
-            if cache.place_BK is None:
-                bos_B1 = torch.full_like(token_BS[:, :1], self.config.bos_id)
-                self._extend(cache, bos_B1, torch.zeros_like(bos_B1), torch.ones_like(bos_B1, dtype=torch.bool))
-        return self._extend(cache, token_BS, place_BS, real_BS)
+            if first:
+                token_BS, place_BS = F.pad(token_BS, (1, 0), value=bos_id), F.pad(place_BS, (1, 0))
+                real_BS = None if real_BS is None else F.pad(real_BS, (1, 0), value=True)
+        x_BSD = self._extend(cache, token_BS, place_BS, real_BS)
+        return x_BSD[:, 1:] if first and bos_id is not None else x_BSD
 
-    def _extend(self, cache: Cache, token_BS: Tensor, place_BS: Tensor, real_BS: Tensor) -> Tensor:
-        if cache.place_BK is not None and cache.real_BK is not None:
-            cache.place_BK = torch.cat([cache.place_BK, place_BS], dim=1)
-            cache.real_BK = torch.cat([cache.real_BK, real_BS], dim=1)
+    def _extend(self, cache: Cache, token_BS: Tensor, place_BS: Tensor, real_BS: Tensor | None) -> Tensor:
+        if cache.blocks[0].key_BHKE is None:
+            # Padding comes after all tokens of its maze, so the causal rule already keeps them from attending to it.
+            seen = Seen(causal=True)
+            cache.real_BK = None if real_BS is None or bool(real_BS.all()) else real_BS
         else:
-            cache.place_BK, cache.real_BK = place_BS, real_BS
-        before_BSK = cache.place_BK[:, None] <= place_BS[:, :, None]
-        # Padding itself looks at everything before it, padding too: a softmax over nothing is not a number.
-        seen_BSK = before_BSK & (cache.real_BK[:, None] | ~real_BS[:, :, None])
-        return self._run(token_BS.masked_fill(~real_BS, 0), place_BS, Seen(seen_BSK[:, None]), cache)
+            assert token_BS.shape[1] == 1, "after the prompts one token is read at a time"
+            if cache.real_BK is not None or real_BS is not None:
+                new_BS = torch.ones_like(token_BS, dtype=torch.bool) if real_BS is None else real_BS
+                before = cache.blocks[0].key_BHKE.shape[2]
+                old_BK = new_BS.new_ones(len(new_BS), before) if cache.real_BK is None else cache.real_BK
+                cache.real_BK = torch.cat([old_BK, new_BS], dim=1)
+            seen = Seen(None if cache.real_BK is None else cache.real_BK[:, None, None])
+        if real_BS is not None:
+            token_BS = token_BS.masked_fill(~real_BS, 0)
+        return self._run(token_BS, place_BS, seen, cache)
 
     def _run(self, token_BT: Tensor, place_BT: Tensor, seen: Seen, cache: Cache | None = None) -> Tensor:
         x_BTD = self.positions.add(self.embedding(token_BT), place_BT)

@@ -29,12 +29,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from clew.data.batch import Batch
-from clew.models.blocks import CrossBlock, Seen, SelfBlock, look_things_up
+from clew.models.blocks import CrossBlock, Seen, SelfBlock, look_things_up, run_in_groups
 from clew.models.config import EncoderDecoderConfig, needed, seen_and_asked
 from clew.models.positions import make_positions
 from clew.models.start import begin_larger, initialise, initialise_as_torch
-
-GROUP_TOKENS = 2048
 
 
 class EncoderDecoder(nn.Module):
@@ -66,14 +64,8 @@ class EncoderDecoder(nn.Module):
     def forward(self, batch: Batch, rank_BT: Tensor, ask_BT: Tensor) -> Tensor:
         if self.naive:
             return self._everywhere(batch, rank_BT, ask_BT)
-        groups = similar_rows(rank_BT, ask_BT) if rank_BT.device.type == "cpu" else []
-        if len(groups) < 2:
-            return self._where_needed(batch, rank_BT, ask_BT)
-        logits = [self._where_needed(batch.rows(rows), rank_BT[rows], ask_BT[rows]) for rows in groups]
-        # Back to the order of the batch.
-        number_BT = ask_BT.flatten().cumsum(0).view_as(ask_BT) - 1
-        number_Q = torch.cat([number_BT[rows][ask_BT[rows]] for rows in groups])
-        return torch.cat(logits)[number_Q.argsort()]
+        seen_B, _ = seen_and_asked(rank_BT, ask_BT)
+        return run_in_groups(self._where_needed, seen_B, batch, rank_BT, ask_BT)
 
     def _where_needed(self, batch: Batch, rank_BT: Tensor, ask_BT: Tensor) -> Tensor:
         # Tokens by rank, then place: the causal rule is then a plain triangle, and padding comes last.
@@ -151,17 +143,6 @@ def pack(keep_BT: Tensor, order_BT: Tensor | None = None) -> tuple[Tensor, Tenso
     place_BK = order_BT.masked_fill(~keep_BT, last).argsort(dim=1, stable=True)[:, :widest]
     real_BK = torch.arange(widest, device=keep_BT.device) < count_B[:, None]
     return place_BK, real_BK
-
-
-def similar_rows(rank_BT: Tensor, ask_BT: Tensor) -> list[Tensor]:
-    """The mazes of a batch in groups that see about as many tokens.
-
-    A group is padded to its own longest, so that little is computed for nothing. Each has enough tokens to keep a CPU
-    busy; a GPU is faster with one large group.
-    """
-    seen_B, _ = seen_and_asked(rank_BT, ask_BT)
-    count = min(int(seen_B.sum()) // GROUP_TOKENS, len(seen_B))
-    return list(seen_B.argsort(stable=True).tensor_split(max(count, 1)))
 
 
 def _strictly_before(place_BK: Tensor) -> Tensor:

@@ -9,11 +9,16 @@ Shape suffixes: B mazes, T positions, Q asked positions of the whole batch in ro
 
 from __future__ import annotations
 
-from typing import Protocol
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Literal, Protocol
 
+import torch
 from torch import Tensor
 
 from clew.data.batch import Batch
+
+Precision = Literal["fp32", "bf16", "fp16"]
+_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 class Model(Protocol):
@@ -22,3 +27,10 @@ class Model(Protocol):
     def __call__(self, batch: Batch, rank_BT: Tensor, ask_BT: Tensor) -> Tensor:
         """Logits [Q, V] for the True positions of `ask_BT`, in the order of `ask_BT.nonzero()`."""
         ...
+
+
+def autocast(precision: Precision, device: torch.device) -> AbstractContextManager[Any]:
+    """Within, matrix products run in the precision; does nothing for fp32."""
+    if precision == "fp32":
+        return nullcontext()
+    return torch.autocast(device.type, dtype=_DTYPES[precision])

@@ -1,7 +1,7 @@
 """Cross-entropy as sums, so that the loop can normalise over the whole global batch.
 
     sums = cross_entropy_sum(model(batch, question.rank_BT, question.ask_BT), question)
-    (sums.loss / global_weight).backward()    # global_weight: sums.weight summed over processes and accumulation
+    (sums.loss / global_weight).backward()    # global_weight: sums.weight summed over processes and micro-batches
 
 Each process hides another number of tokens, so a mean of means would weigh tokens unequally; sums do not.
 

@@ -6,10 +6,10 @@ other tokens than one process with 128. Here a number depends on nothing but
     (seed, stream, row of the global batch, place in the response)
 
 by a counter-based generator: SplitMix64 in int64 arithmetic, which gives the same bits on every device. A row keeps
-its noise whatever other rows, padding, process or accumulation step it meets. The training loop makes it from numbers
+its noise whatever other rows, padding, process or micro-batch it meets. The training loop makes it from numbers
 alone, so a resumed run needs no generator state; on rank r of N with b rows each, in step s:
 
-    noise = Noise.for_step(seed, s, row_B=torch.arange(r * b, (r + 1) * b), rows=N * b)
+    noise = Noise.for_step(seed, s, row_B=torch.arange(r, N * b, N), rows=N * b)
     question = objective.question(batch, noise)
 
 and where there is one process, `objective(batch, generator)` draws the seed from the generator.

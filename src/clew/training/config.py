@@ -129,10 +129,11 @@ class TrainConfig:
     objective: ObjectiveConfig = field(default_factory=ObjectiveConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
-    # Mazes a step, over all processes and accumulation parts.
+    # Mazes a step, over all processes and micro-batches.
     batch_size: int = 128
-    # In how many parts each process computes its share of a step, to save memory; the numbers stay the same.
-    accumulation: int = 1
+    # The most mazes that a process puts through one forward and backward pass; fewer need less memory, and the
+    # gradient of the step stays the same. All of its share if nothing is said.
+    micro_batch: int | None = None
     # The largest norm of the gradient; a larger one is scaled down to it. None leaves all as they are.
     clip: float | None = 1.0
     # The decay of an average of the weights, which is then evaluated instead of the weights.
@@ -160,10 +161,10 @@ class TrainConfig:
     threads: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("batch_size", "accumulation", "evaluate_every", "log_every", "checkpoint_every", "keep_last"):
+        for name in ("batch_size", "evaluate_every", "log_every", "checkpoint_every", "keep_last"):
             if getattr(self, name) < 1:
                 raise UserError(f"{name} is {getattr(self, name)}; use 1 or more.")
-        for name in ("clip", "threads", "explosion"):
+        for name in ("micro_batch", "clip", "threads", "explosion"):
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise UserError(f"{name} is {value}; use a number above 0.")
@@ -171,8 +172,6 @@ class TrainConfig:
             raise UserError("held_out must be 0 or more, and the seed a whole number from 0 to 2**63 - 1.")
         if self.ema is not None and not 0 <= self.ema < 1:
             raise UserError(f"the decay of the weights' average is {self.ema}; use a number from 0 to just below 1.")
-        if self.batch_size < self.accumulation:
-            raise UserError(f"{self.batch_size} mazes cannot be cut into {self.accumulation} parts; accumulate fewer.")
         if self.budget.epochs is not None and self.data.source == "stream":
             raise UserError("a stream of fresh mazes has no epochs; give the budget in steps or minutes.")
         self._check_pairs()
@@ -225,7 +224,19 @@ class TrainConfig:
     @classmethod
     def from_json(cls, value: Any, where: str = "the config") -> Self:
         """What `to_json` gave; UserError if it is anything else."""
-        return from_plain(cls, value, where, {"model": from_json})
+        return from_plain(cls, _current(value), where, {"model": from_json})
+
+
+def _current(value: Any) -> Any:
+    """The config of an older version in the fields of this one.
+
+    Before 0.2, `accumulation` was the number of parts that each process cut its share of a step into.
+    """
+    match value:
+        case {"accumulation": int(parts), "batch_size": int(batch_size)} if parts >= 1 and "micro_batch" not in value:
+            kept = {name: field for name, field in value.items() if name != "accumulation"}
+            return kept | {"micro_batch": None if parts == 1 else -(-batch_size // parts)}
+    return value
 
 
 def is_text_model(model: ModelConfig) -> bool:

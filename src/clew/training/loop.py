@@ -15,6 +15,7 @@ process with a whole model and must return the same numbers on each.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
@@ -28,6 +29,7 @@ from clew.data.loaders import batches
 from clew.data.prefetch import prefetch
 from clew.errors import UserError
 from clew.files import write_json
+from clew.memory import out_of_memory
 from clew.models.build import training_flops
 from clew.training.checkpoint import STATE_FILE, checkpoint_name, latest_checkpoint, write_checkpoint
 from clew.training.config import TrainConfig
@@ -39,7 +41,7 @@ from clew.training.run_folder import Resume, RunFolder
 from clew.training.run_state import RunState
 from clew.training.schedules import beta1_at, lr_factor
 from clew.training.signals import Leave, asked_to_leave
-from clew.training.sources import build_source
+from clew.training.sources import build_source, check_batch_memory
 from clew.training.step import Part, accumulate_gradient, draw_part, gradient_norm, scale_gradient
 from clew.training.tiny_numbers import tiny_numbers_are_zero
 
@@ -59,6 +61,7 @@ def train(
     world = world or World()
     if config.threads is not None:
         torch.set_num_threads(config.threads)
+    check_batch_memory(config, world.size)
     folder = RunFolder(run)
     with ExitStack() as stack:
         stack.enter_context(tiny_numbers_are_zero())
@@ -149,15 +152,20 @@ class Trainer:
         state.optimizer.scale_lr(lr_factor(config.schedule, *self.progress))
         state.optimizer.set_beta1(beta1_at(config.schedule, *self.progress))
         state.optimizer.zero_grad(set_to_none=True)
-        sums = accumulate_gradient(
-            state.forward,
-            part,
-            world,
-            parts=config.accumulation,
-            precision=config.precision,
-            scale=state.scale.value,
-            dwell=state.dwell,
-        )
+        try:
+            sums = accumulate_gradient(
+                state.forward,
+                part,
+                world,
+                micro_batch=config.micro_batch,
+                precision=config.precision,
+                scale=state.scale.value,
+                dwell=state.dwell,
+            )
+        except (RuntimeError, MemoryError) as error:
+            if not out_of_memory(error):
+                raise
+            raise self._out_of_memory(part) from None
         norm = gradient_norm(state.model) / state.scale.value
         overflow = state.scale.can_shrink and math.isfinite(sums.mean_loss) and not math.isfinite(norm)
         if overflow:
@@ -190,6 +198,15 @@ class Trainer:
             self._evaluate()
         if step % config.checkpoint_every == 0:
             self._save()
+
+    def _out_of_memory(self, part: Part) -> UserError:
+        rows = min(part.most_rows, self.config.micro_batch or part.most_rows)
+        what = f"step {self.state.step} ran out of memory with {rows:,} mazes in one forward and backward pass"
+        todo = f"--micro-batch {rows // 2}, which changes nothing but the memory" if rows > 1 else "smaller mazes"
+        error = UserError(f"{what}; use {todo}, or a smaller model.")
+        if not self.world.is_main:  # of whose errors nobody else tells
+            print(f"clew: process {self.world.rank}: {error}", file=sys.stderr)
+        return error
 
     def _stopped(self, problem: str, part: Part) -> UserError:
         state = self.state

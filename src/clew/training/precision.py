@@ -13,25 +13,14 @@ the norm of the whole gradient, over all processes and shards, and because its s
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Literal
+from clew.models.interface import Precision, autocast
 
-import torch
-
-Precision = Literal["fp32", "bf16", "fp16"]
-_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+__all__ = ["LossScale", "Precision", "autocast"]
 
 FIRST_SCALE = 2.0**16
 GROW_AFTER = 2000
 # Gradients that overflow even when hardly scaled are wrong in themselves.
 SMALLEST_SCALE = 2.0**-4
-
-
-def autocast(precision: Precision, device: torch.device) -> AbstractContextManager[Any]:
-    """Within, matrix products run in the precision; does nothing for fp32."""
-    if precision == "fp32":
-        return nullcontext()
-    return torch.autocast(device.type, dtype=_DTYPES[precision])
 
 
 class LossScale:

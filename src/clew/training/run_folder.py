@@ -41,7 +41,7 @@ Resume = Literal["auto", "never"]
 # What may differ between a run and its continuation: it changes how long or where the run goes, or what is told of it.
 FREE_FIELDS = {
     "budget",
-    "accumulation",
+    "micro_batch",
     "compile",
     "evaluate_every",
     "held_out",

@@ -23,11 +23,16 @@ from clew.data.settings import DatasetSettings
 from clew.data.stream import StreamConfig
 from clew.data.writer import write_dataset
 from clew.errors import UserError
+from clew.mazes.astar_tasks import MAX_PAIRS
 from clew.mazes.generate import DEFAULT_OPEN_SHARE, generate
 from clew.mazes.maze import TaskBatch
+from clew.memory import machine_memory
 from clew.training.config import DataConfig, Family, FormatName, TrainConfig
 
 PAPER_MAZES, PAPER_HELD_OUT = 100_000, 2_000
+# At least so many for each cell of a maze in a batch: a text has three to four tokens a cell, of ten bytes each.
+BYTES_A_CELL = 10
+READY_BATCHES = 4  # one that is used, two that wait, one that is being made
 
 
 class Source(Protocol):
@@ -101,6 +106,17 @@ def build_source(config: TrainConfig) -> Source:
     return ShapeMixSource(streams, data.format, data.tail, data.grow_steps if data.mixture == "grow" else None)
 
 
+def check_batch_memory(config: TrainConfig, world_size: int) -> None:
+    """UserError if not even the batches themselves fit into memory: the system would end the process for it."""
+    height, width = config.data.shapes[-1]
+    needed = READY_BATCHES * BYTES_A_CELL * height * width * config.batch_size // world_size
+    if needed > machine_memory():
+        raise UserError(
+            f"batches of {config.batch_size:,} mazes take about {needed / 1e9:,.0f} GB of memory in each process, and "
+            f"this machine has {machine_memory() / 1e9:,.0f}; use a smaller --batch-size."
+        )
+
+
 def dataset_folder(data: DataConfig) -> Path:
     """Where the dataset of a config is, or is to be made."""
     if data.folder:
@@ -159,11 +175,20 @@ def adopt_dataset(data: DataConfig, preset: DataConfig) -> DataConfig:
     )
 
 
+def held_out_draws(family: str, dataset: Path | None) -> int:
+    """The `draws` with which clew.mazes.generate.generate gives the held-out tasks of a dataset, or of a stream."""
+    if family != "walls" or dataset is None:
+        return MAX_PAIRS
+    if (dataset / DATASET_FILE).is_file():
+        return open_dataset(dataset).settings.test_draws
+    return 1  # as of datasets that keep all tasks of a layout, the default
+
+
 def held_out_tasks(data: DataConfig, count: int) -> list[TaskBatch]:
     """Mazes that are never trained on, as many of each shape.
 
     Those of a dataset are its test split's first. Those of a stream are the same that a dataset of the same family,
-    shape and seed would have, so runs of both kinds can be compared.
+    shape and seed would have, so runs of both kinds can be compared; of `walls`, one with one task per layout.
     """
     if data.source == "dataset":
         split = open_matching(data).split("test")

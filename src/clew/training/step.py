@@ -15,7 +15,7 @@ Shape suffixes: B mazes, T positions.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import torch
 from torch import Tensor, nn
@@ -38,6 +38,7 @@ class Part:
 
     batch: Batch
     question: Question
+    most_rows: int  # mazes of the process that has the most
 
 
 @dataclass(frozen=True)
@@ -60,11 +61,10 @@ def draw_part(batch: Batch, objective: Objective, seed: int, step: int, rows: in
         raise UserError(
             f"step {step} has {rows} mazes for {world.size} processes; use a larger batch, or fewer processes."
         )
-    place = rank_part(rows, world.rank, world.size)
-    row_B = torch.arange(place.start, place.stop)
+    row_B = torch.arange(rows)[rank_part(rows, world.rank, world.size)]
     batch_here = batch.to(world.device)
     noise = Noise.for_step(seed, step, row_B.to(world.device), rows)
-    return Part(batch_here, objective.question(batch_here, noise))
+    return Part(batch_here, objective.question(batch_here, noise), -(-rows // world.size))
 
 
 def accumulate_gradient(
@@ -72,23 +72,24 @@ def accumulate_gradient(
     part: Part,
     world: World,
     *,
-    parts: int,
+    micro_batch: int | None = None,
     precision: Precision,
     scale: float,
     dwell: DwellRate | None = None,
 ) -> StepSums:
-    """Add the step's gradient, times `scale`, to the parameters' `.grad`, in `parts` pieces, and tell `dwell`."""
-    rows = len(part.batch)
-    pieces = min(parts, rows)
+    """Add the step's gradient, times `scale`, to the parameters' `.grad`, and tell `dwell`.
+
+    At most `micro_batch` mazes, all if None, go through one forward and backward pass.
+    """
     weight = world.sum(part.question.weight_BT[part.question.ask_BT].double().sum())
     # A step that asks nothing has a zero gradient, not a division by zero.
     factor = scale * world.size / max(float(weight), 1e-30) if float(weight) else 0.0
     totals = torch.zeros(4, dtype=torch.float64, device=world.device)
     tally = None if dwell is None else torch.zeros(2, dwell.bins, dtype=torch.float64, device=world.device)
-    for i in range(pieces):
-        place = rank_part(rows, i, pieces)
-        batch, question = part.batch.rows(place), question_rows(part.question, place)
-        with gradients_shared(forward, share=i == pieces - 1):
+    pieces = micro_batches(part, micro_batch)
+    for number, piece in enumerate(pieces):
+        batch, question = piece.batch, piece.question
+        with gradients_shared(forward, share=number == len(pieces) - 1):
             with autocast(precision, world.device):
                 logits_QV = forward(batch, question.rank_BT, question.ask_BT)
             sums = cross_entropy_sum(logits_QV, question)
@@ -102,7 +103,31 @@ def accumulate_gradient(
     return StepSums(*world.sum(totals).tolist())
 
 
-def question_rows(question: Question, rows: slice) -> Question:
+def micro_batches(part: Part, micro_batch: int | None) -> list[Part]:
+    """The part in pieces of at most `micro_batch` mazes of similar length, as many on every process.
+
+    FSDP gathers weights in every pass, so all processes must make as many passes; one that has a maze less than
+    others may have nothing left for its last pass, and asks nothing in it.
+    """
+    if micro_batch is None or micro_batch >= part.most_rows:
+        return [part]
+    rows_B = part.batch.valid_BT.sum(1).argsort(stable=True)
+    count = -(-part.most_rows // micro_batch)
+    return [
+        Part(part.batch.rows(rows), question_rows(part.question, rows), part.most_rows)
+        if len(rows)
+        else _without_questions(part)
+        for rows in rows_B.tensor_split(count)
+    ]
+
+
+def _without_questions(part: Part) -> Part:
+    first = slice(0, 1)
+    question = question_rows(part.question, first)
+    return Part(part.batch.rows(first), replace(question, ask_BT=torch.zeros_like(question.ask_BT)), part.most_rows)
+
+
+def question_rows(question: Question, rows: slice | Tensor) -> Question:
     """The question for some of the mazes."""
     return Question(*(getattr(question, f.name)[rows] for f in fields(question)))
 

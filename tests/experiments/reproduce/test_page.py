@@ -61,6 +61,20 @@ def test_the_table_of_claims_links_to_the_page(results: Path) -> None:
     assert table.count("docs/results.md#") == 1
 
 
+def test_results_of_length_buckets_are_marked_until_they_are_run_again(results: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "overfitting"
+    folder.mkdir()
+    value = read_json(ROOT / "results" / "overfitting" / "laptop.json")
+
+    def marks(batches: str) -> tuple[int, int]:
+        runs = [run | {"batches": batches} for run in value["runs"]]
+        write_json(folder / "laptop.json", value | {"runs": runs})
+        return results_page(tmp_path).count("†"), claims_table(tmp_path).count("†")
+
+    assert marks("length buckets (before version 0.2)") == (3, 2)  # the study, the note, and the note of its section
+    assert marks("shuffled") == (0, 0)
+
+
 def test_smoke_is_never_told_and_paper_goes_first(results: Path, tmp_path: Path) -> None:
     folder = tmp_path / "path-lengths"
     folder.mkdir()

@@ -79,7 +79,7 @@ def test_a_second_time_nothing_is_trained_or_scored_again(smoke: Options, monkey
 def test_a_missing_exam_alone_is_scored_again(smoke: Options, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = smoke.place.run(runs_of(STUDIES["smaller-mazes"], smoke)[0]) / "scores"
     scores = sorted(folder.iterdir())
-    assert len(scores) == 3
+    assert len(scores) == 4
     scores[0].unlink()
     monkeypatch.delattr("clew.experiments.reproduce.runner.train")
     run_study("smaller-mazes", smoke)
@@ -91,10 +91,10 @@ def test_scores_of_an_earlier_version_are_made_again(smoke: Options) -> None:
     file = next(iter((smoke.place.run(run) / "scores").iterdir()))
     value = read_json(file)
     assert len(value["scores"]["missed"]) == value["scores"]["mazes"] - value["scores"]["exact"]["hits"]
-    older = {name: score for name, score in value["scores"].items() if name != "missed"}
+    older = {name: score for name, score in value["scores"].items() if name != "precision"}
     write_json(file, value | {"scores": older})
     run_study("smaller-mazes", smoke)
-    assert read_json(file)["scores"]["missed"] == value["scores"]["missed"]
+    assert read_json(file)["scores"]["precision"] == value["scores"]["precision"] == "fp32"
 
 
 def test_a_broken_file_of_scores_is_named(smoke: Options) -> None:
@@ -125,7 +125,7 @@ def test_a_run_is_named_after_its_settings_but_not_after_its_machine() -> None:
     def folder(**changes: object) -> Path:
         return place.run(dataclasses.replace(run, config=dataclasses.replace(run.config, **changes)))  # type: ignore[arg-type]
 
-    assert folder(threads=2, device="cpu", compile=True) == place.run(run)
+    assert folder(threads=2, device="cpu", compile=True, micro_batch=4) == place.run(run)
     assert folder(batch_size=7) != place.run(run)
     assert place.run(run.seeded(1)) != place.run(run)
     assert place.run(dataclasses.replace(run, labels={"other": "words"})) == place.run(run)
@@ -151,8 +151,9 @@ def test_the_curve_of_a_training_set_is_that_of_the_mazes_trained_on(tmp_path: P
     assert (mazes.cells_NHW == trained.cells_NHW).all()
 
 
-def test_the_minutes_and_threads_of_the_user_reach_every_run() -> None:
-    for run in runs_of(STUDIES["astar"], Options("laptop", minutes=0.5, threads=2)):
+def test_what_the_user_says_of_every_run_reaches_it() -> None:
+    for run in runs_of(STUDIES["astar"], Options("laptop", minutes=0.5, threads=2, micro_batch=16)):
+        assert run.config.micro_batch == 16
         assert (run.config.budget.minutes, run.config.budget.steps, run.config.threads) == (0.5, None, 2)
 
 

@@ -64,7 +64,7 @@ def _flops_a_maze(config: TrainConfig) -> float:
         config,
         data=data,
         batch_size=SAMPLE,
-        accumulation=1,
+        micro_batch=None,
         budget=replace(config.budget, steps=1, epochs=None, minutes=None),
     )
     part = draw_part(build_source(small).batch(0), build_objective(config.objective), 0, 0, SAMPLE, World())

@@ -37,6 +37,12 @@ the seeds.
 """
 
 
+_BUCKETS = """
+† Trained before version 0.2 with batches of mazes of similar length, in which a token of a short path weighs more than
+one of a long path; to be run again with shuffled batches.
+"""
+
+
 def results_page(results: Path) -> str:
     """The whole page."""
     told = told_results(results)
@@ -45,6 +51,7 @@ def results_page(results: Path) -> str:
     if claims:
         parts += [_count(told), "\n", markdown([["study", "claim", "verdict", "the paper", "here", "scale"], *claims])]
         parts.append(_MEANING)
+        parts += [_BUCKETS] if any(map(length_buckets, told.values())) else []
     waiting = [study for name, study in STUDIES.items() if name not in told]
     if waiting:
         parts += ["\nNot run yet:\n\n", *(f"- {study.title}: `{command(study)}`\n" for study in waiting)]
@@ -57,7 +64,8 @@ def claims_table(results: Path) -> str:
     told = told_results(results)
     claims = [row for name, result in told.items() for row in _claims(STUDIES[name], result, PAGE.as_posix())]
     head = ["study", "claim", "verdict"]
-    return f"{_count(told)}\n{markdown([head, *(row[: len(head)] for row in claims)])}"
+    note = _BUCKETS if any(map(length_buckets, told.values())) else ""
+    return f"{_count(told)}\n{markdown([head, *(row[: len(head)] for row in claims)])}{note}"
 
 
 def told_results(results: Path) -> dict[str, Result]:
@@ -107,7 +115,7 @@ def _claims(study: Study, result: Result, page: str) -> list[list[str]]:
     """Study, claim, verdict, what the paper found, what was found here, and scale; studies are links to the page."""
     rows = []
     for number, findings in enumerate(_by_claim(study, result)):
-        link = f"[{study.title}]({page}#{anchor(study.title)})" if number == 0 else ""
+        link = f"[{study.title}]({page}#{anchor(study.title)}){mark(result)}" if number == 0 else ""
         ours = "; ".join(f"{f.where}: {f.ours}" if f.where else f.ours for f in findings if f.ours)
         places = _verdicts(findings)
         if len(places) == 1:
@@ -116,6 +124,15 @@ def _claims(study: Study, result: Result, page: str) -> list[list[str]]:
             verdict = ". ".join(f"**{word}**: {'; '.join(where)}" for word, where in places.items())
         rows.append([link, findings[0].claim, verdict, findings[0].paper, ours, scale_words(result)])
     return rows
+
+
+def length_buckets(result: Result) -> bool:
+    """Whether a run was trained with batches of mazes of similar length, as datasets were before version 0.2."""
+    return any(str(run.get("batches", "")).startswith("length buckets") for run in result.runs)
+
+
+def mark(result: Result) -> str:
+    return " †" if length_buckets(result) else ""
 
 
 def scale_words(result: Result) -> str:
@@ -144,6 +161,7 @@ def _section(study: Study, result: Result) -> str:
         lines.append(f"\n![{study.title}]({files}.png)\n")
     lines += [f"\n{table.title}:\n\n{markdown(table.rows)}" for table in show.tables]
     lines += [f"\n{note}\n" for note in study.notes]
+    lines += [_BUCKETS] if length_buckets(result) else []
     work = (
         f"{len(result.runs)} trainings, {result.value['minutes']:.0f} minutes" if result.runs else "nothing is trained"
     )

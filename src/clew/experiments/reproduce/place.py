@@ -18,13 +18,14 @@ from pathlib import Path
 
 from clew.experiments.reproduce.score import digest
 from clew.experiments.reproduce.study import Run, Scale
+from clew.training.config import DataConfig
 from clew.training.sources import dataset_folder
 
 if sys.platform != "win32":
     import fcntl
 
 # Where a run is computed is no part of what it is.
-MACHINE_FIELDS = ("device", "parallel", "threads", "compile", "accumulation")
+MACHINE_FIELDS = ("device", "parallel", "threads", "compile", "micro_batch")
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Place:
         """The folder of a run."""
         config = run.config.to_json()
         settings = {name: value for name, value in config.items() if name not in MACHINE_FIELDS}
-        settings["data"] = settings["data"] | {"folder": ""}
+        settings["data"] = settings["data"] | {"folder": "", "batches": batches_of(run.config.data)}
         data = run.config.data
         words = [
             data.family,
@@ -63,6 +64,14 @@ class Place:
     def result(self, study: str) -> Path:
         """What a study measured."""
         return self.root / "results" / study / f"{self.scale}.json"
+
+
+def batches_of(data: DataConfig) -> str:
+    """How the mazes of a step are chosen, in words; a run that was trained otherwise is another run.
+
+    Before version 0.2, batches of a dataset were "length buckets": mazes of similar length.
+    """
+    return "fresh mazes" if data.source == "stream" else "shuffled"
 
 
 @contextmanager

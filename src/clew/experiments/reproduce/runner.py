@@ -22,7 +22,7 @@ from torch import nn
 
 from clew.errors import UserError
 from clew.experiments.held_out import evaluator_on, held_out_evaluator
-from clew.experiments.reproduce.place import Place, only_one
+from clew.experiments.reproduce.place import Place, batches_of, only_one
 from clew.experiments.reproduce.recipes import parameters_of
 from clew.experiments.reproduce.score import exam_scores, training_mazes
 from clew.experiments.reproduce.study import Exam, Run, Scale, Study
@@ -50,6 +50,7 @@ class Options:
     seeds: int | None = None  # None: as many as the study wants
     minutes: float | None = None  # of each training, instead of its own budget
     threads: int | None = None
+    micro_batch: int | None = None
 
     @property
     def place(self) -> Place:
@@ -62,6 +63,8 @@ class Options:
             words += ["--minutes", f"{self.minutes:g}"]
         if self.threads is not None:
             words += ["--threads", str(self.threads)]
+        if self.micro_batch is not None:
+            words += ["--micro-batch", str(self.micro_batch)]
         return " ".join(words)
 
 
@@ -74,6 +77,8 @@ def runs_of(study: Study, options: Options) -> list[Run]:
         runs = [replace(run, config=replace(run.config, budget=Budget(minutes=options.minutes))) for run in runs]
     if options.threads is not None:
         runs = [replace(run, config=replace(run.config, threads=options.threads)) for run in runs]
+    if options.micro_batch is not None:
+        runs = [replace(run, config=replace(run.config, micro_batch=options.micro_batch)) for run in runs]
     seeds = range(seeds_of(study, options))
     return [options.place.settled(run.seeded(seed)) for seed in seeds for run in runs]
 
@@ -213,6 +218,7 @@ def entry(run: Run, folder: Path) -> dict[str, Any]:
         "trained": done["date"],
         "exams": {exam.name: exam_scores(folder, run, exam) for exam in run.exams},
         "curve": curve(folder),
+        "batches": batches_of(run.config.data),
         "config": config,
     }
 

@@ -2,8 +2,8 @@
 
     exam_scores(folder, run, exam)
 
-The weights are those of the last step: none is picked by its score on held-out mazes. The held-out mazes are the
-same for all seeds.
+The weights are those of the last step: none is picked by its score on held-out mazes. They compute in the precision
+of the run's own evaluations, which the scores name. The held-out mazes are the same for all seeds.
 """
 
 from __future__ import annotations
@@ -30,12 +30,16 @@ from clew.plain_json import to_plain
 from clew.text.format import format_named
 from clew.training.checkpoint import load_model
 from clew.training.config import DataConfig
-from clew.training.sources import open_matching
+from clew.training.sources import dataset_folder, held_out_draws, open_matching
 
 SCORES = "scores"
 # Which held-out mazes; no training mazes are ever among them, whatever their seed.
 EXAM_SEED = 0
 KEPT = 8  # wrong answers in a run's folder
+KEPT_SCORES = (
+    *("mazes", "precision", "exact", "per_token", "valid", "shortest", "unparsable"),
+    *("passes", "seconds_per_maze", "failures"),
+)
 
 
 def digest(value: Any) -> str:
@@ -48,7 +52,7 @@ def exam_scores(folder: Path, run: Run, exam: Exam) -> dict[str, Any]:
     # How many wrong answers are wanted changes nothing about the others: a few are always kept.
     asked = to_plain(replace(exam, name="", failures=0))
     file = folder / SCORES / f"{digest(asked)}.json"
-    if not file.exists() or "missed" not in read_json(file)["scores"]:  # as of earlier versions
+    if not file.exists() or "precision" not in read_json(file)["scores"]:  # as of earlier versions
         scores = _score(folder, run.config.data, exam)
         file.parent.mkdir(exist_ok=True)
         write_json(file, {"exam": asked, "scores": scores})
@@ -57,7 +61,7 @@ def exam_scores(folder: Path, run: Run, exam: Exam) -> dict[str, Any]:
 
 
 def _score(folder: Path, data: DataConfig, exam: Exam) -> dict[str, Any]:
-    model, _ = load_model(folder, "last")
+    model, config = load_model(folder, "last")
     if torch.cuda.is_available():
         model.to("cuda")
     height, width = data.shapes[-1]
@@ -67,15 +71,14 @@ def _score(folder: Path, data: DataConfig, exam: Exam) -> dict[str, Any]:
         Script.of(data.format, height, width),
         tasks,
         parse_decoder(exam.decoder),
-        batch_size=250,
+        precision=config.precision,
         decoder_name=exam.decoder,
         seed=seed,
         split=exam.side,
     )
     told = scores_json(evaluation)
-    kept = ("mazes", "exact", "per_token", "valid", "shortest", "unparsable", "passes", "seconds_per_maze", "failures")
     missed = [number for number, outcome in enumerate(evaluation.outcomes) if not outcome.exact]
-    return {name: told[name] for name in kept} | {"missed": missed, "examples": examples(evaluation, KEPT)}
+    return {name: told[name] for name in KEPT_SCORES} | {"missed": missed, "examples": examples(evaluation, KEPT)}
 
 
 def exam_tasks(data: DataConfig, exam: Exam) -> tuple[Sequence[TaskBatch], int]:
@@ -83,7 +86,16 @@ def exam_tasks(data: DataConfig, exam: Exam) -> tuple[Sequence[TaskBatch], int]:
     if exam.side == "train":
         return [training_mazes(data, exam.mazes)], data.seed
     size = exam.size or data.sizes[-1]
-    tasks = held_out(data.family, size, size, count=exam.mazes, seed=EXAM_SEED, embedded_in=exam.embedded_in)
+    tasks = held_out(
+        data.family,
+        size,
+        size,
+        count=exam.mazes,
+        seed=EXAM_SEED,
+        embedded_in=exam.embedded_in,
+        embedding=exam.embedding,
+        draws=held_out_draws(data.family, dataset_folder(data) if data.source == "dataset" else None),
+    )
     return tasks, EXAM_SEED
 
 

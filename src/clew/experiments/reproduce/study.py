@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
+from clew.evaluation.embed import Embedding
 from clew.experiments.reproduce.result import Result
 from clew.report.panels import Panel
 from clew.report.svg import Picture
@@ -32,6 +33,7 @@ class Exam:
     mazes: int = 1000
     size: int | None = None  # rows and columns; None for those of the training
     embedded_in: int | None = None  # put into the corner of a random maze of this size
+    embedding: Embedding = "joined"
     decoder: str = "left-to-right"
     side: Literal["test", "train"] = "test"  # train: the first mazes of the training set, in their own texts
     failures: int = 0  # how many wrong answers are kept, to be drawn
