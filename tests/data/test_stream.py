@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -17,11 +19,12 @@ from clew.mazes.layout import is_held_out, layout_hashes
     batch_size=st.integers(1, 17),
     family=st.sampled_from(list(FAMILIES)),
     seed=st.integers(0, 2**63 - 1),
+    long_share=st.sampled_from([0.0, 0.3, 1.0]),
 )
 def test_the_global_batch_does_not_depend_on_the_processes(
-    step: int, world_size: int, batch_size: int, family: str, seed: int
+    step: int, world_size: int, batch_size: int, family: str, seed: int, long_share: float
 ) -> None:
-    config = StreamConfig(family, 5, 4, seed, batch_size)
+    config = StreamConfig(family, 5, 4, seed, batch_size, long_share=long_share, longest_of=3)
     whole = fresh_tasks(config, step)
     parts = [fresh_tasks(config, step, rank, world_size) for rank in range(world_size)]
     assert len(whole) == batch_size
@@ -51,3 +54,11 @@ def test_parts_cover_everything_once_and_are_equal_to_within_one(count: int, wor
     parts = [range(count)[rank_part(count, rank, world_size)] for rank in range(world_size)]
     assert sorted(i for part in parts for i in part) == list(range(count))
     assert max(map(len, parts)) - min(map(len, parts)) <= 1
+
+
+def test_long_rows_have_the_longest_of_several_paths() -> None:
+    config = StreamConfig("dfs", 6, 6, 0, 40)
+    plain = fresh_tasks(config, step=2).length_N
+    mixed = fresh_tasks(dataclasses.replace(config, long_share=0.25, longest_of=20), step=2).length_N
+    assert mixed[:30].tolist() == plain[:30].tolist()
+    assert mixed[30:].min() > plain.mean()

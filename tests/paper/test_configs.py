@@ -26,7 +26,7 @@ FORMATS = {"dfs": "edge-list", "walls": "wall-list"}
 
 # What no run of either kind changes.
 ALL_RUNS: dict[str, Any] = {
-    "accumulation": 1,
+    "micro_batch": None,
     "clip": 1.0,
     "ema": None,
     "precision": "fp16",
@@ -42,13 +42,17 @@ ALL_RUNS: dict[str, Any] = {
     "schedule.warmup": 0.05,
     "schedule.start": 1 / 25,
     "schedule.end": 1 / 625,
+    "schedule.power": 1.0,
     "objective.rates.shape": "uniform",
     "objective.rates.spread": "sequence",
+    "objective.rates.fully_hidden": 0.0,
     "objective.weighting": "token",
     "objective.at_least_one": False,
     "data.source": "dataset",
     "data.width": None,
     "data.tail": 1,
+    "data.long_share": 0.0,
+    "data.longest_of": 64,
     "budget.steps": None,
     "budget.minutes": None,
 }

@@ -52,22 +52,25 @@ def fresh_tasks(
     config: StreamConfig, step: int, rank: int = 0, world_size: int = 1, workers: int | None = None
 ) -> TaskBatch:
     """This process's part of the mazes of a step; a maze's number in the stream is step * batch_size + its row."""
-    part = rank_part(config.batch_size, rank, world_size)
-    number_N = step * config.batch_size + np.arange(part.start, part.stop)
-    ordinary = max(0, config.batch_size - config.long_rows - part.start)
-    candidate_NK = _LONG + number_N[ordinary:, None] * config.longest_of + np.arange(config.longest_of)
+    row_N = np.arange(config.batch_size)[rank_part(config.batch_size, rank, world_size)]
+    number_N = step * config.batch_size + row_N
+    is_long_N = row_N >= config.batch_size - config.long_rows
+    candidate_LK = _LONG + number_N[is_long_N, None] * config.longest_of + np.arange(config.longest_of)
+    ordinary = int((~is_long_N).sum())
     tasks = generate_indices(
         config.family,
         config.height,
         config.width,
-        np.concatenate([number_N[:ordinary], candidate_NK.ravel()]),
+        np.concatenate([number_N[~is_long_N], candidate_LK.ravel()]),
         seed=config.seed,
         side="train",
         workers=workers,
         open_share=config.open_share,
     )
-    length_NK = tasks.length_N[len(number_N[:ordinary]) :].reshape(candidate_NK.shape)
-    if not length_NK.size:
+    if ordinary == len(row_N):
         return tasks
-    longest_N = ordinary + np.arange(len(length_NK)) * config.longest_of + length_NK.argmax(1)
-    return tasks.select(np.concatenate([np.arange(ordinary), longest_N]))
+    place_N = np.empty(len(row_N), dtype=np.int64)
+    place_N[~is_long_N] = np.arange(ordinary)
+    length_LK = tasks.length_N[ordinary:].reshape(candidate_LK.shape)
+    place_N[is_long_N] = ordinary + np.arange(len(length_LK)) * config.longest_of + length_LK.argmax(1)
+    return tasks.select(place_N)
