@@ -94,14 +94,12 @@ class DecoderOnly(nn.Module):
 
         Where `real_BS` is False stands padding: nobody looks at it, and its result has no meaning.
         """
+        new = token_BS.shape[1]
         if self.config.bos_id is not None:
             place_BS = place_BS + 1
-            if cache.place_BK is None:
-                bos_B1 = torch.full_like(token_BS[:, :1], self.config.bos_id)
-                self._extend(cache, bos_B1, torch.zeros_like(bos_B1), torch.ones_like(bos_B1, dtype=torch.bool))
-        return self._extend(cache, token_BS, place_BS, real_BS)
-
-    def _extend(self, cache: Cache, token_BS: Tensor, place_BS: Tensor, real_BS: Tensor) -> Tensor:
+            if cache.blocks[0].key_BHKE is None:
+                token_BS = F.pad(token_BS, (1, 0), value=self.config.bos_id)
+                place_BS, real_BS = F.pad(place_BS, (1, 0), value=0), F.pad(real_BS, (1, 0), value=True)
         if cache.place_BK is not None and cache.real_BK is not None:
             cache.place_BK = torch.cat([cache.place_BK, place_BS], dim=1)
             cache.real_BK = torch.cat([cache.real_BK, real_BS], dim=1)
@@ -110,7 +108,8 @@ class DecoderOnly(nn.Module):
         before_BSK = cache.place_BK[:, None] <= place_BS[:, :, None]
         # Padding itself looks at everything before it, padding too: a softmax over nothing is not a number.
         seen_BSK = before_BSK & (cache.real_BK[:, None] | ~real_BS[:, :, None])
-        return self._run(token_BS.masked_fill(~real_BS, 0), place_BS, Seen(seen_BSK[:, None]), cache)
+        x_BSD = self._run(token_BS.masked_fill(~real_BS, 0), place_BS, Seen(seen_BSK[:, None]), cache)
+        return x_BSD[:, -new:]
 
     def _run(self, token_BT: Tensor, place_BT: Tensor, seen: Seen, cache: Cache | None = None) -> Tensor:
         x_BTD = self.positions.add(self.embedding(token_BT), place_BT)
