@@ -38,7 +38,7 @@ def convert(
         objective: what the model was trained with; what a Lightning checkpoint says, or else mlm-u for an
             encoder-decoder and next-token for GPT-2.
     """
-    from clew.models.build import count_parameters, kind_of
+    from clew.models.build import count_parameters
     from clew.models.config import DecoderOnlyConfig
     from clew.models.published import load_published, published_tokens, read_beside, reorder_ids
     from clew.objectives.config import ObjectiveConfig
@@ -79,4 +79,5 @@ def convert(
         folder.begin(config, resume="never")
         state = {"step": 0, "best": None, "converted_from": weights.name}
         write_checkpoint(folder.checkpoints, 0, {"model": model_tensors(model)}, state)
-    print(f"{out}: a {kind_of(model.config)} with {count_parameters(model):,} parameters for {mazes}")
+    kind = "a decoder-only model" if isinstance(model.config, DecoderOnlyConfig) else "an encoder-decoder"
+    print(f"{out}: {kind} with {count_parameters(model):,} parameters for {mazes}")

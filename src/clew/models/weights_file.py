@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import re
 import warnings
-import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -49,7 +48,8 @@ def read_weights(path: Path) -> WeightsFile:
         raise UserError(f"there is no file {path}; give the path of a safetensors file or a PyTorch checkpoint.")
     with open(path, "rb") as file:
         zipped = file.read(2) == b"PK"
-    return _read_checkpoint(path) if zipped or path.suffix in CHECKPOINT_SUFFIXES else _read_safetensors(path)
+    is_checkpoint = zipped or path.suffix in CHECKPOINT_SUFFIXES
+    return _read_checkpoint(path, zipped) if is_checkpoint else _read_safetensors(path)
 
 
 def _read_safetensors(path: Path) -> WeightsFile:
@@ -62,9 +62,9 @@ def _read_safetensors(path: Path) -> WeightsFile:
         ) from None
 
 
-def _read_checkpoint(path: Path) -> WeightsFile:
+def _read_checkpoint(path: Path, zipped: bool) -> WeightsFile:
     try:
-        found = _load_tensors(path)
+        found = _load_tensors(path, zipped)
     except MemoryError:
         raise
     except Exception as error:  # whatever bytes make the reader raise
@@ -99,8 +99,8 @@ def check_size(path: Path, *tensors: Tensor) -> None:
         raise UserError(f"{path} is smaller than the tensors that it names; get the whole file.")
 
 
-def _load_tensors(path: Path) -> Any:
-    zipped = zipfile.is_zipfile(path)  # if not, of an old torch, whose files cannot be mapped
+def _load_tensors(path: Path, zipped: bool) -> Any:
+    # A file that is not zipped is of an old torch, and cannot be mapped.
     names = torch.serialization.get_unsafe_globals_in_checkpoint(path) if zipped else []
     placeholders: list[Any] = [_placeholder(name) for name in names if _REPLACED.fullmatch(name)]
     with warnings.catch_warnings(), torch.serialization.safe_globals(placeholders):
