@@ -35,5 +35,5 @@ class Parsed:
 
     task: Task
     path: Path | None
-    edges: tuple[Edge, ...] | None = None  # the passages in the order and direction of an edge-list text
+    edges: tuple[Edge, ...] | None = None  # of edge-list and path-star text, in its order and direction
     trace: tuple[Event, ...] | None = None  # the search log of a wall-list text that has one

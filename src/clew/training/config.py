@@ -18,6 +18,7 @@ from typing import Any, Literal, Self
 from clew.data.loaders import GRID
 from clew.data.settings import DatasetSettings
 from clew.errors import UserError
+from clew.mazes.path_star import star_shape
 from clew.models.build import ModelConfig, from_json, kind_of, to_json
 from clew.models.config import EncoderDecoderConfig
 from clew.objectives.config import ObjectiveConfig
@@ -26,8 +27,7 @@ from clew.text.format import format_named
 from clew.training.optimizers import OptimizerConfig
 from clew.training.schedules import ScheduleConfig
 
-Family = Literal["dfs", "walls", "wilson", "kruskal", "percolation"]
-FormatName = Literal["edge-list", "wall-list", "wall-list-trace", "grid"]
+FormatName = Literal["edge-list", "wall-list", "wall-list-trace", "grid", "path-star", "path-star-reversed"]
 # Objectives that reveal the response from left to right, the only order that a causal model knows.
 LEFT_TO_RIGHT = ("next-token", "trace")
 
@@ -38,8 +38,10 @@ class DataConfig:
 
     # dataset: the same mazes epoch after epoch, from a folder; stream: fresh mazes, never the same twice.
     source: Literal["dataset", "stream"] = "stream"
-    family: Family = "dfs"
+    # dfs, walls, wilson, kruskal, percolation, or path-star-ARMSxLENGTH.
+    family: str = "dfs"
     # Rows of the mazes, and columns too unless `width` says otherwise. Several sizes need a stream in the grid form.
+    # Path-star graphs have the size 1, and as width the number of labels, by default as many as nodes.
     sizes: tuple[int, ...] = (10,)
     width: int | None = None
     format: FormatName = "edge-list"
@@ -81,7 +83,8 @@ class DataConfig:
     @property
     def shapes(self) -> tuple[tuple[int, int], ...]:
         """Rows and columns of each size."""
-        return tuple((size, self.width or size) for size in self.sizes)
+        star = star_shape(self.family)
+        return tuple((size, self.width or (star.nodes if star else size)) for size in self.sizes)
 
     @property
     def vocabulary(self) -> int:

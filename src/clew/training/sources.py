@@ -25,7 +25,7 @@ from clew.data.writer import write_dataset
 from clew.errors import UserError
 from clew.mazes.generate import DEFAULT_OPEN_SHARE, generate
 from clew.mazes.maze import TaskBatch
-from clew.training.config import DataConfig, Family, FormatName, TrainConfig
+from clew.training.config import DataConfig, FormatName, TrainConfig
 
 PAPER_MAZES, PAPER_HELD_OUT = 100_000, 2_000
 
@@ -105,7 +105,8 @@ def dataset_folder(data: DataConfig) -> Path:
     if data.folder:
         return Path(data.folder)
     height, width = data.shapes[0]
-    return Path("data") / (f"{data.family}-{height}" if height == width else f"{data.family}-{height}x{width}")
+    size = width if height in (1, width) else f"{height}x{width}"
+    return Path("data") / f"{data.family}-{size}"
 
 
 def dataset_settings(data: DataConfig) -> DatasetSettings:
@@ -148,7 +149,7 @@ def adopt_dataset(data: DataConfig, preset: DataConfig) -> DataConfig:
     form = GRID if data.format == GRID else found.format
     return dataclasses.replace(
         data,
-        family=cast(Family, found.family),
+        family=found.family,
         sizes=(found.height,),
         width=None if found.height == found.width else found.width,
         seed=found.seed,
