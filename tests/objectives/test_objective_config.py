@@ -6,9 +6,9 @@ from typing import get_args
 import pytest
 
 from clew.errors import UserError
-from clew.objectives.config import ObjectiveConfig, ObjectiveName, RateConfig, build_objective, dwell_of
+from clew.objectives.config import ObjectiveConfig, ObjectiveName, RateConfig, adaptive_of, build_objective
 from clew.objectives.masked import MaskedTokens, OrderedMask
-from clew.objectives.rates import DwellRate, FixedRate
+from clew.objectives.rates import AdaptiveRate, FixedRate
 
 
 @pytest.mark.parametrize("name", get_args(ObjectiveName))
@@ -42,13 +42,13 @@ def test_only_trace_requires_a_format():
     assert set(required.values()) == {None}
 
 
-def test_dwell_of():
-    config = ObjectiveConfig("ordered", RateConfig("dwell", dwell_bins=7))
-    dwell = dwell_of(build_objective(config))
-    assert isinstance(dwell, DwellRate)
-    assert dwell.bins == 7
-    assert dwell_of(build_objective(ObjectiveConfig())) is None
-    assert dwell_of(build_objective(ObjectiveConfig("next-token"))) is None
+def test_adaptive_of():
+    config = ObjectiveConfig("ordered", RateConfig("adaptive", adaptive_bins=7))
+    adaptive = adaptive_of(build_objective(config))
+    assert isinstance(adaptive, AdaptiveRate)
+    assert adaptive.bins == 7
+    assert adaptive_of(build_objective(ObjectiveConfig())) is None
+    assert adaptive_of(build_objective(ObjectiveConfig("next-token"))) is None
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_dwell_of():
         ({"rates": {"fixed": 1.5}}, "fixed masking rate is 1.5"),
         ({"rates": {"fixed": float("nan")}}, "fixed masking rate is nan"),
         ({"rates": {"beta_a": 0.1}}, "beta_a"),
-        ({"rates": {"dwell_bins": 2.5}}, "whole number"),
+        ({"rates": {"adaptive_bins": 2.5}}, "whole number"),
         ({"rates": {"fixed": "high"}}, "'high'"),
         ({"rates": {"ratio": 1}}, "no field 'ratio'"),
         ({"rates": 3}, "must be an object"),

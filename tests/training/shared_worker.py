@@ -22,12 +22,12 @@ from clew.training.loop import train
 from clew.training.observer import LinePrinter, StepReport
 from clew.training.optimizers import OptimizerConfig
 
-DWELL = ObjectiveConfig("mlm-u", RateConfig("dwell", "stratified", dwell_bins=3))
+ADAPTIVE = ObjectiveConfig("mlm-u", RateConfig("adaptive", "stratified", adaptive_bins=3))
 GROWING = DataConfig(sizes=(3, 4), format="grid", tail=2, mixture="grow", grow_steps=4)
 GRID_POINTER = GridPointerConfig(width=16, heads=2, hops=2, attention=True)
 CASES = {
     "ddp": tiny_config(ema=0.9, accumulation=2),
-    "ddp-dwell": tiny_config(objective=DWELL, batch_size=7),
+    "ddp-adaptive": tiny_config(objective=ADAPTIVE, batch_size=7),
     "fsdp": tiny_config(parallel="fsdp", ema=0.9, accumulation=2),
     "fsdp-muon": tiny_config(parallel="fsdp", optimizer=OptimizerConfig("muon")),
     # Weights that are used several times in a pass, and steps of several shapes.

@@ -17,6 +17,7 @@ from typing import Any, Literal
 from clew.errors import UserError
 from clew.experiments.grid_presets import GRID_PRESETS
 from clew.experiments.laptop import text_config
+from clew.experiments.star_configs import STAR_CONFIGS
 from clew.models.build import sized_config
 from clew.models.config import EncoderDecoderConfig
 from clew.objectives.config import ObjectiveConfig, ObjectiveName
@@ -179,7 +180,7 @@ PRESETS: dict[str, Preset] = {
     "laptop-dfs-4-next": Preset(
         "the same mazes, minutes and parameters, next token on a small decoder", partial(_laptop, "next-token")
     ),
-    **{name: Preset(summary, make) for name, (summary, make) in GRID_PRESETS.items()},
+    **{name: Preset(summary, make) for name, (summary, make) in (GRID_PRESETS | STAR_CONFIGS).items()},
     **_paper_presets(),
 }
 

@@ -106,7 +106,7 @@ def _graph_shapes(
         Line(STONE, 0.08, [[place[a], place[b]] for a, b in graph.edges()]),
     ]
     if path:
-        shapes.append(Line(TRUE_PATH, 0.2, [[place[node] for node in path]]))
+        shapes.append(Line(TRUE_PATH, 0.2, [[place[node] for node in path if node in place]]))
     shapes += [Fill(GRID, discs(plain)), Fill(START, discs([task.start])), Fill(GOAL, discs([task.goal]))]
     note = ""
     if predicted:

@@ -207,7 +207,7 @@ class TrainConfig:
     @classmethod
     def from_json(cls, value: Any, where: str = "the config") -> Self:
         """What `to_json` gave; UserError if it is anything else."""
-        return from_plain(cls, value, where, {"model": from_json})
+        return from_plain(cls, value, where, {"model": from_json, "objective": ObjectiveConfig.from_json})
 
 
 def is_text_model(model: ModelConfig) -> bool:

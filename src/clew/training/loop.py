@@ -145,7 +145,8 @@ class Trainer:
     def _step(self, batch: Batch) -> None:
         config, world, state = self.config, self.world, self.state
         rows = self.source.rows(state.step)
-        part = draw_part(batch, state.objective, config.seed, state.step, rows, world)
+        with autocast(config.precision, world.device):
+            part = draw_part(batch, state.objective, config.seed, state.step, rows, world, state.forward)
         state.optimizer.scale_lr(lr_factor(config.schedule, *self.progress))
         state.optimizer.zero_grad(set_to_none=True)
         sums = accumulate_gradient(
@@ -155,7 +156,7 @@ class Trainer:
             parts=config.accumulation,
             precision=config.precision,
             scale=state.scale.value,
-            dwell=state.dwell,
+            adaptive=state.adaptive,
         )
         norm = gradient_norm(state.model) / state.scale.value
         overflow = state.scale.can_shrink and math.isfinite(sums.mean_loss) and not math.isfinite(norm)
