@@ -42,6 +42,12 @@ def test_only_trace_requires_a_format():
     assert set(required.values()) == {None}
 
 
+def test_configs_that_say_dwell_still_load():
+    old = {"rates": {"shape": "dwell", "dwell_bins": 7, "dwell_floor": 0.3, "dwell_memory": 0.9}}
+    rates = RateConfig("adaptive", adaptive_bins=7, adaptive_floor=0.3, adaptive_memory=0.9)
+    assert ObjectiveConfig.from_json(old) == ObjectiveConfig(rates=rates)
+
+
 def test_adaptive_of():
     config = ObjectiveConfig("ordered", RateConfig("adaptive", adaptive_bins=7))
     adaptive = adaptive_of(build_objective(config))
@@ -68,9 +74,15 @@ def test_adaptive_of():
         ({"mask": 1}, "no field 'mask'"),
         ({"at_least_one": "yes"}, "true or false"),
         ({"name": "next-token", "rates": {"spread": "batch"}}, "leave its rates out"),
-        ({"name": "ordered", "at_least_one": True}, "neither weighting nor at_least_one"),
-        ({"name": "any-order", "weighting": "rate"}, "neither weighting nor at_least_one"),
+        ({"name": "ordered", "at_least_one": True}, "neither weighting nor at_least_one nor confidence_share"),
+        ({"name": "any-order", "weighting": "rate"}, "neither weighting nor at_least_one nor confidence_share"),
         ({"name": "fixed-rate", "rates": {"shape": "beta"}}, "use mlm-u"),
+        ({"rates": {"fully_hidden": 1.5}}, "fully_hidden"),
+        ({"confidence_share": -0.1}, "confidence_share"),
+        ({"name": "ordered", "confidence_share": 0.5}, "leave them out"),
+        ({"max_weight": 5}, "weighting 'rate'"),
+        ({"weighting": "rate", "max_weight": 0.5}, "max_weight"),
+        ({"name": "next-token", "rates": {"fully_hidden": 0.5}}, "leave its rates out"),
     ],
 )
 def test_mistakes_are_named(data, says):

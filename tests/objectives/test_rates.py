@@ -122,3 +122,27 @@ def test_adaptive_survives_losses_without_a_score(loss):
     shape = AdaptiveRate(bins=2)
     shape.update(shape.tally(torch.tensor([0.1, 0.9]), torch.full((2,), loss)))
     assert shares_of(shape, 2) == pytest.approx([0.5, 0.5], abs=1e-3)
+
+
+@pytest.mark.parametrize("spread", ["sequence", "stratified", "batch"])
+def test_a_share_of_the_rows_is_fully_hidden(spread):
+    rate_B = Rates(UniformRate(), spread, fully_hidden=0.25).draw(noise(128))
+    assert int((rate_B == 1).sum()) == 32
+    plain = Rates(UniformRate(), spread).draw(noise(128))
+    assert (plain < 1).all()
+    if spread == "sequence":  # the other rows keep their rates
+        assert torch.equal(rate_B[rate_B < 1], plain[rate_B < 1])
+    if spread == "stratified":  # the other rows share all strata
+        assert sorted((rate_B[rate_B < 1] * 96).long().tolist()) == list(range(96))
+
+
+def test_fully_hidden_rows_are_others_in_every_step_and_right_on_average():
+    rates = Rates(UniformRate(), fully_hidden=0.3)
+    full = torch.stack([rates.draw(noise(8, seed)) == 1 for seed in range(500)])
+    assert set(full.sum(1).tolist()) == {2, 3}  # 2.4 of 8, rounded by chance
+    assert float(full.double().mean()) == pytest.approx(0.3, abs=0.015)
+    assert (full.double().mean(0) - 0.3).abs().max() < 0.09
+
+
+def test_all_rows_may_be_fully_hidden():
+    assert (Rates(UniformRate(), "stratified", fully_hidden=1.0).draw(noise(5)) == 1).all()
