@@ -29,6 +29,7 @@ from torch import nn
 from clew.decoding.script import Script
 from clew.errors import UserError
 from clew.files import PathLike, atomic_write, read_json, write_json
+from clew.mazes.generate import describe_tasks
 from clew.mazes.maze import Task
 from clew.models.build import build_model, count_parameters, from_json, to_json
 from clew.models.interface import Precision
@@ -66,6 +67,11 @@ class Trained:
     def parameters(self) -> int:
         return count_parameters(self.model)
 
+    @property
+    def tasks(self) -> str:
+        """What it was trained on, in words."""
+        return describe_tasks(self.family, self.height, self.width)
+
 
 @dataclass(frozen=True)
 class Solver:
@@ -86,7 +92,7 @@ class Solver:
 
     def __repr__(self) -> str:
         t = self.trained
-        return f"Solver({t.name}: {t.parameters:,} parameters, trained on {t.height}x{t.width} {t.family} mazes)"
+        return f"Solver({t.name}: {t.parameters:,} parameters, trained on {t.tasks})"
 
 
 def load(source: PathLike, device: str = "cpu") -> Solver:

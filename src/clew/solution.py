@@ -67,10 +67,11 @@ class Solution:
             return f"no path could be read: {self.problem}"
         if self.problem is not None:
             return f"not valid: {self.problem}"
-        cells = f"a path of {len(self.path)} cells, valid"
+        word = self.task.maze.cell_word
+        valid = f"a path of {len(self.path)} {word}s, valid"
         if self.shortest:
-            return f"{cells} and a shortest one."
-        return f"{cells}, but {len(self.path) - len(self.shortest_path)} cells longer than a shortest one."
+            return f"{valid} and a shortest one."
+        return f"{valid}, but {len(self.path) - len(self.shortest_path)} {word}s longer than a shortest one."
 
     @property
     def cost(self) -> str:
@@ -152,7 +153,5 @@ def _solve_batch(model: Model, script: Script, tasks: TaskBatch, decoder: str) -
 def _way_through(task: Task) -> Path:
     path = bfs_path(task)
     if path is None:
-        raise UserError(
-            f"no way leads from the start {task.start} to the goal {task.goal} (row, col); open one and solve again."
-        )
+        raise UserError(f"no way leads {task.ends}; open one and solve again.")
     return path

@@ -21,6 +21,8 @@ from clew.text.format import FORMATS, format_named
 )
 def test_token_batch_is_the_text_of_every_maze(form: str, height: int, width: int, seed: int, count: int) -> None:
     family = "walls" if form.startswith("wall-list") else "dfs"
+    if form.startswith("path-star"):
+        family, height, width = "path-star-2x3", 1, width + 1
     tasks = generate(family, height, width, seed=seed, first=0, count=count, side="train")
     index_N = np.arange(count) + 100
     seed_N = text_seeds(seed, "train", index_N)

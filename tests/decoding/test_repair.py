@@ -6,10 +6,10 @@ from decoding_fakes import Oracle, tasks_for
 
 from clew.decoding.decode import decode, decode_steps
 from clew.decoding.parallel import Threshold
-from clew.decoding.repair import Repair, wrong_places
+from clew.decoding.repair import Repair, check_repairable, wrong_places
 from clew.decoding.script import Script
 from clew.errors import UserError
-from clew.mazes.maze import Maze, Task
+from clew.mazes.maze import Maze, PathStar, Task
 
 # S . .
 # v # .     the only way goes down, right, up
@@ -99,3 +99,17 @@ def test_traces_are_not_repaired():
     tasks = tasks_for("wall-list", count=1, side=4)
     with pytest.raises(UserError, match="search trace cannot be repaired"):
         decode(lambda *_: torch.zeros(0), script.canvas(tasks), Repair(Threshold()))
+
+
+def test_wrong_places_of_path_star_responses():
+    task = Task(PathStar.from_pairs(8, [(3, 5), (5, 1), (3, 2), (2, 6)]), (0, 3), (0, 6))
+    script = Script.of("path-star", 1, 8)
+
+    def places(text):
+        return wrong_places(script, task, script.vocabulary.encode(text.split()).tolist())
+
+    assert places("3 2 6 <PATH_END>") == []
+    assert places("3 5 6 <PATH_END>") == [1, 2]
+    assert places("3 | 6 <PATH_END>") == [1]
+    with pytest.raises(UserError, match="from the goal to the start cannot be repaired"):
+        check_repairable(Script.of("path-star-reversed", 1, 8))

@@ -6,6 +6,7 @@ from objective_batches import grid_batch, token_batch
 
 from clew.data.batch import Batch
 from clew.objectives.config import ObjectiveConfig, RateConfig, build_objective
+from clew.objectives.noise import Noise
 from clew.objectives.question import Question
 
 ROWS = 6000
@@ -121,3 +122,69 @@ def test_weighting_by_rate():
     question = ask(ObjectiveConfig(weighting="rate"), batch)
     assert float(question.weight_BT.sum(1).mean()) == pytest.approx(10, rel=0.05)
     assert float(question.weight_BT.max()) <= 100
+
+
+def test_max_weight_clips_the_weights():
+    question = ask(ObjectiveConfig(weighting="rate", max_weight=4), token_batch([10] * ROWS))
+    assert float(question.weight_BT.max()) == 4
+    plain = ask(ObjectiveConfig(weighting="rate"), token_batch([10] * ROWS))
+    assert torch.equal(question.weight_BT, plain.weight_BT.clamp(max=4))
+
+
+def test_fully_hidden_rows_hide_everything():
+    question = ask(ObjectiveConfig("mlm-u", RateConfig(fully_hidden=0.5)), token_batch([7] * 100))
+    assert int((question.ask_BT.sum(1) == 7).sum()) >= 50
+
+
+def test_prefix_next_token_asks_the_token_after_a_uniform_prefix():
+    question = ask(ObjectiveConfig("prefix-next-token"), token_batch([7] * ROWS, prompt=2, padding=1))
+    assert (question.ask_BT.sum(1) == 1).all()
+    asked_B = question.ask_BT.long().argmax(1)
+    assert chi_square_uniform(asked_B, 2, 8) < 3.5
+    hidden_BT = question.rank_BT == 1
+    assert torch.equal(hidden_BT[:, :9], torch.arange(9) >= asked_B[:, None])
+    assert torch.equal(question.weight_BT, question.ask_BT.float())
+
+
+class Sure:
+    """A model whose certainty of a token grows with its place in the row, and which counts how many rows it saw."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+
+    def __call__(self, batch: Batch, rank_BT: torch.Tensor, ask_BT: torch.Tensor) -> torch.Tensor:
+        self.rows += len(batch)
+        assert torch.equal(rank_BT == 1, batch.response_BT)  # all of the response is hidden
+        place_Q = ask_BT.nonzero()[:, 1].float()
+        return torch.stack([place_Q, torch.zeros_like(place_Q)], 1)
+
+
+def test_confidence_masks_hide_what_the_model_is_least_sure_of():
+    batch = token_batch([6] * 400)
+    noise = Noise.for_step(0, 0, torch.arange(400), 400)
+    objective = build_objective(ObjectiveConfig(confidence_share=1.0))
+    question = objective.question_for(Sure(), batch, noise)
+    count_B = question.ask_BT.sum(1)
+    assert chi_square_uniform(count_B, 1, 6) < 4
+    assert torch.equal(question.ask_BT[:, 3:9], torch.arange(6) < count_B[:, None])  # the left is least sure
+    assert not question.ask_BT[:, :3].any()
+
+
+def test_confidence_masks_are_for_a_share_of_the_rows():
+    batch, model = token_batch([6] * 400), Sure()
+    noise = Noise.for_step(0, 0, torch.arange(400), 400)
+    objective = build_objective(ObjectiveConfig(confidence_share=0.25))
+    question = objective.question_for(model, batch, noise)
+    assert model.rows == 100
+    other_B = (question.ask_BT != objective.question(batch, noise).ask_BT).any(1)
+    assert 50 < int(other_B.sum()) <= 100
+
+
+@pytest.mark.parametrize("setting", [{"confidence_share": 0.3}, {"rates": RateConfig(fully_hidden=0.3)}])
+def test_a_row_is_hidden_alike_in_any_part_of_the_batch(setting):
+    batch, objective = token_batch([6, 3, 9, 4, 5, 7, 2, 8]), build_objective(ObjectiveConfig(**setting))
+    whole = objective.question_for(Sure(), batch, Noise.for_step(3, 5, torch.arange(8), 8))
+    for first in range(8):  # also parts without any row of the share
+        row_B = torch.arange(first, first + 1)
+        part = objective.question_for(Sure(), batch.rows(row_B), Noise.for_step(3, 5, row_B, 8))
+        assert torch.equal(part.rank_BT, whole.rank_BT[row_B])

@@ -16,6 +16,8 @@ OBJECTIVES = [
     ObjectiveConfig("mlm-u"),
     ObjectiveConfig("mlm-u", RateConfig(spread="stratified")),
     ObjectiveConfig("mlm-u", RateConfig(spread="batch")),
+    ObjectiveConfig("mlm-u", RateConfig(spread="stratified", fully_hidden=0.3)),
+    ObjectiveConfig("prefix-next-token"),
     ObjectiveConfig("mlm-u", RateConfig("beta", "stratified", beta_a=2.0), weighting="rate", at_least_one=True),
 ]
 

@@ -6,9 +6,9 @@ from typing import get_args
 import pytest
 
 from clew.errors import UserError
-from clew.objectives.config import ObjectiveConfig, ObjectiveName, RateConfig, build_objective, dwell_of
+from clew.objectives.config import ObjectiveConfig, ObjectiveName, RateConfig, adaptive_of, build_objective
 from clew.objectives.masked import MaskedTokens, OrderedMask
-from clew.objectives.rates import DwellRate, FixedRate
+from clew.objectives.rates import AdaptiveRate, FixedRate
 
 
 @pytest.mark.parametrize("name", get_args(ObjectiveName))
@@ -42,13 +42,19 @@ def test_only_trace_requires_a_format():
     assert set(required.values()) == {None}
 
 
-def test_dwell_of():
-    config = ObjectiveConfig("ordered", RateConfig("dwell", dwell_bins=7))
-    dwell = dwell_of(build_objective(config))
-    assert isinstance(dwell, DwellRate)
-    assert dwell.bins == 7
-    assert dwell_of(build_objective(ObjectiveConfig())) is None
-    assert dwell_of(build_objective(ObjectiveConfig("next-token"))) is None
+def test_configs_that_say_dwell_still_load():
+    old = {"rates": {"shape": "dwell", "dwell_bins": 7, "dwell_floor": 0.3, "dwell_memory": 0.9}}
+    rates = RateConfig("adaptive", adaptive_bins=7, adaptive_floor=0.3, adaptive_memory=0.9)
+    assert ObjectiveConfig.from_json(old) == ObjectiveConfig(rates=rates)
+
+
+def test_adaptive_of():
+    config = ObjectiveConfig("ordered", RateConfig("adaptive", adaptive_bins=7))
+    adaptive = adaptive_of(build_objective(config))
+    assert isinstance(adaptive, AdaptiveRate)
+    assert adaptive.bins == 7
+    assert adaptive_of(build_objective(ObjectiveConfig())) is None
+    assert adaptive_of(build_objective(ObjectiveConfig("next-token"))) is None
 
 
 @pytest.mark.parametrize(
@@ -61,16 +67,22 @@ def test_dwell_of():
         ({"rates": {"fixed": 1.5}}, "fixed masking rate is 1.5"),
         ({"rates": {"fixed": float("nan")}}, "fixed masking rate is nan"),
         ({"rates": {"beta_a": 0.1}}, "beta_a"),
-        ({"rates": {"dwell_bins": 2.5}}, "whole number"),
+        ({"rates": {"adaptive_bins": 2.5}}, "whole number"),
         ({"rates": {"fixed": "high"}}, "'high'"),
         ({"rates": {"ratio": 1}}, "no field 'ratio'"),
         ({"rates": 3}, "must be an object"),
         ({"mask": 1}, "no field 'mask'"),
         ({"at_least_one": "yes"}, "true or false"),
         ({"name": "next-token", "rates": {"spread": "batch"}}, "leave its rates out"),
-        ({"name": "ordered", "at_least_one": True}, "neither weighting nor at_least_one"),
-        ({"name": "any-order", "weighting": "rate"}, "neither weighting nor at_least_one"),
+        ({"name": "ordered", "at_least_one": True}, "neither weighting nor at_least_one nor confidence_share"),
+        ({"name": "any-order", "weighting": "rate"}, "neither weighting nor at_least_one nor confidence_share"),
         ({"name": "fixed-rate", "rates": {"shape": "beta"}}, "use mlm-u"),
+        ({"rates": {"fully_hidden": 1.5}}, "fully_hidden"),
+        ({"confidence_share": -0.1}, "confidence_share"),
+        ({"name": "ordered", "confidence_share": 0.5}, "leave them out"),
+        ({"max_weight": 5}, "weighting 'rate'"),
+        ({"weighting": "rate", "max_weight": 0.5}, "max_weight"),
+        ({"name": "next-token", "rates": {"fully_hidden": 0.5}}, "leave its rates out"),
     ],
 )
 def test_mistakes_are_named(data, says):

@@ -1,4 +1,4 @@
-"""The distribution of masking rates, their spread over a batch, and the sampler that dwells."""
+"""The distribution of masking rates, their spread over a batch, and the adaptive sampler."""
 
 import json
 import math
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from clew.errors import UserError
 from clew.objectives.noise import Noise
-from clew.objectives.rates import BetaRate, CosineRate, DwellRate, FixedRate, Rates, UniformRate
+from clew.objectives.rates import AdaptiveRate, BetaRate, CosineRate, FixedRate, Rates, UniformRate
 
 EVEN = (torch.arange(100_000) + 0.5) / 100_000
 
@@ -67,12 +67,12 @@ def test_batch_spread_shares_one_rate():
     assert 0.45 < float(drawn[:, 0].mean()) < 0.55
 
 
-def shares_of(shape: DwellRate, bins: int) -> list[float]:
+def shares_of(shape: AdaptiveRate, bins: int) -> list[float]:
     return (torch.histc(shape.quantile(EVEN), bins, 0, 1) / len(EVEN)).tolist()
 
 
-def test_dwell_draws_where_the_task_is_hard_but_can_be_solved():
-    shape = DwellRate(bins=4, floor=0.2, memory=0.5)
+def test_adaptive_draws_where_the_task_is_hard_but_can_be_solved():
+    shape = AdaptiveRate(bins=4, floor=0.2, memory=0.5)
     assert shares_of(shape, 4) == pytest.approx([0.25] * 4, abs=1e-3)
     share_B = torch.tensor([0.1, 0.3, 0.6, 0.9, 1.0])
     shape.update(shape.tally(share_B[:3], torch.tensor([0.0, 1.0, 2.0])))
@@ -88,37 +88,61 @@ def test_dwell_draws_where_the_task_is_hard_but_can_be_solved():
     assert shape.loss_K == [2.0, 1.0, 2.0, 1.0]
 
 
-def test_dwell_leaves_out_rows_that_hide_nothing():
-    shape = DwellRate(bins=2)
+def test_adaptive_leaves_out_rows_that_hide_nothing():
+    shape = AdaptiveRate(bins=2)
     tally = shape.tally(torch.tensor([0.0, 0.2, 0.7, 0.8]), torch.tensor([math.nan, 3.0, 1.0, math.inf]))
     assert tally.tolist() == [[3.0, 1.0], [1.0, 1.0]]
 
 
-def test_dwell_tallies_add_up_over_processes():
+def test_adaptive_tallies_add_up_over_processes():
     share_B, loss_B = torch.rand(64), torch.rand(64).mul(8).round()
-    whole, parts = DwellRate(), DwellRate()
+    whole, parts = AdaptiveRate(), AdaptiveRate()
     whole.update(whole.tally(share_B, loss_B))
     halves = zip(share_B.split(32), loss_B.split(32), strict=True)
     parts.update(sum(parts.tally(s, loss) for s, loss in halves))
     assert whole.state() == parts.state()
 
 
-def test_dwell_state_goes_through_json():
-    shape = DwellRate(bins=3)
+def test_adaptive_state_goes_through_json():
+    shape = AdaptiveRate(bins=3)
     shape.update(shape.tally(torch.tensor([0.1, 0.5, 0.9]), torch.tensor([0.3, 0.1, 0.7])))
-    again = DwellRate(bins=3)
+    again = AdaptiveRate(bins=3)
     again.load_state(json.loads(json.dumps(shape.state())))
     assert torch.equal(again.quantile(EVEN), shape.quantile(EVEN))
 
 
 @pytest.mark.parametrize("state", [{}, {"loss": [1.0]}, {"loss": [1.0, "x", None]}, {"loss": [1.0, math.nan, 1.0]}])
-def test_dwell_refuses_a_state_that_does_not_fit(state):
+def test_adaptive_refuses_a_state_that_does_not_fit(state):
     with pytest.raises(UserError, match="not 3 losses"):
-        DwellRate(bins=3).load_state(state)
+        AdaptiveRate(bins=3).load_state(state)
 
 
 @pytest.mark.parametrize("loss", [0.0, 5000.0])
-def test_dwell_survives_losses_without_a_score(loss):
-    shape = DwellRate(bins=2)
+def test_adaptive_survives_losses_without_a_score(loss):
+    shape = AdaptiveRate(bins=2)
     shape.update(shape.tally(torch.tensor([0.1, 0.9]), torch.full((2,), loss)))
     assert shares_of(shape, 2) == pytest.approx([0.5, 0.5], abs=1e-3)
+
+
+@pytest.mark.parametrize("spread", ["sequence", "stratified", "batch"])
+def test_a_share_of_the_rows_is_fully_hidden(spread):
+    rate_B = Rates(UniformRate(), spread, fully_hidden=0.25).draw(noise(128))
+    assert int((rate_B == 1).sum()) == 32
+    plain = Rates(UniformRate(), spread).draw(noise(128))
+    assert (plain < 1).all()
+    if spread == "sequence":  # the other rows keep their rates
+        assert torch.equal(rate_B[rate_B < 1], plain[rate_B < 1])
+    if spread == "stratified":  # the other rows share all strata
+        assert sorted((rate_B[rate_B < 1] * 96).long().tolist()) == list(range(96))
+
+
+def test_fully_hidden_rows_are_others_in_every_step_and_right_on_average():
+    rates = Rates(UniformRate(), fully_hidden=0.3)
+    full = torch.stack([rates.draw(noise(8, seed)) == 1 for seed in range(500)])
+    assert set(full.sum(1).tolist()) == {2, 3}  # 2.4 of 8, rounded by chance
+    assert float(full.double().mean()) == pytest.approx(0.3, abs=0.015)
+    assert (full.double().mean(0) - 0.3).abs().max() < 0.09
+
+
+def test_all_rows_may_be_fully_hidden():
+    assert (Rates(UniformRate(), "stratified", fully_hidden=1.0).draw(noise(5)) == 1).all()

@@ -47,6 +47,8 @@ ALL_RUNS: dict[str, Any] = {
     "objective.rates.spread": "sequence",
     "objective.rates.fully_hidden": 0.0,
     "objective.weighting": "token",
+    "objective.max_weight": 100.0,
+    "objective.confidence_share": 0.0,
     "objective.at_least_one": False,
     "data.source": "dataset",
     "data.width": None,
@@ -145,7 +147,9 @@ def flat(config: TrainConfig) -> dict[str, Any]:
 OPEN = {"log_every", "checkpoint_every", "keep_last", "explosion", "device", "parallel", "threads", "seed", "data.seed"}
 OPEN |= {"data.mixture", "data.grow_steps", "data.open_share", "schedule.decay", "optimizer.muon_lr"}
 OPEN |= {"optimizer.muon_momentum", "optimizer.muon_steps", "model.max_length", "objective.rates.fixed"}
-OPEN |= {f"objective.rates.{name}" for name in ("beta_a", "beta_b", "dwell_bins", "dwell_floor", "dwell_memory")}
+OPEN |= {
+    f"objective.rates.{name}" for name in ("beta_a", "beta_b", "adaptive_bins", "adaptive_floor", "adaptive_memory")
+}
 
 
 def check(config: TrainConfig, expected: dict[str, Any]) -> None:

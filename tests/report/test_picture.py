@@ -17,9 +17,22 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from clew.errors import UserError
-from clew.mazes.maze import Cell, Maze, Task
+from clew.mazes.maze import Cell, Maze, PathStar, Task
 from clew.report.picture import draw_task, save_picture
-from clew.report.shapes import BROKEN, GOAL, MARGIN, PREDICTED, START, STONE, TRUE_PATH, task_shapes
+from clew.report.shapes import (
+    BROKEN,
+    GOAL,
+    MARGIN,
+    PREDICTED,
+    START,
+    STONE,
+    TRUE_PATH,
+    Fill,
+    Line,
+    Word,
+    drawing_size,
+    task_shapes,
+)
 from clew.report.svg import grid_svg, task_svg
 
 CORRIDOR = Task(Maze.from_edges(2, 3, [((0, 0), (0, 1)), ((0, 1), (0, 2)), ((0, 2), (1, 2))]), (0, 0), (1, 2))
@@ -198,3 +211,29 @@ def test_another_ending_is_refused(tmp_path: Path, name: str) -> None:
 def test_no_maze_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no maze to draw"):
         save_picture(tmp_path / "a.png", [])
+
+
+GRAPH = Task(PathStar.from_pairs(8, [(3, 5), (5, 1), (3, 2), (2, 6)]), (0, 3), (0, 6))
+
+
+def test_a_path_star_graph_is_drawn_arm_by_arm() -> None:
+    """Two arms of three nodes: the centre between them, an arrow of another colour where no edge is."""
+    true, predicted = [(0, 3), (0, 2), (0, 6)], [(0, 3), (0, 5), (0, 6), (0, 7)]
+    shapes, note = task_shapes(GRAPH, true, predicted)
+    words = {shape.text: shape.middle for shape in shapes if isinstance(shape, Word)}
+    assert words == {"3": (0.5, 1.0), "5": (1.5, 0.5), "1": (2.5, 0.5), "2": (1.5, 1.5), "6": (2.5, 1.5)}
+    lines = {shape.colour: shape.lines for shape in shapes if isinstance(shape, Line)}
+    assert lines[TRUE_PATH] == [[words["3"], words["2"], words["6"]]]
+    fills = {shape.colour: shape.polygons for shape in shapes if isinstance(shape, Fill)}
+    assert len(fills[BROKEN]) == 1
+    assert note == "1 predicted label is not in the graph"
+    assert drawing_size(GRAPH) == (3, 2)
+
+
+def test_a_path_star_graph_goes_to_png_and_svg(tmp_path: Path) -> None:
+    picture = (GRAPH, [(0, 3), (0, 2), (0, 99)], None, "")  # a given path may name what is not there
+    for ending in ("png", "svg"):
+        save_picture(tmp_path / f"a.{ending}", [picture, (CORRIDOR, None, None, "")])
+    assert ET.fromstring((tmp_path / "a.svg").read_text()).tag.endswith("svg")
+    pixels = np.asarray(Image.open(tmp_path / "a.png").convert("RGB"))
+    assert (pixels.reshape(-1, 3) == [0x3F, 0xAE, 0x6A]).all(1).any()

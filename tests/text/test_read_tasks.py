@@ -97,6 +97,7 @@ BAD_FILES = {
     "a line in a drawing": (f"{DRAWING}\n{EDGE_LIST}", "line 3 is edge-list text, but line 1 is part of a drawing"),
     "edge list": ("<ADJLIST_START> (0,0) (0,1)", "line 1: the text ends after token 3, but ; must follow"),
     "wall list": (f"{WALL_LIST}\nstart 0 x", "line 2: token 3 is 'x', but a y"),
+    "path star": ("3 5 | 3 5 <PATH_START>\n3 5 | x", "line 2: token 4 is 'x', but a node"),
     "drawing": (f"{DRAWING}\n\nS..\n...", "the drawing that begins at line 4 has no G"),
     "endless drawing": ("S.\n" * 600, "line 512: the drawing has more lines than a maze of 255 rows"),
     "truncated JSON": (

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clew.errors import UserError
-from clew.mazes.maze import Cell, Maze, Path, Task, TaskBatch
+from clew.mazes.maze import Cell, Maze, Path, PathStar, Task, TaskBatch
 from clew.text.ascii import Look, draw_ascii, parse_ascii
 from clew.text.batch_encode import encode_batch
 from clew.text.edge_list import shuffled_edges
-from clew.text.format import FORMATS, format_named
+from clew.text.format import format_named
 
 SEEDS = st.integers(0, 2**64 - 1)
 
@@ -32,7 +32,9 @@ class Case:
 
 @st.composite
 def mazes(draw: st.DrawFn, kind: str, shape: tuple[int, int] | None = None) -> Maze:
-    """`passages` has cycles and closed cells, `walls` wall cells alone, `mixed` both kinds of wall."""
+    """`passages` has cycles and closed cells, `walls` wall cells alone, `mixed` both; `graph` is a labelled tree."""
+    if kind == "graph":
+        return draw(graphs(shape[1] if shape else draw(st.integers(2, 20))))
     height, width = shape or (draw(st.integers(2, 7)), draw(st.integers(2, 9)))
     chance = np.random.default_rng(draw(SEEDS))
     solid = chance.random((height, width)) < draw(st.sampled_from([0.0, 0.3, 0.6]))
@@ -45,6 +47,14 @@ def mazes(draw: st.DrawFn, kind: str, shape: tuple[int, int] | None = None) -> M
     share = draw(st.sampled_from([0.0, 0.4, 0.8, 1.0]))
     kept = [edge for edge in open_field.edges() if chance.random() < share]
     return Maze(Maze.from_edges(height, width, kept).cells | (solid * np.uint8(16)))
+
+
+@st.composite
+def graphs(draw: st.DrawFn, labels: int) -> PathStar:
+    """A random tree, of which any node may be the centre."""
+    chance = np.random.default_rng(draw(SEEDS))
+    order = chance.permutation(labels)[: draw(st.integers(2, labels))].tolist()
+    return PathStar.from_pairs(labels, [(order[int(chance.integers(i))], order[i]) for i in range(1, len(order))])
 
 
 @st.composite
@@ -67,6 +77,8 @@ KINDS_OF = {
     "wall-list": ["walls"],
     "wall-list-trace": ["walls"],
     "grid": ["passages", "walls", "mixed"],
+    "path-star": ["graph"],
+    "path-star-reversed": ["graph"],
 }  # cell-labels cannot write walks that touch themselves: test_cell_labels.py
 
 
@@ -95,6 +107,8 @@ def test_a_task_and_its_path_read_back_the_same(name: str, data: st.DataObject, 
 @settings(max_examples=15, deadline=None)
 def test_a_batch_is_encoded_as_its_tasks_are(name: str, data: st.DataObject, shape: tuple[int, int]) -> None:
     kinds = st.sampled_from([*KINDS_OF[name], "walls"])  # edge-list may write wall cells as closed ones
+    if KINDS_OF[name] == ["graph"]:
+        shape, kinds = (1, shape[1]), st.just("graph")
     several = data.draw(st.lists(kinds.flatmap(lambda kind: cases(kind, shape)), min_size=1, max_size=4))
     paths = [case.path for case in several]
     if data.draw(st.booleans()):
@@ -161,15 +175,14 @@ def test_a_batch_needs_a_seed_a_maze() -> None:
         encode_batch("grid", TaskBatch.from_tasks([task], [[]]), np.zeros(2, dtype=np.uint64))
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", KINDS_OF)
 def test_a_batch_may_be_empty(name: str) -> None:
-    task = Task(Maze.from_walls(2, 2, []), (0, 0), (0, 1))
+    maze = PathStar.from_pairs(2, [(0, 1)]) if KINDS_OF[name] == ["graph"] else Maze.from_walls(2, 2, [])
+    task = Task(maze, (0, 0), (0, 1))
     none = TaskBatch.from_tasks([task], [[]]).select(np.zeros(0, dtype=np.int64))
     assert encode_batch(name, none, np.zeros(0, dtype=np.uint64)).tokens_NT.shape == (0, 0)
 
 
 def test_an_unknown_format_is_named() -> None:
-    with pytest.raises(
-        UserError, match=r"'hex': choose one of edge-list, wall-list, wall-list-trace, grid, cell-labels\."
-    ):
+    with pytest.raises(UserError, match=r"'hex': choose one of edge-list, wall-list, wall-list-trace, grid, "):
         format_named("hex")

@@ -13,7 +13,7 @@ from clew.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_vocabulary_survives_json_and_is_rounded_up(name: str) -> None:
-    vocabulary = format_named(name).vocabulary(3, 12)
+    vocabulary = format_named(name).vocabulary(1 if name.startswith("path-star") else 3, 12)
     assert Vocabulary.from_json(json.loads(json.dumps(vocabulary.to_json()))) == vocabulary
     assert list(vocabulary.tokens) == sorted(vocabulary.tokens)
     assert set(SPECIAL_TOKENS) < set(vocabulary.tokens)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clew.errors import UserError
-from clew.mazes.maze import Maze, Task
+from clew.mazes.maze import Maze, PathStar, Task
 from clew.text.format import FORMATS, format_named
 
 EDGES = "<ADJLIST_START> (0,0) (0,1) ; (1,1) (0,1) ; <ADJLIST_END>"
@@ -103,6 +103,41 @@ def test_grid(text: str, message: str) -> None:
         format_named("grid").parse(text.split())
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "ends after token 0, but a node from 0 to 7 must follow"),
+        ("3 x", "token 2 is 'x', but a node from 0 to 7"),
+        ("3 8 |", "token 2 is '8', but a node from 0 to 7"),
+        ("3 05 |", "token 2 is '05'"),
+        ("3 5 5 1 |", r"token 3 is '5', but \|, <PATH_START> or the end of the text"),
+        ("3 5 | 5 1 | 3", "ends after token 7, but a node"),
+        ("3 5 | 5 1 | 3 1 <PATH_START> <PATH_END>", "token 10 is '<PATH_END>', but a node"),
+        ("3 5 | 5 1 | 3 1 <PATH_START> 3 |", r"token 11 is '\|', but <PATH_END> or a node"),
+        ("3 5 | 5 1 | 3 1 <PATH_START> 3 <PATH_END> 5", "token 12 is '5', but the end of the text"),
+        ("3 5 | 5 1 | 2 1 <PATH_START>", "the start 2 is on no edge"),
+        ("3 5 | 5 1 | 3 2 <PATH_START>", "the goal 2 is on no edge"),
+        ("3 5 | 2 5 | 3 5", "to node 5 from 3 and from 2"),
+        ("3 5 | 2 1 | 3 5", "lead away from one centre"),
+    ],
+)
+def test_path_star(text: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        format_named("path-star").parse(text.split(), width=8)
+
+
+def test_formats_refuse_what_they_cannot_write() -> None:
+    maze = Task(Maze.from_walls(2, 2, []), (0, 0), (0, 1))
+    graph = Task(PathStar.from_pairs(2, [(0, 1)]), (0, 0), (0, 1))
+    with pytest.raises(UserError, match="path-star text is for path-star graphs"):
+        format_named("path-star").encode(maze, None)
+    with pytest.raises(UserError, match="path-star text is for path-star graphs"):
+        format_named("path-star").vocabulary(3, 3)
+    for name in ("edge-list", "wall-list", "grid"):
+        with pytest.raises(UserError, match="path-star"):
+            format_named(name).encode(graph, None)
+
+
 def test_grid_holds_against_a_size_that_is_given() -> None:
     assert format_named("grid").parse(GRID.split(), height=3, width=2).task.maze.cells.shape == (3, 2)
     with pytest.raises(UserError, match="3 rows, but a maze of 2 rows"):
@@ -132,9 +167,12 @@ def test_the_connector_of_maze_dataset_is_read() -> None:
 @settings(max_examples=60, deadline=None)
 def test_damaged_texts_never_raise_anything_else(name: str, data: st.DataObject) -> None:
     form = format_named(name)
-    task = Task(Maze.from_walls(3, 3, [(1, 1)]), (0, 0), (2, 2))
-    tokens = form.encode(task, [(0, 0), (0, 1), (0, 2), (1, 2), (2, 2)], seed=1).tokens
-    words = st.sampled_from([*form.vocabulary(3, 4).tokens, "", "x", "(1,", "999", "c99999999"])
+    task, path = Task(Maze.from_walls(3, 3, [(1, 1)]), (0, 0), (2, 2)), [(0, 0), (0, 1), (0, 2), (1, 2), (2, 2)]
+    if name.startswith("path-star"):
+        task, path = Task(PathStar.from_pairs(4, [(0, 1), (0, 2), (2, 3)]), (0, 0), (0, 3)), [(0, 0), (0, 2), (0, 3)]
+    tokens = form.encode(task, path, seed=1).tokens
+    known = form.vocabulary(1 if name.startswith("path-star") else 3, 4).tokens
+    words = st.sampled_from([*known, "", "x", "(1,", "999", "c99999999"])
     for _ in range(data.draw(st.integers(1, 3))):
         place = data.draw(st.integers(0, len(tokens) - 1))
         tokens[place : place + data.draw(st.integers(0, 2))] = data.draw(st.lists(words, max_size=2))

@@ -22,13 +22,16 @@ from clew.training.loop import train
 from clew.training.observer import LinePrinter, StepReport
 from clew.training.optimizers import OptimizerConfig
 
-DWELL = ObjectiveConfig("mlm-u", RateConfig("dwell", "stratified", dwell_bins=3))
+ADAPTIVE = ObjectiveConfig("mlm-u", RateConfig("adaptive", "stratified", adaptive_bins=3))
+# A share so small that in most steps one of two processes has no such row.
+CONFIDENCE = ObjectiveConfig("mlm-u", RateConfig(spread="stratified", fully_hidden=0.2), confidence_share=0.15)
 GROWING = DataConfig(sizes=(3, 4), format="grid", tail=2, mixture="grow", grow_steps=4)
 GRID_POINTER = GridPointerConfig(width=16, heads=2, hops=2, attention=True)
 CASES = {
     "ddp": tiny_config(ema=0.9, micro_batch=2),
-    "ddp-dwell": tiny_config(objective=DWELL, batch_size=7),
+    "ddp-adaptive": tiny_config(objective=ADAPTIVE, batch_size=7),
     "fsdp": tiny_config(parallel="fsdp", ema=0.9, micro_batch=2),
+    "fsdp-confidence": tiny_config(objective=CONFIDENCE, batch_size=7, parallel="fsdp"),
     # Four mazes for one process and three for the other, one at a time: the last pass of the second asks nothing.
     "fsdp-uneven": tiny_config(parallel="fsdp", batch_size=7, micro_batch=1),
     "fsdp-muon": tiny_config(parallel="fsdp", optimizer=OptimizerConfig("muon")),

@@ -82,10 +82,10 @@ def test_the_loss_falls(tmp_path: Path) -> None:
     [
         tiny_config(ema=0.9, optimizer=OptimizerConfig("muon")),
         next_token_config(micro_batch=3),
-        tiny_config(objective=ObjectiveConfig("mlm-u", RateConfig("dwell", dwell_bins=3)), log_every=4),
+        tiny_config(objective=ObjectiveConfig("mlm-u", RateConfig("adaptive", adaptive_bins=3)), log_every=4),
         tiny_config(precision="fp16"),
     ],
-    ids=["ema-muon", "next-token", "dwell", "fp16"],
+    ids=["ema-muon", "next-token", "adaptive", "fp16"],
 )
 def test_a_stopped_and_resumed_run_ends_as_if_it_had_not_been(config: TrainConfig, tmp_path: Path) -> None:
     whole, parts = tmp_path / "whole", tmp_path / "parts"

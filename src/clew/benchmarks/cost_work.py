@@ -9,7 +9,6 @@ solve(trained, tasks)                            # all passes that the default d
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import cast
 
 import torch
 
@@ -23,7 +22,6 @@ from clew.mazes.generate import generate
 from clew.mazes.maze import TaskBatch
 from clew.models.build import training_flops
 from clew.models.grid_pointer import GridPointer, GridPointerConfig
-from clew.training.config import Family
 from clew.training.distributed import World
 from clew.training.run_state import RunState
 from clew.training.sources import build_source
@@ -52,7 +50,7 @@ class TrainingStep:
 
     def __init__(self, model: GridPointerConfig, family: str, side: int, mazes: int) -> None:
         recipe = single_size("grid-pointer", side)
-        data = replace(recipe.data, family=cast(Family, family))
+        data = replace(recipe.data, family=family)
         self.config = replace(recipe, model=model, data=data, batch_size=mazes, device="cpu")
         self.state, self.world = RunState(self.config, World()), World()
         source = build_source(self.config)

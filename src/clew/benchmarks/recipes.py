@@ -66,7 +66,7 @@ CHANGES: dict[str, Callable[[TrainConfig], TrainConfig]] = {
     "all sizes from the beginning": _data(mixture="mix"),
     "no average of the weights": lambda config: replace(config, ema=None),
     "a masking rate for each maze by itself": _rates(spread="sequence"),
-    "masking rates that dwell where the loss is high": _rates(shape="dwell", spread="stratified"),
+    "masking rates that dwell where the loss is high": _rates(shape="adaptive", spread="stratified"),
     "AdamW at 3e-3 instead of Muon": _optimizer(kind="adamw", lr=3e-3),
     "AdamW at 1e-3 instead of Muon": _optimizer(kind="adamw", lr=1e-3),
     "half of Muon's rate": _optimizer(muon_lr=0.01),

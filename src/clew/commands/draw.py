@@ -23,7 +23,7 @@ def draw(
     For example: clew draw mazes.txt --out mazes.png
 
     Args:
-        file: mazes as drawings, edge-list, wall-list or grid text, or JSON lines; - for standard input.
+        file: mazes as drawings, edge-list, wall-list, grid or path-star text, or JSON lines; - for standard input.
         out: the picture to write; its ending, .png or .svg, says which kind.
         no_path: draw the mazes alone; otherwise with the path that the file gives, or else a shortest one.
         columns: how many mazes stand side by side; by default as many as there are rows.

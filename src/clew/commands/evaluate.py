@@ -50,15 +50,16 @@ def evaluate(
         run: the folder of a run, or the name of a model that comes with Clew.
         mazes: how many held-out mazes. If nothing is said 2,000 of up to 10x10, and fewer of larger ones, which take
             longer: 125 of 20x20, 24 of 30x30.
-        input: a file of mazes instead, as drawings, edge-list, wall-list or grid text, or JSON lines; - for
-            standard input.
+        input: a file of mazes instead, as drawings, edge-list, wall-list, grid or path-star text, or JSON lines; -
+            for standard input.
         decoder: one or more ways to read the answer: left-to-right, right-to-left, both-ends, certainty,
             certainty-margin, certainty-entropy, threshold, entropy-bound, repair; with options as in
             certainty:count=4 or threshold:probability=0.8; or all. By default left-to-right for a text model, and
             repair for a grid-pointer.
         compare: other runs to evaluate on the same mazes.
         family: which held-out mazes; by default those that the run was trained on.
-        size: their rows and columns; by default the (largest) size that the run was trained on.
+        size: their rows and columns; by default the (largest) size that the run was trained on. Path-star graphs
+            have none.
         embedded_in: put each maze into the upper left corner of a random maze of this size.
         embedding: joined to the rest by one passage, so that the whole is a perfect maze (the default), or cut-off
             from it, as in the paper's published code.
@@ -142,6 +143,7 @@ def _held_out(
     seed: int | None,
 ) -> tuple[list[TaskBatch], str]:
     from clew.evaluation.tasks import held_out
+    from clew.mazes.generate import describe_tasks
     from clew.training.sources import held_out_draws
 
     family = family or model.family
@@ -160,7 +162,7 @@ def _held_out(
     )
     inside = f" in the corner of {embedded_in}x{embedded_in} ones" if embedded_in else ""
     inside += ", cut off from the rest" if embedding == "cut-off" else ""
-    return groups, f"{count:,} held-out {family} mazes of {height}x{width}{inside}"
+    return groups, f"{count:,} held-out {describe_tasks(family, height, width)}{inside}"
 
 
 def mazes_by_default(cells: int) -> int:

@@ -9,8 +9,8 @@ import tyro
 
 from clew.errors import UserError
 
-Family = Literal["dfs", "walls", "wilson", "kruskal", "percolation"]
-FormatName = Literal["edge-list", "wall-list", "wall-list-trace", "grid"]
+Family = Literal["dfs", "walls", "wilson", "kruskal", "percolation", "path-star"]
+FormatName = Literal["edge-list", "wall-list", "wall-list-trace", "grid", "path-star", "path-star-reversed"]
 
 
 def generate(
@@ -19,6 +19,9 @@ def generate(
     size: int | None = None,
     height: int | None = None,
     width: int | None = None,
+    arms: int | None = None,
+    length: int | None = None,
+    labels: int | None = None,
     count: int = 100_000,
     test: int = 2_000,
     seed: int = 0,
@@ -30,45 +33,62 @@ def generate(
     """Make a dataset of mazes with their solutions: memory-mapped arrays and a dataset.json.
 
     For example: clew generate dfs --size 10 --count 100000 --test 2000 --seed 0 --out data/dfs-10
+    or: clew generate path-star --arms 2 --length 5 --labels 9 --out data/path-star-2x5
 
     No layout is both in train and in test. After an interruption the same command goes on where it stopped.
 
     Args:
         family: dfs (the paper's perfect mazes), walls (the paper's A* mazes), wilson and kruskal (perfect mazes of
-            other algorithms) or percolation (cycles and unreachable cells).
+            other algorithms), percolation (cycles and unreachable cells) or path-star (graphs: arms from one centre).
         out: the folder to make.
         size: rows and columns of a square maze (10 if nothing is said).
         height: rows, instead of --size.
         width: columns, instead of --size.
+        arms: of a path-star graph (2 if nothing is said).
+        length: of a path-star graph, nodes from the centre to an arm's end, both counted (5 if nothing is said).
+        labels: of a path-star graph, from how many its nodes' labels are drawn (as many as nodes if nothing is said).
         count: how many mazes to train on (tasks, where layouts have several).
         test: how many held-out mazes.
         seed: the same seed gives the same dataset, byte for byte.
         format: the text that the dataset names as its own (any format can be made from it later); by default
-            wall-list for walls and edge-list for all others.
+            wall-list for walls, path-star for path-star and edge-list for all others.
         open_share: for percolation, the chance of each passage to be open.
         tasks_per_layout: for walls; all (the default) trains on every good start and goal of 100 draws in a layout, as
             Searchformer does, one on the first of them. Held-out tasks have a layout each in both.
         workers: threads; all cores if nothing is said.
     """
+    star = (arms, length, labels) != (None, None, None)
+    if family == "path-star" and (size, height, width) != (None, None, None):
+        raise UserError("a path-star graph has no size; give --arms, --length and --labels.")
+    if family != "path-star" and star:
+        raise UserError(f"--arms, --length and --labels are for path-star graphs, not for {family} mazes.")
     if size is not None and (height is not None or width is not None):
         raise UserError("give either --size or --height and --width, not both.")
     if (height is None) != (width is None):
         raise UserError("--height and --width go together; give both, or --size for a square.")
     side = 10 if size is None else size
     rows, columns = (side, side) if height is None or width is None else (height, width)
+    name: str = family
 
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     from clew.data.settings import DatasetSettings
     from clew.data.writer import write_dataset
+    from clew.mazes.path_star import StarShape
 
+    if family == "path-star":
+        shape = StarShape(2 if arms is None else arms, 5 if length is None else length)
+        name, rows, columns = shape.family, 1, shape.nodes if labels is None else labels
     counts = {"train": count, "test": test}
-    settings = DatasetSettings(family, rows, columns, seed, counts, format or "", open_share, tasks_per_layout)
+    settings = DatasetSettings(name, rows, columns, seed, counts, format or "", open_share, tasks_per_layout)
     columns_shown = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     console = Console(stderr=True)
     with Progress(*columns_shown, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("mazes", total=settings.total)
         made = write_dataset(settings, out, workers=workers, progress=lambda mazes: bar.update(task, completed=mazes))
-    what = f"{count:,} mazes to train on and {test:,} to test on, {family}, {rows} rows by {columns} columns"
+    unit, shown = "mazes", f"{name}, {rows} rows by {columns} columns"
+    if family == "path-star":
+        unit, shown = "graphs", f"{name}, {columns} labels"
+    what = f"{count:,} {unit} to train on and {test:,} to test on, {shown}"
     print(f"{out}: {what}" if made else f"{out} is already there, whole, with these settings: {what}")

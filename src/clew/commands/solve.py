@@ -28,12 +28,13 @@ def solve(
 
     With --json, one line a maze: {"path":[[x,y],...],"length","num_shortest","prompt","plan","trace"}. The length is
     the number of cells of the path, both ends counted. Prompt and plan are wall-list text for mazes of wall cells, and
-    edge-list text for mazes with walls between cells. The trace is null without --trace. A maze without a way through
-    ends the command; the mazes before it have been printed. A model's line has "path", "length", "valid", "shortest",
-    "problem", "passes" and "seconds".
+    edge-list text for mazes with walls between cells. Of a path-star graph the path is a list of labels, and prompt and
+    plan are path-star text. The trace is null without --trace. A maze without a way through ends the command; the
+    mazes before it have been printed. A model's line has "path", "length", "valid", "shortest", "problem", "passes"
+    and "seconds".
 
     Args:
-        file: mazes as drawings, edge-list, wall-list or grid text, or JSON lines; - for standard input.
+        file: mazes as drawings, edge-list, wall-list, grid or path-star text, or JSON lines; - for standard input.
         solver: breadth-first search, or A* with the deterministic rule of the paper's set, or a model: the folder of
             a run, or the name of one that comes with Clew.
         decoder: how to read a model's answer, as in `clew evaluate`.
@@ -51,6 +52,8 @@ def solve(
     from clew.text.read_tasks import iter_tasks
 
     for read in iter_tasks(file):
+        if trace and read.kind == "path-star":
+            raise UserError(f"line {read.line}: A* searches grids, so a path-star graph has no trace; leave it out.")
         path, events = _solve(read, solver)
         print(
             _json_line(read, path, events if trace else None)
@@ -70,10 +73,7 @@ def _solve(read: ReadTask, solver: str) -> tuple[Path, list[Event]]:
         result = astar(read.task)
         path, events = result.path, result.trace
     if path is None:
-        raise UserError(
-            f"line {read.line}: no way leads from the start {read.task.start} to the goal {read.task.goal} (row, col); "
-            "open one and solve again."
-        )
+        raise UserError(f"line {read.line}: no way leads {read.task.ends}; open one and solve again.")
     return path, events
 
 
@@ -97,7 +97,7 @@ def _solve_with_model(file: str, solver: str, decoder: str | None, json: bool) -
             print(f"{found}\n")
             continue
         answer = {
-            "path": None if found.path is None else [[col, row] for row, col in found.path],
+            "path": None if found.path is None else _plain_path(read, found.path),
             "length": len(found.path or []),
             "valid": found.valid,
             "shortest": found.shortest,
@@ -108,23 +108,32 @@ def _solve_with_model(file: str, solver: str, decoder: str | None, json: bool) -
         print(json_module.dumps(answer))
 
 
+def _plain_path(read: ReadTask, path: Path) -> list[Any]:
+    """The cells as [x, y], or the labels of a path-star graph's nodes."""
+    return [col if read.kind == "path-star" else [col, row] for row, col in path]
+
+
 def _json_line(read: ReadTask, path: Path, events: list[Event] | None) -> str:
     import json
 
     from clew.mazes.solve import num_shortest
     from clew.text.edge_list import EdgeList, shuffled_edges
+    from clew.text.path_star import PathStarList
     from clew.text.wall_list import plan_tokens, prompt_tokens, trace_tokens
 
     task = read.task
     # A maze that is open everywhere is told by both formats; it stays in the one it came in.
-    if task.maze.has_wall_cells_only and read.kind != "edge-list":
+    if read.kind == "path-star":
+        written = PathStarList().encode_edges(read.edges or [], task, path)
+        prompt, plan = written.prompt, written.response
+    elif task.maze.has_wall_cells_only and read.kind != "edge-list":
         prompt, plan = prompt_tokens(task), plan_tokens(path)
     else:
         edges = read.edges or shuffled_edges(task.maze, seed=0)
         written = EdgeList().encode_edges(edges, task.start, task.goal, path)
         prompt, plan = written.prompt, written.response
     answer: dict[str, Any] = {
-        "path": [[col, row] for row, col in path],
+        "path": _plain_path(read, path),
         "length": len(path),
         "num_shortest": num_shortest(task),
         "prompt": " ".join(prompt),
@@ -144,7 +153,7 @@ def _report(read: ReadTask, path: Path, events: list[Event] | None) -> str:
     ways = num_shortest(read.task)
     lines = [
         draw_ascii(read.task, path),
-        f"line {read.line}: a path of {len(path)} cells, "
+        f"line {read.line}: a path of {len(path)} {read.task.maze.cell_word}s, "
         + ("the only shortest one." if ways == 1 else f"one of {ways:,} shortest ones."),
     ]
     if read.path is not None:

@@ -12,8 +12,9 @@ from typing import Any
 
 from clew.errors import UserError
 from clew.mazes.astar_tasks import MAX_PAIRS
-from clew.mazes.generate import DEFAULT_OPEN_SHARE, FAMILIES
-from clew.mazes.maze import check_shape
+from clew.mazes.generate import DEFAULT_OPEN_SHARE, check_family
+from clew.mazes.path_star import FAMILY as PATH_STAR
+from clew.mazes.path_star import star_shape
 from clew.text.format import format_named
 
 # Raise it whenever the files, or the mazes that a seed gives, change: an older dataset is then refused, not misread.
@@ -31,12 +32,17 @@ MAX_SEED = 2**63 - 1
 
 def default_format(family: str) -> str:
     """The text that the paper writes a family in; any other can be asked for, from the same dataset."""
+    if star_shape(family) is not None:
+        return PATH_STAR
     return "wall-list" if family == "walls" else "edge-list"
 
 
 @dataclass(frozen=True)
 class DatasetSettings:
-    """Family, shape, seed, text format and number of mazes of a dataset."""
+    """Family, shape, seed, text format and number of mazes of a dataset.
+
+    Path-star graphs have height 1 and the number of labels as width.
+    """
 
     family: str
     height: int
@@ -48,9 +54,7 @@ class DatasetSettings:
     tasks_per_layout: str | None = None  # walls only, see TASKS_PER_LAYOUT; None takes the first
 
     def __post_init__(self) -> None:
-        if self.family not in FAMILIES:
-            raise UserError(f"there is no family of mazes named {self.family!r}; choose one of {', '.join(FAMILIES)}.")
-        check_shape(self.height, self.width)
+        check_family(self.family, self.height, self.width)
         if not 0 <= self.seed <= MAX_SEED:
             raise UserError(f"the seed {self.seed} is out of range; use a whole number from 0 to 2**63 - 1.")
         if self.counts.get("train", 0) < 1 or self.counts.get("test", -1) < 0 or set(self.counts) != set(SPLITS):
@@ -60,6 +64,11 @@ class DatasetSettings:
             )
         self._set("format", self.format or default_format(self.family))
         format_named(self.format)  # says so if there is none of that name
+        if self.format.startswith(PATH_STAR) != (star_shape(self.family) is not None):
+            raise UserError(
+                f"{self.family} cannot be written as {self.format}: path-star graphs are written as path-star or "
+                "path-star-reversed, and mazes in the other formats."
+            )
         if self.format.startswith("wall-list") and self.family != "walls":
             raise UserError(
                 f"{self.format} tells a maze by its wall cells, and {self.family} mazes have none; "

@@ -23,7 +23,7 @@ from clew.data.disjoint import overlap
 from clew.data.settings import SPLITS
 from clew.files import read_json
 from clew.mazes.checks import check_batch
-from clew.mazes.maze import EAST, NORTH, SOUTH, WALL, WEST, TaskBatch
+from clew.mazes.maze import ABSENT, EAST, NORTH, SOUTH, WALL, WEST, TaskBatch, graph_problems
 
 BLOCK_CELLS = 4_000_000  # cells of mazes that are read at a time
 
@@ -65,9 +65,10 @@ def _first_problem(tasks: TaskBatch) -> tuple[int, str, str] | None:
     rows_N, cells_NC = np.arange(len(tasks)), tasks.cells_NHW.reshape(len(tasks), -1)
     if (bad_N := _ill_fitting(tasks.cells_NHW)).any():
         return int(bad_N.argmax()), "cells", "has cells that do not fit together"
+    solid, where = (ABSENT, "at no node") if tasks.height == 1 else (WALL, "in a wall cell")
     for array, cell_N in (("start", tasks.start_N), ("goal", tasks.goal_N)):
-        if (bad_N := cells_NC[rows_N, cell_N] == WALL).any():
-            return int(bad_N.argmax()), array, f"has its {array} in a wall cell"
+        if (bad_N := cells_NC[rows_N, cell_N] == solid).any():
+            return int(bad_N.argmax()), array, f"has its {array} {where}"
     valid_N, shortest_N = check_batch(tasks)
     if not valid_N.all():
         return int(valid_N.argmin()), "path", "has a path that does not lead from its start to its goal"
@@ -78,6 +79,8 @@ def _first_problem(tasks: TaskBatch) -> tuple[int, str, str] | None:
 
 def _ill_fitting(cells_NHW: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
     """Which mazes have an impossible cell, a passage that is open on one side only, or one that leads outside."""
+    if cells_NHW.shape[1] == 1:
+        return graph_problems(cells_NHW)
     # With a rim of closed cells, a passage to the outside is one that is open on one side only.
     rim_NHW = np.pad(cells_NHW, ((0, 0), (1, 1), (1, 1)))
     down = ((rim_NHW[:, :-1] & SOUTH) != 0) != ((rim_NHW[:, 1:] & NORTH) != 0)

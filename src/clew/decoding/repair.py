@@ -76,8 +76,9 @@ class Repair:
 
 
 def check_repairable(script: Script) -> None:
-    if script.form == "wall-list-trace":
-        raise UserError("a response with a search trace cannot be repaired; use another decoder.")
+    if script.form in ("wall-list-trace", "path-star-reversed"):
+        what = "with a search trace" if script.form == "wall-list-trace" else "from the goal to the start"
+        raise UserError(f"a response {what} cannot be repaired; use another decoder.")
 
 
 def tokens_a_cell(script: Script) -> int:
@@ -127,6 +128,8 @@ def _cell(script: Script, task: Task, tokens: list[int]) -> Cell | None:
 def _cell_names(form: str, height: int, width: int) -> dict[tuple[str, ...], Cell]:
     """The words of one step, for every cell of a maze."""
     cells = [(row, col) for row in range(height) for col in range(width)]
+    if form.startswith("path-star"):
+        return {(str(col),): (row, col) for row, col in cells}
     if form == "wall-list":
         return {(PLAN, str(col), str(row)): (row, col) for row, col in cells}
     return {(cell_token(cell),): cell for cell in cells}

@@ -3,15 +3,16 @@
     failure = classify(task, true_path, predicted)      # None if it is the true path, else a name of FAILURES
 
 The classes are asked in the order of FAILURES, and the first that fits is the one. They are those that the paper
-describes, and "longer path" for what is left of the valid ones.
+describes, and "longer path" for what is left of the valid ones. Path-star graphs have classes of their own.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import pairwise
 
 from clew.mazes.checks import is_shortest, is_valid
-from clew.mazes.maze import Cell, Path, Task
+from clew.mazes.maze import Cell, Path, PathStar, Task
 from clew.mazes.solve import bfs_path
 
 # name -> what a path of the class is
@@ -27,12 +28,30 @@ FAILURES = {
 }
 
 
+GRAPH_FAILURES = {
+    "unparsable": "the tokens say no path at all",
+    "wrong arm": "the first step follows an edge, but into an arm that does not lead to the goal",
+    "no such edge": "some step joins two nodes that no edge joins",
+    "wrong end": "every step follows an edge, but it begins elsewhere than at the start or does not end at the goal",
+    "longer path": "it arrives, but visits a node twice",
+}
+
+
+def failure_classes(tasks: Iterable[Task]) -> dict[str, str]:
+    """The classes that predictions for these tasks may have, each with what it means."""
+    graphs = [isinstance(task.maze, PathStar) for task in tasks]
+    classes = {} if graphs and all(graphs) else dict(FAILURES)
+    return classes | {name: words for name, words in GRAPH_FAILURES.items() if any(graphs) and name not in classes}
+
+
 def classify(task: Task, true_path: Path, predicted: Path | None) -> str | None:
     """The class of a prediction that is not the true path; None if it is. `predicted` is None if it is unparsable."""
     if not predicted:
         return "unparsable"
     if predicted == true_path:
         return None
+    if isinstance(task.maze, PathStar):
+        return _classify_in_graph(task, true_path, predicted)
     if is_shortest(task, predicted):
         return "equally short"
     if any(not _adjacent(a, b) for a, b in pairwise(predicted)) or any(cell not in task.maze for cell in predicted):
@@ -47,6 +66,15 @@ def classify(task: Task, true_path: Path, predicted: Path | None) -> str | None:
     if is_valid(task, predicted):
         return "longer path"
     return "short of the goal" if on_the_way else "wrong end"
+
+
+def _classify_in_graph(task: Task, true_path: Path, predicted: Path) -> str:
+    steps = [task.maze.is_open(a, b) for a, b in pairwise(predicted)]
+    if predicted[0] == task.start and steps[:1] == [True] and predicted[1] != true_path[1]:
+        return "wrong arm"
+    if not all(steps):
+        return "no such edge"
+    return "longer path" if is_valid(task, predicted) else "wrong end"
 
 
 def _adjacent(a: Cell, b: Cell) -> bool:

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from clew.evaluation.failures import FAILURES
+from clew.evaluation.failures import failure_classes
 from clew.evaluation.intervals import Share, share, share_of_tokens
 from clew.evaluation.outcome import Evaluation, Outcome
 
@@ -80,7 +80,7 @@ def scores_by_length(evaluation: Evaluation) -> list[LengthBin]:
 def failures_of(evaluation: Evaluation) -> dict[str, int]:
     """How many mazes failed in which way; every class is named, also where it is 0."""
     counts = Counter(outcome.failure for outcome in evaluation.outcomes)
-    return {name: counts[name] for name in FAILURES}
+    return {name: counts[name] for name in failure_classes(outcome.task for outcome in evaluation.outcomes)}
 
 
 def calibration_of(evaluation: Evaluation) -> list[CalibrationBin]:

@@ -14,6 +14,7 @@ from clew.mazes.astar_tasks import MAX_PAIRS
 from clew.mazes.checks import path_problem
 from clew.mazes.generate import generate
 from clew.mazes.maze import Path, Task, TaskBatch
+from clew.mazes.path_star import star_shape
 from clew.mazes.solve import astar
 from clew.text.read_tasks import ReadTask, iter_tasks
 
@@ -35,6 +36,8 @@ def held_out(
     """
     if count < 1:
         raise UserError(f"{count} mazes leave nothing to evaluate; use 1 or more.")
+    if embedded_in is not None and star_shape(family) is not None:
+        raise UserError(f"{family} graphs cannot be put into the corner of larger mazes; leave --embedded-in out.")
     tasks = generate(family, height, width, seed=seed, first=0, count=count, side="test", draws=draws)
     return [tasks if embedded_in is None else embed(tasks, embedded_in, embedded_in, seed, embedding)]
 
@@ -53,7 +56,7 @@ def _true_path(read: ReadTask) -> Path:
     found = astar(read.task).path
     if found is None:
         raise UserError(
-            f"line {read.line}: no way leads from the start {read.task.start} to the goal {read.task.goal} (row, col), "
+            f"line {read.line}: no way leads {read.task.ends}, "
             "so no answer could be right; remove this maze, or open a way."
         )
     if read.path is None:

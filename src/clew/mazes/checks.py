@@ -24,23 +24,16 @@ from clew.mazes.solve import bfs_path
 
 def path_problem(task: Task, path: Path) -> str | None:
     """The first thing that is wrong with `path` as an answer to `task`, in one sentence; None if it is valid."""
-    maze = task.maze
+    name = task.maze.name
     if not path:
         return "the path is empty."
     if path[0] != task.start:
-        return f"the path begins at {path[0]}, not at the start {task.start}."
+        return f"the path begins at {name(path[0])}, not at the start {name(task.start)}."
     for step, (here, there) in enumerate(pairwise(path), start=1):
-        move = f"step {step} goes from {here} to {there}"
-        if there not in maze:
-            return f"{move}, outside the maze."
-        if abs(here[0] - there[0]) + abs(here[1] - there[1]) != 1:
-            return f"{move}, which is not a neighbour."
-        if maze.is_wall(there):
-            return f"{move}, a wall cell."
-        if not maze.is_open(here, there):
-            return f"{move} through a wall."
+        if problem := task.maze.step_problem(here, there):
+            return f"step {step} goes from {name(here)} to {name(there)}{problem}"
     if path[-1] != task.goal:
-        return f"the path ends at {path[-1]}, not at the goal {task.goal}."
+        return f"the path ends at {name(path[-1])}, not at the goal {name(task.goal)}."
     return None
 
 
@@ -60,6 +53,10 @@ def is_shortest(task: Task, path: Path) -> bool:
 
 def check_batch(batch: TaskBatch) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
     """(valid_N, shortest_N) of a batch's own paths, compiled; they may be empty or leave the maze."""
+    if batch.height == 1:  # graphs, which are small
+        pairs = [(is_valid(*batch[i]), is_shortest(*batch[i])) for i in range(len(batch))]
+        checked_N2 = np.array(pairs, np.bool_).reshape(-1, 2)
+        return checked_N2[:, 0], checked_N2[:, 1]
     valid_N, shortest_N = np.zeros(len(batch), np.bool_), np.zeros(len(batch), np.bool_)
     _check(batch.cells_NHW, batch.start_N, batch.goal_N, batch.path, batch.offset_N1, valid_N, shortest_N)
     return valid_N, shortest_N

@@ -4,7 +4,8 @@
     batch, traces = generate_with_traces("walls", 10, 10, seed=0, first=0, count=1000, side="train")
     batch = generate_all_pairs(10, 10, seed=0, first=0, count=50, side="train")      # all tasks of 50 walls layouts
 
-A maze is a pure function of (family, shape, seed, its index, side). Attempts are redrawn until the layout lies on the
+A maze is a pure function of (family, shape, seed, its index, side). Path-star graphs (path_star.py) are drawn by the
+same functions, with height 1 and the number of labels as width. Attempts are redrawn until the layout lies on the
 wanted side (see layout.py), so training mazes and test mazes never share a layout, whatever their seeds.
 
 Shape suffixes: N mazes, H rows, W columns, C = H * W cells, M = 3 * C layout keys, S = 8 symmetries,
@@ -27,6 +28,8 @@ from clew.mazes.dfs import carve_dfs
 from clew.mazes.kruskal import carve_kruskal
 from clew.mazes.layout import Keys, brief_keys, layout_is_held_out, layout_keys
 from clew.mazes.maze import Cells, TaskBatch, check_shape
+from clew.mazes.path_star import FAMILY as PATH_STAR
+from clew.mazes.path_star import generate_stars, star_shape
 from clew.mazes.percolation import open_passages
 from clew.mazes.pieces import in_pieces
 from clew.mazes.random import Stream, begin_stream, below
@@ -214,13 +217,23 @@ def _generate(
     draws: int = MAX_PAIRS,
 ) -> tuple[TaskBatch, TraceBatch]:
     """The tasks with these indices, and their traces, which are empty if not wanted."""
-    check_shape(height, width)
+    check_family(family, height, width)
     index_N = np.asarray(index_N)
-    _check(family, seed, index_N, side, open_share)
-    family_number = list(FAMILIES).index(family)
+    _check(seed, index_N, side, open_share)
     side_number = get_args(Side).index(side)
-
     count = len(index_N)
+    if (star := star_shape(family)) is not None:
+        if want_traces:
+            raise UserError(f"A* searches grids, so {family} graphs have no traces; use a family of mazes.")
+        stars = generate_stars(star, width, index_N.astype(np.uint64), seed, side_number, workers, MAX_ATTEMPTS)
+        if stars is None:
+            raise UserError(
+                f"no {family} graph with {width} labels on the {side} side was found in {MAX_ATTEMPTS:,} attempts: "
+                "there are too few such graphs; use more arms, longer ones, or more labels."
+            )
+        return stars, TraceBatch(np.empty((0, 4), dtype=np.int32), np.zeros(count + 1, dtype=np.int64))
+    family_number = list(FAMILIES).index(family)
+
     cells_NHW = np.empty((count, height, width), dtype=np.uint8)
     length_N, events_N = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
     number_N = index_N.astype(np.uint64)
@@ -314,7 +327,7 @@ def generate_all_pairs(
     """
     check_shape(height, width)
     index_N = _indices(first, count)
-    _check("walls", seed, index_N, side, DEFAULT_OPEN_SHARE)
+    _check(seed, index_N, side, DEFAULT_OPEN_SHARE)
     cells_NHW = np.empty((count, height, width), dtype=np.uint8)
     tasks_N = np.empty(count, dtype=np.int64)
     stop = np.zeros(1, dtype=np.bool_)
@@ -361,9 +374,23 @@ def _indices(first: int, count: int) -> npt.NDArray[np.uint64]:
     return np.uint64(first) + np.arange(count, dtype=np.uint64)
 
 
-def _check(family: str, seed: int, index_N: npt.NDArray[np.integer], side: str, open_share: float) -> None:
+def check_family(family: str, height: int, width: int) -> None:
+    """Raise UserError unless there is such a family, with mazes (or graphs) of this shape."""
+    if (star := star_shape(family)) is not None:
+        star.check(height, width)
+        return
     if family not in FAMILIES:
-        raise UserError(f"there is no family of mazes named {family!r}; choose one of {', '.join(FAMILIES)}.")
+        known = ", ".join([*FAMILIES, f"{PATH_STAR}-ARMSxLENGTH"])
+        raise UserError(f"there is no family of mazes named {family!r}; choose one of {known}.")
+    check_shape(height, width)
+
+
+def describe_tasks(family: str, height: int, width: int) -> str:
+    """Tasks of a family and shape in words, such as `dfs mazes of 10x10`."""
+    return f"{family} graphs with {width} labels" if star_shape(family) else f"{family} mazes of {height}x{width}"
+
+
+def _check(seed: int, index_N: npt.NDArray[np.integer], side: str, open_share: float) -> None:
     if side not in get_args(Side):
         raise UserError(f"there is no side {side!r}; choose one of {', '.join(get_args(Side))}.")
     if not 0 <= seed < 2**63:

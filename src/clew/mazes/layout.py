@@ -7,6 +7,8 @@ two sets that were made apart can never share a layout across the sides.
 
     held_out_N = is_held_out(layout_hashes(batch.cells_NHW))
 
+A path-star graph has a key for every edge, and labels are names, so there is nothing to turn or mirror.
+
 Shape suffixes: N mazes, H rows, W columns, C = H * W cells, K = 3 kinds of keys, M = K * C keys,
 S = 8 symmetries.
 """
@@ -21,7 +23,7 @@ import numpy.typing as npt
 from numba import njit
 
 from clew.mazes.lean import lean
-from clew.mazes.maze import EAST, SOUTH, WALL, Cells
+from clew.mazes.maze import ABSENT, EAST, SOUTH, WALL, Cells
 from clew.mazes.random import mix
 
 # One layout in this many is held out for testing; `layout_is_held_out` looks at the 4 bits that decide this.
@@ -153,8 +155,20 @@ def _layout_hashes(cells_NHW: npt.NDArray[np.uint8], keys_SM: Keys) -> Keys:
 def layout_hashes(cells_NHW: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
     """The layout hash of each maze; equal for mazes that are turned or mirrored into each other."""
     cells_NHW = np.ascontiguousarray(cells_NHW, dtype=np.uint8)
+    if cells_NHW.shape[1] == 1:
+        return np.array([graph_hash(before_V) for before_V in cells_NHW[:, 0]], dtype=np.uint64)
     hash_N: npt.NDArray[np.uint64] = _layout_hashes(cells_NHW, layout_keys(*cells_NHW.shape[1:]))
     return hash_N
+
+
+@njit(cache=True, nogil=True)
+def graph_hash(before_V: Cells) -> np.uint64:
+    """The hash of a path-star graph: the XOR of its edges' keys, whatever the number of labels it draws from."""
+    total = np.uint64(0)
+    for node in range(before_V.size):
+        if before_V[node] != ABSENT and before_V[node] != node:
+            total ^= mix((_SALT ^ (np.uint64(before_V[node]) << np.uint64(8)) ^ np.uint64(node)) * _STEP)
+    return total
 
 
 @overload

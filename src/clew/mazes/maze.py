@@ -1,10 +1,17 @@
-"""What a maze, a task and a path are.
+"""What a maze, a path-star graph, a task and a path are.
 
 Inside the package a cell is (row, col), row 0 at the top; its index is row * width + col. Formats that write
 x y convert at their own border (x = col, y = row, so the index is x + y * width, the same number).
 
     maze = Maze.from_edges(2, 2, [((0, 0), (0, 1)), ((0, 1), (1, 1))])
     task = Task(maze, start=(0, 0), goal=(1, 1))
+
+A path-star graph is stored as a maze of one row, in which node v is cell (0, v) and an edge may join any two cells:
+
+    graph = PathStar.from_pairs(9, [(3, 5), (5, 1), (3, 2), (2, 6)])
+    task = Task(graph, start=(0, 3), goal=(0, 6))
+
+So batches, datasets, decoders and scores treat both alike. Mazes have at least two rows, which tells them apart.
 
 Shape suffixes: N mazes, H rows, W columns.
 """
@@ -13,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +34,9 @@ NORTH, SOUTH, WEST, EAST, WALL = 1, 2, 4, 8, 16
 SIDES = {NORTH: (-1, 0, SOUTH), SOUTH: (1, 0, NORTH), WEST: (0, -1, EAST), EAST: (0, 1, WEST)}
 
 MIN_SIDE, MAX_SIDE = 2, 255  # an index must fit 16 bits on disk
+# In a path-star graph: no node has this label. Labels must fit a byte beside it.
+ABSENT = 255
+MIN_LABELS, MAX_LABELS = 2, 255
 
 Cell = tuple[int, int]
 Path = list[Cell]
@@ -53,6 +64,7 @@ class Maze:
     """A grid of cells; `cells[row, col]` holds the open sides of a cell, or WALL."""
 
     cells: Cells
+    cell_word: ClassVar[str] = "cell"  # what messages call a cell
 
     def __post_init__(self) -> None:
         cells = np.array(self.cells, dtype=np.uint8, order="C")  # a copy: nobody can change a maze from outside
@@ -124,6 +136,20 @@ class Maze:
             if sides & bit:
                 yield (cell[0] + dr, cell[1] + dc)
 
+    def name(self, cell: Cell) -> str:
+        """How messages name a cell."""
+        return str(cell)
+
+    def step_problem(self, here: Cell, there: Cell) -> str | None:
+        """Why no step leads from `here` to `there`, as the end of a sentence; None if one does."""
+        if there not in self:
+            return ", outside the maze."
+        if not _side_towards(here, there):
+            return ", which is not a neighbour."
+        if self.is_wall(there):
+            return ", a wall cell."
+        return None if self.is_open(here, there) else " through a wall."
+
     def edges(self) -> list[Edge]:
         """Every passage once, in index order, first cell above or left of the second."""
         found: list[Edge] = []
@@ -145,6 +171,133 @@ class Maze:
         return hash((self.cells.shape, self.cells.tobytes()))
 
 
+class PathStar(Maze):
+    """A tree of labelled nodes whose edges lead away from a centre: a maze of one row, node v being cell (0, v).
+
+    `cells[0, v]` is the label of the node before v on the way from the centre, v itself at the centre, and ABSENT where
+    no node has the label v. `clew generate path-star` makes arms of equal length; any other tree may be read.
+    """
+
+    cell_word = "node"
+
+    def __post_init__(self) -> None:
+        cells = np.array(self.cells, dtype=np.uint8, order="C")
+        if cells.ndim != 2 or cells.shape[0] != 1:
+            raise UserError(f"a path-star graph is one row of labels, not an array of shape {cells.shape}.")
+        check_labels(cells.shape[1])
+        if bool(graph_problems(cells[None])[0]):
+            raise UserError("the edges do not lead away from one centre without cycles: check the list of edges.")
+        cells.flags.writeable = False
+        object.__setattr__(self, "cells", cells)
+
+    @classmethod
+    def from_pairs(cls, labels: int, pairs: Iterable[tuple[int, int]]) -> PathStar:
+        """The graph whose edges are the given pairs, the node nearer to the centre first."""
+        check_labels(labels)
+        before: dict[int, int] = {}
+        nodes: set[int] = set()
+        for a, b in pairs:
+            for node in (a, b):
+                if not 0 <= node < labels:
+                    raise UserError(f"node {node} is not among the {labels} labels: use 0 to {labels - 1}.")
+            if a == b or b in before:
+                other = f"from {before[b]} and from {a}" if b in before else "from itself"
+                raise UserError(f"the edges lead to node {b} {other}, but they must form a tree, centre first.")
+            before[b] = a
+            nodes |= {a, b}
+        cells = np.full((1, labels), ABSENT, dtype=np.uint8)
+        for node in nodes:
+            cells[0, node] = before.get(node, node)
+        return cls(cells)
+
+    @property
+    def has_wall_cells_only(self) -> bool:
+        return False
+
+    def is_wall(self, cell: Cell) -> bool:
+        """Whether no node has this label."""
+        return bool(self.cells[cell] == ABSENT)
+
+    def is_open(self, a: Cell, b: Cell) -> bool:
+        """Whether an edge joins the nodes, in either direction."""
+        return a in self and b in self and a != b and (self._before(a) == b or self._before(b) == a)
+
+    def neighbours(self, cell: Cell) -> Iterator[Cell]:
+        return (other for node in self.edges() if cell in node for other in node if other != cell)
+
+    def name(self, cell: Cell) -> str:
+        return str(cell[1])
+
+    def step_problem(self, here: Cell, there: Cell) -> str | None:
+        return None if self.is_open(here, there) else ", but no edge joins them."
+
+    def edges(self) -> list[Edge]:
+        """Every edge once, the node nearer to the centre first, in the order of the second node's label."""
+        cells = [(0, v) for v in range(self.width)]
+        return [(before, cell) for cell in cells if (before := self._before(cell)) not in (None, cell)]
+
+    def walls(self) -> list[Cell]:
+        """The labels that no node has."""
+        return [(0, int(v)) for v in np.flatnonzero(self.cells[0] == ABSENT)]
+
+    def branches(self) -> list[Path]:
+        """The way from the centre to each leaf, in the order of the leaves' labels."""
+        inner = {before for before, _ in self.edges()}
+        return [self._from_centre(leaf) for _, leaf in self.edges() if leaf not in inner]
+
+    def path_between(self, start: Cell, goal: Cell) -> Path | None:
+        """The only path that visits no node twice; None if there is none."""
+        there, back = self._from_centre(start), self._from_centre(goal)
+        if not there or not back or there[0] != back[0]:
+            return None
+        shared = sum(a == b for a, b in zip(there, back, strict=False))
+        return [*reversed(there[shared:]), back[shared - 1], *back[shared:]]
+
+    def _before(self, cell: Cell) -> Cell | None:
+        before = int(self.cells[cell])
+        return None if before == ABSENT else (0, before)
+
+    def _from_centre(self, cell: Cell) -> Path:
+        """The nodes from the centre to this one; empty if no node has the label."""
+        found: Path = []
+        before = self._before(cell)
+        while before is not None and (not found or found[-1] != cell):
+            found.append(cell)
+            cell, before = before, self._before(before)
+        return found[::-1]
+
+
+def check_labels(labels: int) -> None:
+    """Raise UserError unless a path-star graph may draw its labels from so many."""
+    if not MIN_LABELS <= labels <= MAX_LABELS:
+        raise UserError(
+            f"{labels} labels are outside what Clew handles in a path-star graph: use {MIN_LABELS} to {MAX_LABELS}."
+        )
+
+
+def graph_problems(cells_NHW: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
+    """Which layouts of one row are not trees with one centre.
+
+    Shape suffixes: V labels, and one place more for what is no label.
+    """
+    labels = cells_NHW.shape[2]
+    before_NV = np.full((len(cells_NHW), labels + 1), labels, dtype=np.int64)
+    before_NV[:, :labels] = np.minimum(cells_NHW[:, 0], labels)
+    is_centre_NV = before_NV[:, :labels] == np.arange(labels)
+    # From every node, as many steps as there can be lead to the centre unless they go round in a cycle.
+    here_NV = before_NV[:, :labels]
+    for _ in range(labels):
+        here_NV = np.take_along_axis(before_NV, here_NV, axis=1)
+    lost_NV = (cells_NHW[:, 0] != ABSENT) & (here_NV != is_centre_NV.argmax(1)[:, None])
+    bad_N: npt.NDArray[np.bool_] = lost_NV.any(1) | (is_centre_NV.sum(1) != 1)
+    return bad_N
+
+
+def maze_of(cells: Cells) -> Maze:
+    """The maze, or the path-star graph, of a layout."""
+    return PathStar(cells) if cells.shape[0] == 1 else Maze(cells)
+
+
 @dataclass(frozen=True)
 class Task:
     """A maze, where to begin and where to arrive."""
@@ -161,6 +314,12 @@ class Task:
                 )
             if self.maze.is_wall(cell):
                 raise UserError(f"the {name} {cell} is a wall cell; choose a free cell.")
+
+    @property
+    def ends(self) -> str:
+        """Start and goal in words."""
+        unit = "" if isinstance(self.maze, PathStar) else " (row, col)"
+        return f"from the start {self.maze.name(self.start)} to the goal {self.maze.name(self.goal)}{unit}"
 
 
 def cells_from_solid(solid_HW: npt.NDArray[np.bool_]) -> Cells:
@@ -232,7 +391,7 @@ class TaskBatch:
         if not -len(self) <= i < len(self):
             raise IndexError(i)  # what ends a `for` over the batch
         i %= len(self)
-        task = Task(Maze(self.cells_NHW[i]), self.cell(self.start_N[i]), self.cell(self.goal_N[i]))
+        task = Task(maze_of(self.cells_NHW[i]), self.cell(self.start_N[i]), self.cell(self.goal_N[i]))
         return task, [self.cell(index) for index in self.path_of(i)]
 
     def cell(self, index: int | np.integer) -> Cell:

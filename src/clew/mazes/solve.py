@@ -6,6 +6,8 @@
     one_shortest(batch)                      # whether there is one only, of many tasks, fast
     trace_batch(batch)                       # the deterministic traces of many tasks, fast
 
+In a path-star graph the path is unique; its trace is empty, since A*'s heuristic needs a grid.
+
 A task without a way through has the path None and 0 shortest paths; its trace ends when no cell is open.
 
 Shape suffixes: N tasks, H rows, W columns, C = H * W cells by index, E events.
@@ -23,7 +25,7 @@ from numba import njit
 from clew.errors import UserError
 from clew.mazes.astar import CLOSE, MAX_EVENTS_PER_CELL, Events, astar_scratch, search_astar, search_astar_random
 from clew.mazes.bfs import Indices, search_breadth_first, write_path
-from clew.mazes.maze import EAST, NORTH, SOUTH, WEST, Cell, Path, Task, TaskBatch
+from clew.mazes.maze import EAST, NORTH, SOUTH, WEST, Cell, Path, PathStar, Task, TaskBatch
 from clew.mazes.pieces import in_pieces
 from clew.mazes.random import begin_stream
 
@@ -59,6 +61,8 @@ class TraceBatch:
 
 def bfs_path(task: Task) -> Path | None:
     """A shortest path, both ends included; of several, the one breadth-first search meets first."""
+    if isinstance(task.maze, PathStar):
+        return task.maze.path_between(task.start, task.goal)
     start, goal = _ends(task)
     came_from_C, _, _ = search_breadth_first(task.maze.cells, start, goal)
     return _path(came_from_C, task) if came_from_C[goal] >= 0 else None
@@ -66,6 +70,8 @@ def bfs_path(task: Task) -> Path | None:
 
 def astar(task: Task) -> AStarResult:
     """The path and the trace of A* with the deterministic rule."""
+    if isinstance(task.maze, PathStar):
+        return AStarResult(task.maze.path_between(task.start, task.goal), [])
     start, goal = _ends(task)
     cells = task.maze.cells.size
     scratch, trace_E4 = astar_scratch(*task.maze.cells.shape), np.empty((MAX_EVENTS_PER_CELL * cells, 4), np.int32)
@@ -88,6 +94,8 @@ def astar_random(task: Task, seed: int) -> AStarResult:
 
 def num_shortest(task: Task) -> int:
     """How many shortest paths the task has; exact, though on a large open grid the number outgrows 64 bits."""
+    if isinstance(task.maze, PathStar):
+        return 0 if bfs_path(task) is None else 1
     start, goal = _ends(task)
     _, queue_C, reached = search_breadth_first(task.maze.cells, start, goal)
     width = task.maze.width

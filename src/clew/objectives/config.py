@@ -1,7 +1,7 @@
 """The objectives by name, and their settings.
 
 build_objective(ObjectiveConfig())                                              # MLM-U, as in the paper
-build_objective(ObjectiveConfig("mlm-u", RateConfig(spread="stratified")))
+build_objective(ObjectiveConfig("mlm-u", RateConfig(spread="stratified", fully_hidden=0.5)))
 build_objective(ObjectiveConfig("next-token"))
 ObjectiveConfig.from_json(ObjectiveConfig("ordered").to_json())                 # plain dicts, for config.json
 """
@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Self, get_args
 
 from clew.errors import UserError
-from clew.objectives.masked import MaskedTokens, OrderedMask, Weighting
+from clew.objectives.masked import MAX_WEIGHT, MaskedTokens, NextAfterPrefix, OrderedMask, Weighting
 from clew.objectives.question import Objective
 from clew.objectives.rates import (
+    AdaptiveRate,
     BetaRate,
     CosineRate,
-    DwellRate,
     FixedRate,
     Rates,
     RateShape,
@@ -27,8 +27,10 @@ from clew.objectives.rates import (
 from clew.objectives.sequential import AnyOrder, NextToken
 from clew.plain_json import from_plain, to_plain
 
-ShapeName = Literal["uniform", "fixed", "beta", "cosine", "dwell"]
-ObjectiveName = Literal["mlm-u", "next-token", "fixed-rate", "ordered", "ordered-reverse", "any-order", "trace"]
+ShapeName = Literal["uniform", "fixed", "beta", "cosine", "adaptive"]
+ObjectiveName = Literal[
+    "mlm-u", "next-token", "fixed-rate", "ordered", "ordered-reverse", "prefix-next-token", "any-order", "trace"
+]
 
 # The text format in which the response is the search trace and then the plan.
 TRACE_FORMAT = "wall-list-trace"
@@ -53,17 +55,17 @@ class RateConfig:
     shape: ShapeName = "uniform"
     # Whether each sequence has a rate of its own, the rates are spread evenly over the batch, or a batch shares one.
     spread: Spread = "sequence"
-    # This share of the rows of a batch is hidden as a whole; the others have the rates above.
+    # The share of the batch whose responses are hidden wholly.
     fully_hidden: float = 0.0
     # The rate, with shape "fixed" (and in the objective "fixed-rate").
     fixed: float = 0.15
     # Beta(a, b), with shape "beta".
     beta_a: float = 1.0
     beta_b: float = 1.0
-    # With shape "dwell": the histogram's bins, the share of the rates that stays uniform, the memory of old losses.
-    dwell_bins: int = 20
-    dwell_floor: float = 0.2
-    dwell_memory: float = 0.99
+    # With shape "adaptive": the histogram's bins, the share of the rates that stays uniform, the memory of old losses.
+    adaptive_bins: int = 20
+    adaptive_floor: float = 0.2
+    adaptive_memory: float = 0.99
 
     def __post_init__(self) -> None:
         _one_of("the shape of the masking rates", self.shape, get_args(ShapeName))
@@ -72,11 +74,11 @@ class RateConfig:
         _number("the fixed masking rate", self.fixed, 0.001, 1)
         _number("beta_a of the masking rates", self.beta_a, 0.5, 100)
         _number("beta_b of the masking rates", self.beta_b, 0.5, 100)
-        _number("dwell_bins of the masking rates", self.dwell_bins, 1, 1000)
-        if not isinstance(self.dwell_bins, int):
-            raise UserError(f"dwell_bins of the masking rates is {self.dwell_bins!r}: use a whole number.")
-        _number("dwell_floor of the masking rates", self.dwell_floor, 0.01, 1)
-        _number("dwell_memory of the masking rates", self.dwell_memory, 0, 0.9999)
+        _number("adaptive_bins of the masking rates", self.adaptive_bins, 1, 1000)
+        if not isinstance(self.adaptive_bins, int):
+            raise UserError(f"adaptive_bins of the masking rates is {self.adaptive_bins!r}: use a whole number.")
+        _number("adaptive_floor of the masking rates", self.adaptive_floor, 0.01, 1)
+        _number("adaptive_memory of the masking rates", self.adaptive_memory, 0, 0.9999)
 
 
 @dataclass(frozen=True)
@@ -86,20 +88,29 @@ class ObjectiveConfig:
     name: ObjectiveName = "mlm-u"
     # The masking rates; next-token, any-order and trace have none.
     rates: RateConfig = field(default_factory=RateConfig)
-    # The weight of a hidden token in mlm-u and fixed-rate: 1, or 1 / rate.
+    # The weight of a hidden token in mlm-u and fixed-rate: 1, or 1 / rate but at most `max_weight`.
     weighting: Weighting = "token"
     # In mlm-u and fixed-rate: a sequence that would hide nothing hides one token.
     at_least_one: bool = False
+    max_weight: float = MAX_WEIGHT
+    # In mlm-u and fixed-rate: the share of the batch in which the tokens are hidden that the model is least sure of.
+    confidence_share: float = 0.0
 
     def __post_init__(self) -> None:
         _one_of("objective", self.name, get_args(ObjectiveName))
         _one_of("the objective's weighting", self.weighting, get_args(Weighting))
         if not isinstance(self.at_least_one, bool):
             raise UserError(f"at_least_one of the objective is {self.at_least_one!r}: use true or false.")
+        _number("max_weight of the objective", self.max_weight, 1, 1e6)
+        _number("confidence_share of the objective", self.confidence_share, 0, 1)
         # A setting that would silently do nothing is a mistake of the user's that we can name.
-        if self.name not in ("mlm-u", "fixed-rate") and (self.weighting != "token" or self.at_least_one):
+        if self.max_weight != MAX_WEIGHT and self.weighting != "rate":
+            raise UserError("max_weight limits the weights of weighting 'rate': use that, or leave it out.")
+        own = (self.weighting, self.at_least_one, self.confidence_share)
+        if self.name not in ("mlm-u", "fixed-rate") and own != ("token", False, 0.0):
             raise UserError(
-                f"objective {self.name!r} knows neither weighting nor at_least_one: leave them out, or use mlm-u."
+                f"objective {self.name!r} has neither weighting nor at_least_one nor confidence_share: leave them out, "
+                "or use mlm-u."
             )
         if self.name in ("next-token", "any-order", "trace") and self.rates != RateConfig():
             raise UserError(f"objective {self.name!r} hides nothing at random: leave its rates out, or use mlm-u.")
@@ -119,7 +130,15 @@ class ObjectiveConfig:
     @classmethod
     def from_json(cls, data: Any) -> Self:
         """What `to_json` gave; a field that is missing has its default."""
-        return from_plain(cls, data, "the objective")
+        return from_plain(cls, _renamed(data), "the objective")
+
+
+def _renamed(data: Any) -> Any:
+    """An objective as it is written now; `adaptive` rates were once called `dwell`."""
+    if not isinstance(data, dict) or not isinstance(data.get("rates"), dict):
+        return data
+    rates = {name.replace("dwell_", "adaptive_"): value for name, value in data["rates"].items()}
+    return data | {"rates": rates | ({"shape": "adaptive"} if rates.get("shape") == "dwell" else {})}
 
 
 def build_rates(config: RateConfig) -> Rates:
@@ -129,7 +148,7 @@ def build_rates(config: RateConfig) -> Rates:
         "fixed": FixedRate(config.fixed),
         "beta": BetaRate(config.beta_a, config.beta_b),
         "cosine": CosineRate(),
-        "dwell": DwellRate(config.dwell_bins, config.dwell_floor, config.dwell_memory),
+        "adaptive": AdaptiveRate(config.adaptive_bins, config.adaptive_floor, config.adaptive_memory),
     }
     return Rates(shapes[config.shape], config.spread, config.fully_hidden)
 
@@ -138,12 +157,14 @@ def build_objective(config: ObjectiveConfig) -> Objective:
     """The objective that a config describes."""
     rates = build_rates(config.rates)
     if config.name == "fixed-rate":
-        rates = Rates(FixedRate(config.rates.fixed), config.rates.spread)
+        rates = Rates(FixedRate(config.rates.fixed), config.rates.spread, config.rates.fully_hidden)
+    masked = MaskedTokens(rates, config.weighting, config.at_least_one, config.max_weight, config.confidence_share)
     objectives: dict[ObjectiveName, Objective] = {
-        "mlm-u": MaskedTokens(rates, config.weighting, config.at_least_one),
-        "fixed-rate": MaskedTokens(rates, config.weighting, config.at_least_one),
+        "mlm-u": masked,
+        "fixed-rate": masked,
         "ordered": OrderedMask(rates),
         "ordered-reverse": OrderedMask(rates, reverse=True),
+        "prefix-next-token": NextAfterPrefix(rates),
         "next-token": NextToken(),
         "any-order": AnyOrder(),
         "trace": NextToken(),
@@ -151,8 +172,8 @@ def build_objective(config: ObjectiveConfig) -> Objective:
     return objectives[config.name]
 
 
-def dwell_of(objective: Objective) -> DwellRate | None:
+def adaptive_of(objective: Objective) -> AdaptiveRate | None:
     """The sampler that wants to hear of the losses, if the objective has one."""
     rates = getattr(objective, "rates", None)
     shape = rates.shape if isinstance(rates, Rates) else None
-    return shape if isinstance(shape, DwellRate) else None
+    return shape if isinstance(shape, AdaptiveRate) else None

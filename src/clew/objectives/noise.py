@@ -28,7 +28,7 @@ from torch import Tensor
 from clew.data.batch import Batch
 
 # What a number is for; two uses never share one. RATE_JITTER and RATE_ORDER are the two draws of stratified rates.
-RATE, RATE_JITTER, RATE_ORDER, HIDE, ORDER, FULLY_HIDDEN = range(6)
+RATE, RATE_JITTER, RATE_ORDER, HIDE, ORDER, CONFIDENCE = range(6)
 
 _WORD = 1 << 64
 
@@ -97,6 +97,10 @@ class Noise:
         """Each row's place, 0 .. rows - 1, in a random order of the global batch."""
         bits = self.bits(stream, torch.arange(self.rows, device=self.row_B.device))
         return bits.argsort().argsort()[self.row_B]
+
+    def share_of_rows(self, stream: int, share: float) -> Tensor:
+        """A share of the global batch in whole rows, shape []; rounded by chance, so that the mean is right."""
+        return torch.ceil(share * self.rows - self.uniform_all(stream)).long()
 
     def bits_BT(self, stream: int, place_BT: Tensor) -> Tensor:
         """64 random bits for each row and place."""

@@ -9,8 +9,9 @@ the positions of lower rank and from nothing else. One rule thus covers them all
 - next token gives the response ranks 1, 2, 3, ... from left to right; any-order next token, in a random order;
 - padding has rank -1 and is seen by nobody.
 
-    question = objective(batch, generator)        # simply
-    question = objective.question(batch, noise)   # some rows of a larger batch: see clew.objectives.noise
+    question = objective(batch, generator)                  # simply
+    question = objective.question(batch, noise)             # some rows of a larger batch: see clew.objectives.noise
+    question = objective.question_for(model, batch, noise)  # in training, where what is hidden may depend on the model
 
 Shape suffixes: B mazes, T positions.
 """
@@ -39,6 +40,14 @@ class Question:
     weight_BT: Tensor  # float32; the weight of each asked position in the loss
 
 
+class Predict(Protocol):
+    """What an objective may ask of a model: clew.models.interface.Model."""
+
+    def __call__(self, batch: Batch, rank_BT: Tensor, ask_BT: Tensor) -> Tensor:
+        """Logits [Q, V] at the asked positions."""
+        ...
+
+
 class Objective(Protocol):
     """Draws a question for a batch; all chance comes from the noise, or from the generator that makes it."""
 
@@ -50,6 +59,10 @@ class Objective(Protocol):
     def question(self, batch: Batch, noise: Noise) -> Question:
         """The question for some rows of a global batch."""
         ...
+
+    def question_for(self, model: Predict, batch: Batch, noise: Noise) -> Question:
+        """The question for a model in training; the same as `question` unless the objective looks at the model."""
+        return self.question(batch, noise)
 
     def __call__(self, batch: Batch, generator: torch.Generator) -> Question:
         """The question for a batch of its own."""

@@ -7,7 +7,10 @@ A rate is the shape's quantile at a number p from [0, 1); the spread says how th
   alone is as with "sequence", but a batch always holds low, middling and high rates alike, so the loss is steadier;
 - "batch": one p ~ U(0, 1) for the whole global batch.
 
-    Rates(UniformRate(), spread="stratified").draw(noise)
+Before that, a share `fully_hidden` of the rows may have the rate 1: exactly that share of every global batch, rounded
+up or down by chance. The rest shares the other rates.
+
+    Rates(UniformRate(), spread="stratified", fully_hidden=0.5).draw(noise)
 
 Shape suffixes: B mazes, K bins.
 """
@@ -22,7 +25,7 @@ import torch
 from torch import Tensor
 
 from clew.errors import UserError
-from clew.objectives.noise import FULLY_HIDDEN, RATE, RATE_JITTER, RATE_ORDER, Noise
+from clew.objectives.noise import RATE, RATE_JITTER, RATE_ORDER, Noise
 
 Spread = Literal["sequence", "stratified", "batch"]
 
@@ -108,7 +111,7 @@ def _interpolate(p: Tensor, cdf: Tensor, value: Tensor) -> Tensor:
     return value[left] + share * (value[right] - value[left])
 
 
-class DwellRate:
+class AdaptiveRate:
     """Rates at which the task is hard but can be solved come more often: a histogram of the loss, learnt in training.
 
         P(u in bin k) = floor / K + (1 - floor) s_k / sum_j s_j;   s_k = loss_k exp(-loss_k);   uniform within a bin
@@ -191,17 +194,22 @@ class Rates:
 
     shape: RateShape
     spread: Spread = "sequence"
-    fully_hidden: float = 0.0  # this share of the rows of a batch has rate 1
+    fully_hidden: float = 0.0
 
     def draw(self, noise: Noise) -> Tensor:
         """The rate of each row, float32 [B]."""
+        # The first rows of a random order are fully hidden.
+        order_B = noise.order_B(RATE_ORDER) if self.fully_hidden or self.spread == "stratified" else None
+        full = noise.share_of_rows(RATE_ORDER, self.fully_hidden) if self.fully_hidden else 0
         if self.spread == "batch":
             p_B = noise.uniform_all(RATE).expand(len(noise.row_B))
         elif self.spread == "stratified":
-            p_B = (noise.order_B(RATE_ORDER) + noise.uniform_B(RATE_JITTER)) / noise.rows
+            assert order_B is not None
+            left = noise.rows - full
+            p_B = (order_B - full + noise.uniform_B(RATE_JITTER)) / left
         else:
             p_B = noise.uniform_B(RATE)
-        rate_B = self.shape.quantile(p_B)
-        if self.fully_hidden:
-            rate_B = rate_B.masked_fill(noise.order_B(FULLY_HIDDEN) < round(self.fully_hidden * noise.rows), 1.0)
-        return rate_B
+        if order_B is None or not self.fully_hidden:
+            return self.shape.quantile(p_B)
+        full_B = order_B < full
+        return self.shape.quantile(p_B.masked_fill(full_B, 0.0)).masked_fill(full_B, 1.0)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
 
-from clew.evaluation.failures import FAILURES
+from clew.evaluation.failures import failure_classes
 from clew.evaluation.intervals import Share
 from clew.evaluation.outcome import Evaluation
 from clew.evaluation.scores import calibration_of, failures_of, scores_by_length, scores_of
@@ -49,7 +49,7 @@ def page_html(page: Page) -> str:
         chart("Exact path against passes a maze", _passes(page.evaluations)),
         chart("Calibration: how often a token is right, by how sure the model was of it", _calibration(page)),
         "</div>",
-        section("How it fails", _failures_table(page.evaluations), "") + _meanings(),
+        section("How it fails", _failures_table(page.evaluations), "") + _meanings(page.evaluations),
         *[
             _galleries(each, many=len(page.evaluations) > 1, folded=each is not first_of_model[each.name])
             for each in page.evaluations
@@ -115,18 +115,23 @@ def _scores_table(evaluations: Sequence[Evaluation]) -> str:
 def _failures_table(evaluations: Sequence[Evaluation]) -> str:
     """Only the classes that occur."""
     counts = [failures_of(each) for each in evaluations]
-    names = [name for name in FAILURES if any(count[name] for count in counts)]
+    names = [name for name in _classes(evaluations) if any(count.get(name) for count in counts)]
     if not names:
         return "<p>No maze failed.</p>"
     rows = [
-        [escape(each.name), escape(each.decoder), *(f"{count[name]:,}" if count[name] else "·" for name in names)]
+        [escape(each.name), escape(each.decoder), *(f"{count[name]:,}" if count.get(name) else "·" for name in names)]
         for each, count in zip(evaluations, counts, strict=True)
     ]
     return table(["model", "decoder", *names], rows)
 
 
-def _meanings() -> str:
-    items = "".join(f"<dt>{escape(name)}</dt><dd>{escape(meaning)}</dd>" for name, meaning in FAILURES.items())
+def _classes(evaluations: Sequence[Evaluation]) -> dict[str, str]:
+    return failure_classes(outcome.task for each in evaluations for outcome in each.outcomes)
+
+
+def _meanings(evaluations: Sequence[Evaluation]) -> str:
+    classes = _classes(evaluations).items()
+    items = "".join(f"<dt>{escape(name)}</dt><dd>{escape(meaning)}</dd>" for name, meaning in classes)
     return f'<details><summary class="quiet">what the classes mean</summary><dl>{items}</dl></details>'
 
 
@@ -179,7 +184,8 @@ def _galleries(evaluation: Evaluation, many: bool, folded: bool) -> str:
         # The hardest ones: the longest paths.
         longest = sorted(solved, key=lambda outcome: -outcome.length)[:SOLVED_SHOWN]
         parts.append(f"<h2>Solved{escape(after)}</h2>" + gallery(longest, lambda o: f"{o.length} cells"))
-    failed = [(name, [o for o in evaluation.outcomes if o.failure == name and o.predicted]) for name in FAILURES]
+    classes = _classes([evaluation])
+    failed = [(name, [o for o in evaluation.outcomes if o.failure == name and o.predicted]) for name in classes]
     if any(outcomes for _, outcomes in failed):
         parts.append(f"<h2>Failed{escape(after)}</h2>")
         parts.append(
@@ -188,12 +194,12 @@ def _galleries(evaluation: Evaluation, many: bool, folded: bool) -> str:
         )
     for name, outcomes in failed:
         if outcomes:
-            parts.append(f'<h3>{escape(name)} <span class="quiet">{escape(FAILURES[name])}</span></h3>')
+            parts.append(f'<h3>{escape(name)} <span class="quiet">{escape(classes[name])}</span></h3>')
             parts.append(gallery(outcomes[:FAILED_SHOWN], lambda o: f"{len(o.predicted or [])} of {o.length} cells"))
     unread = [outcome.problem or "" for outcome in evaluation.outcomes if outcome.predicted is None][:FAILED_SHOWN]
     if unread:
         items = "".join(f"<li>{escape(problem)}</li>" for problem in unread)
-        parts.append(f'<h3>unparsable <span class="quiet">{escape(FAILURES["unparsable"])}</span></h3><ul>{items}</ul>')
+        parts.append(f'<h3>unparsable <span class="quiet">{escape(classes["unparsable"])}</span></h3><ul>{items}</ul>')
     body = "".join(parts)
     if folded:
         summary = f"mazes of {_label(evaluation)}"

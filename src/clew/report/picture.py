@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from clew.errors import UserError
 from clew.files import PathLike, atomic_write
 from clew.mazes.maze import Cell, Task
-from clew.report.shapes import MARGIN, Fill, Line, Point, task_shapes
+from clew.report.shapes import MARGIN, Fill, Line, Point, Word, drawing_size, task_shapes
 from clew.report.svg import Picture, grid_svg
 
 if TYPE_CHECKING:
@@ -35,6 +35,9 @@ def draw_task(
 
     shapes, note = task_shapes(task, path, predicted)
     for order, shape in enumerate(shapes):
+        if isinstance(shape, Word):
+            _write(ax, shape, zorder=1 + order)
+            continue
         if isinstance(shape, Fill):
             polygons = shape.polygons
         else:
@@ -44,8 +47,9 @@ def draw_task(
         ax.add_collection(
             PolyCollection(polygons, facecolors=shape.colour, edgecolors="none", snap=False, zorder=1 + order)
         )
-    ax.set_xlim(-MARGIN, task.maze.width + MARGIN)
-    ax.set_ylim(task.maze.height + MARGIN, -MARGIN)
+    width, height = drawing_size(task)
+    ax.set_xlim(-MARGIN, width + MARGIN)
+    ax.set_ylim(height + MARGIN, -MARGIN)
     ax.set_aspect("equal")
     ax.set_xticks([])
     ax.set_yticks([])
@@ -82,7 +86,7 @@ def _save_png(file: PathLike, pictures: Sequence[Picture], columns: int) -> None
     from matplotlib.figure import Figure
 
     rows = math.ceil(len(pictures) / columns)
-    longest = max(max(task.maze.cells.shape) for task, *_ in pictures)
+    longest = max(max(drawing_size(task)) for task, *_ in pictures)
     side = min(12.0, max(2.4, 0.18 * longest))  # inches of a panel
     size = (columns * side, rows * (side + 0.25))
     figure = Figure(figsize=size, layout="constrained")
@@ -94,6 +98,20 @@ def _save_png(file: PathLike, pictures: Sequence[Picture], columns: int) -> None
         ax.set_axis_off()
     with atomic_write(file, "wb") as out:
         figure.savefig(out, format="png", dpi=min(_DPI, _MOST_PIXELS / max(size)), metadata={"Software": None})
+
+
+def _write(ax: Axes, word: Word, zorder: float) -> None:
+    """Write a word as outlines in cells, so that it keeps its size relative to the drawing at any scale."""
+    from matplotlib.patches import PathPatch
+    from matplotlib.textpath import TextPath
+    from matplotlib.transforms import Affine2D
+
+    outline = TextPath((0, 0), word.text, size=word.size)
+    box = outline.get_extents()
+    # The y axis points down, so the letters are turned over.
+    upright = Affine2D().translate(-(box.x0 + box.x1) / 2, -(box.y0 + box.y1) / 2).scale(1, -1).translate(*word.middle)
+    patch = PathPatch(outline.transformed(upright), facecolor=word.colour, edgecolor="none", zorder=zorder)
+    ax.add_patch(patch)
 
 
 def _thick(line: Sequence[Point], shape: Line) -> list[list[Point]]:

@@ -4,6 +4,8 @@ Two looks, as in the paper: a maze that is told by its passages gets walls betwe
 wall cells gets those filled. The true path is a red line, a predicted one amber arrows; an arrow is purple where the
 maze has no such step (through a wall, diagonal, or over a gap), so broken predictions show where they break.
 
+A path-star graph has one arm a row, drawn to the right of the centre, with the labels in its nodes.
+
 Points are (x, y) with the maze's top left corner at (0, 0) and y downwards; cell (row, col) has its centre at
 (col + 0.5, row + 0.5).
 """
@@ -11,16 +13,16 @@ Points are (x, y) with the maze's top left corner at (0, 0) and y downwards; cel
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
-from clew.mazes.maze import EAST, SOUTH, WALL, Cell, Maze, Task
+from clew.mazes.maze import EAST, SOUTH, WALL, Cell, Maze, PathStar, Task
 
-PAPER, GRID, STONE = "#ffffff", "#eceef1", "#b9bec7"
+PAPER, GRID, STONE, INK = "#ffffff", "#eceef1", "#b9bec7", "#22262b"
 START, GOAL = "#3fae6a", "#f28c38"
 TRUE_PATH, PREDICTED, BROKEN = "#d7263d", "#f5b700", "#7b3fb5"
 MARGIN = 0.25  # of a cell, around the maze, so that the frame is wholly visible
@@ -41,7 +43,25 @@ class Line:
     lines: list[list[Point]]
 
 
-Shape = Fill | Line
+@dataclass(frozen=True)
+class Word:
+    """A short text around a point, `size` cells high."""
+
+    colour: str
+    size: float
+    text: str
+    middle: Point
+
+
+Shape = Fill | Line | Word
+
+
+def drawing_size(task: Task) -> tuple[int, int]:
+    """Width and height of the drawing, in cells."""
+    if isinstance(task.maze, PathStar):
+        branches = task.maze.branches()
+        return max(map(len, branches)), len(branches)
+    return task.maze.width, task.maze.height
 
 
 def task_shapes(
@@ -49,6 +69,8 @@ def task_shapes(
 ) -> tuple[list[Shape], str]:
     """Everything to draw, from the bottom up, and a note about what could not be drawn (or an empty string)."""
     maze = task.maze
+    if isinstance(maze, PathStar):
+        return _graph_shapes(task, maze, path, predicted)
     shapes: list[Shape] = [Fill(PAPER, [_box(0, 0, maze.width, maze.height)])]
     if maze.has_wall_cells_only:
         shapes.append(Line(GRID, 0.03, _grid_lines(maze)))
@@ -61,10 +83,47 @@ def task_shapes(
         shapes.append(Line(TRUE_PATH, 0.2, [[centre(cell) for cell in _corners(path)]]))
     if predicted:
         inside = [cell for cell in predicted if cell in maze]
-        shapes += _prediction(maze, inside)
+        shapes += _prediction(maze, inside, centre)
         if outside := len(predicted) - len(inside):
             note = f"{outside} predicted cell{'s lie' if outside > 1 else ' lies'} outside the maze"
-    return [shape for shape in shapes if (shape.polygons if isinstance(shape, Fill) else shape.lines)], note
+    return _not_empty(shapes), note
+
+
+def _graph_shapes(
+    task: Task, graph: PathStar, path: Sequence[Cell] | None, predicted: Sequence[Cell] | None
+) -> tuple[list[Shape], str]:
+    branches = graph.branches()
+    place = {node: (step + 0.5, row + 0.5) for row, nodes in enumerate(branches) for step, node in enumerate(nodes)}
+    place[branches[0][0]] = (0.5, len(branches) / 2)
+
+    def discs(nodes: Sequence[Cell]) -> list[list[Point]]:
+        return [_dot(place[node], 0.3) for node in nodes]
+
+    width, height = drawing_size(task)
+    plain = [node for node in place if node not in (task.start, task.goal)]
+    shapes: list[Shape] = [
+        Fill(PAPER, [_box(0, 0, width, height)]),
+        Line(STONE, 0.08, [[place[a], place[b]] for a, b in graph.edges()]),
+    ]
+    if path:
+        shapes.append(Line(TRUE_PATH, 0.2, [[place[node] for node in path if node in place]]))
+    shapes += [Fill(GRID, discs(plain)), Fill(START, discs([task.start])), Fill(GOAL, discs([task.goal]))]
+    note = ""
+    if predicted:
+        inside = [node for node in predicted if node in place]
+        shapes += _prediction(graph, inside, place.__getitem__)
+        if outside := len(predicted) - len(inside):
+            note = f"{outside} predicted label{'s are' if outside > 1 else ' is'} not in the graph"
+    shapes += [Word(INK, 0.3, graph.name(node), middle) for node, middle in place.items()]
+    return _not_empty(shapes), note
+
+
+def _not_empty(shapes: Sequence[Shape]) -> list[Shape]:
+    return [
+        shape
+        for shape in shapes
+        if isinstance(shape, Word) or (shape.polygons if isinstance(shape, Fill) else shape.lines)
+    ]
 
 
 def centre(cell: Cell) -> Point:
@@ -133,7 +192,7 @@ def _grid_lines(maze: Maze) -> list[list[Point]]:
     return across + down
 
 
-def _prediction(maze: Maze, cells: list[Cell]) -> list[Shape]:
+def _prediction(maze: Maze, cells: list[Cell], place: Callable[[Cell], Point]) -> list[Shape]:
     """A dot where the prediction begins or stands still, an arrow for each other step."""
     steps = list(pairwise(cells))
     dots = [cells[0]] if cells else []
@@ -144,9 +203,9 @@ def _prediction(maze: Maze, cells: list[Cell]) -> list[Shape]:
     for a, b in steps:
         if a != b:
             # Steps there and back would cover each other, so each keeps to its right.
-            arrow = _arrow(centre(a), centre(b), aside=0.17 if (b, a) in taken else 0.0)
+            arrow = _arrow(place(a), place(b), aside=0.17 if (b, a) in taken else 0.0)
             (sound if maze.is_open(a, b) else broken).append(arrow)
-    return [Fill(PREDICTED, [_dot(centre(cell)) for cell in dots] + sound), Fill(BROKEN, broken)]
+    return [Fill(PREDICTED, [_dot(place(cell)) for cell in dots] + sound), Fill(BROKEN, broken)]
 
 
 def _dot(middle: Point, radius: float = 0.13) -> list[Point]:

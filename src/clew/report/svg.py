@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from html import escape
 
 from clew.mazes.maze import Cell, Task
-from clew.report.shapes import MARGIN, Fill, Point, Shape, task_shapes
+from clew.report.shapes import MARGIN, Fill, Point, Shape, Word, drawing_size, task_shapes
 
 Picture = tuple[Task, Sequence[Cell] | None, Sequence[Cell] | None, str]  # task, path, predicted, title
 
@@ -59,7 +59,7 @@ def _panel(picture: Picture) -> tuple[float, float, str]:
     """Width, height and content of one task with its title above and its note below, in pixels."""
     task, path, predicted, title = picture
     shapes, note = task_shapes(task, path, predicted)
-    columns, rows = task.maze.width + 2 * MARGIN, task.maze.height + 2 * MARGIN
+    columns, rows = (side + 2 * MARGIN for side in drawing_size(task))
     cell = min(32.0, max(6.0, _PANEL / max(columns, rows)))
     width = columns * cell
     top = 1.5 * _TEXT if title else 0.0
@@ -83,6 +83,12 @@ def _text(x: float, y: float, text: str) -> str:
 
 
 def _shape(shape: Shape) -> str:
+    if isinstance(shape, Word):
+        (x, y), size = shape.middle, shape.size
+        return (
+            f'<text x="{_number(x)}" y="{_number(y + 0.36 * size)}" font-family="sans-serif" '
+            f'font-size="{_number(size)}" fill="{shape.colour}" text-anchor="middle">{escape(shape.text)}</text>'
+        )
     if isinstance(shape, Fill):
         return f'<path fill="{shape.colour}" d="{"".join(_points(p) + "z" for p in shape.polygons)}"/>'
     return (

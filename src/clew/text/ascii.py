@@ -18,17 +18,23 @@ Wall cells (`look="walls"`): each cell is one character.
 `S` is the start, `G` the goal (`B` if they are one cell), `#` a wall, `.` or a space a free cell; `^ v < >` are the
 steps of the path. A drawing of a path that visits no cell twice reads back as the same path, except that where one
 character is all there is, a path without a cell between S and G cannot be seen and reads back as no path.
+
+A path-star graph is drawn as one line an arm, `>` on the path and `-` elsewhere; such a drawing is not read back.
+
+    S3 > 2 > G6
+    S3 - 5 - 1
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
 
 from clew.errors import UserError
-from clew.mazes.maze import EAST, MAX_SIDE, MIN_SIDE, SIDES, SOUTH, WALL, Cell, Cells, Maze, Path, Task
+from clew.mazes.maze import EAST, MAX_SIDE, MIN_SIDE, SIDES, SOUTH, WALL, Cell, Cells, Maze, Path, PathStar, Task
 from clew.text.token_reader import cell_token, shown
 from clew.text.written import Parsed
 
@@ -41,6 +47,8 @@ _ROLES = (START, GOAL, BOTH)
 
 def draw_ascii(task: Task, path: Path | None = None, look: Look | None = None) -> str:
     """The maze as lines of text; without a look, wall cells where they tell the whole maze, else passages."""
+    if isinstance(task.maze, PathStar):
+        return _draw_graph(task, task.maze, path or [])
     if look is None:
         look = "walls" if task.maze.has_wall_cells_only else "passages"
     arrows = {
@@ -53,6 +61,19 @@ def _role(task: Task, cell: Cell) -> str:
     if cell == task.start:
         return BOTH if cell == task.goal else START
     return GOAL if cell == task.goal else ""
+
+
+def _draw_graph(task: Task, graph: PathStar, path: Path) -> str:
+    steps = set(pairwise(path))
+
+    def line(branch: Path) -> str:
+        text = f"{_role(task, branch[0])}{branch[0][1]}"
+        for here, there in pairwise(branch):
+            joint = ">" if (here, there) in steps else "<" if (there, here) in steps else "-"
+            text += f" {joint} {_role(task, there)}{there[1]}"
+        return text
+
+    return "\n".join(map(line, graph.branches()))
 
 
 def _draw_walls(task: Task, arrows: dict[Cell, str]) -> str:

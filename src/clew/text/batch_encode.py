@@ -19,9 +19,9 @@ import numpy.typing as npt
 from numba import njit
 
 from clew.errors import UserError
-from clew.mazes.maze import EAST, SOUTH, WALL, TaskBatch
+from clew.mazes.maze import ABSENT, EAST, SOUTH, WALL, TaskBatch
 from clew.mazes.solve import TraceBatch, trace_batch
-from clew.text import edge_list, grid, wall_list
+from clew.text import edge_list, grid, path_star, wall_list
 from clew.text.cell_labels import LABELS
 from clew.text.edge_order import draw_edge_order
 from clew.text.format import format_named
@@ -56,6 +56,8 @@ def encode_batch(format_name: str, batch: TaskBatch, seed_N: npt.NDArray[np.uint
         return _grid(batch, vocabulary)
     if format_name == "cell-labels":
         return _cell_labels(batch, vocabulary)
+    if format_name.startswith("path-star"):
+        return _path_star(batch, vocabulary, np.ascontiguousarray(seed_N, dtype=np.uint64), format_name)
     return _wall_list(batch, vocabulary, with_trace=format_name == "wall-list-trace")
 
 
@@ -153,6 +155,30 @@ def _cell_labels(batch: TaskBatch, vocabulary: Vocabulary) -> EncodedBatch:
     return encoded
 
 
+def _path_star(
+    batch: TaskBatch, vocabulary: Vocabulary, seed_N: npt.NDArray[np.uint64], format_name: str
+) -> EncodedBatch:
+    # The centre is the one node without an edge to it.
+    edges_N = (batch.cells_NHW != ABSENT).sum((1, 2)) - 1
+    encoded = _blank(vocabulary, 3 * edges_N + 3, batch.length_N + 1, batch.length_N)
+    path = batch.path
+    if format_name == "path-star-reversed":  # each path turned round where it stands
+        end_P = np.repeat(batch.offset_N1[:-1] + batch.offset_N1[1:] - 1, batch.length_N)
+        path = path[end_P - np.arange(len(path))]
+    _write_path_stars(
+        np.ascontiguousarray(batch.cells_NHW[:, 0]),
+        batch.start_N,
+        batch.goal_N,
+        path,
+        batch.offset_N1,
+        seed_N,
+        vocabulary.encode([str(label) for label in range(batch.width)]),
+        vocabulary.encode([path_star.EDGE_END, PATH_START, PATH_END]),
+        encoded.tokens_NT,
+    )
+    return encoded
+
+
 def check_wall_cells_only(batch: TaskBatch) -> None:
     """Raise UserError unless every maze of the batch is told wholly by its wall cells."""
     cells = batch.cells_NHW
@@ -233,6 +259,40 @@ def _write_edge_lists(
         row[at + 4], row[at + 5], row[at + 6], row[at + 7] = words[5], cell_ids[goal_N[n]], words[6], words[7]
         at_N[n] = at + 8
     _write_paths(path, offset_N1, cell_ids, words[8], at_N, tokens_NT)
+
+
+@njit(cache=True, nogil=True)
+def _write_path_stars(
+    before_NV: npt.NDArray[np.uint8],
+    start_N: Int32,
+    goal_N: Int32,
+    path: Int32,
+    offset_N1: Int64,
+    seed_N: npt.NDArray[np.uint64],
+    label_ids: Int32,
+    words: Int32,
+    tokens_NT: Int32,
+) -> None:
+    count, labels = before_NV.shape
+    second, order = np.empty(labels, np.int32), np.empty(labels, np.int32)
+    turned = np.empty(labels, np.bool_)
+    state = np.empty(1, np.uint64)
+    at_N = np.empty(count, np.int64)
+    for n in range(count):
+        edges = 0
+        for node in range(labels):
+            if before_NV[n, node] != ABSENT and before_NV[n, node] != node:
+                second[edges] = node
+                edges += 1
+        draw_edge_order(state, seed_N[n], order[:edges], turned[:edges])
+        row = tokens_NT[n]
+        for i in range(edges):
+            node = second[order[i]]
+            row[3 * i], row[3 * i + 1], row[3 * i + 2] = label_ids[before_NV[n, node]], label_ids[node], words[0]
+        at = 3 * edges
+        row[at], row[at + 1], row[at + 2] = label_ids[start_N[n]], label_ids[goal_N[n]], words[1]
+        at_N[n] = at + 3
+    _write_paths(path, offset_N1, label_ids, words[2], at_N, tokens_NT)
 
 
 @njit(cache=True, nogil=True)

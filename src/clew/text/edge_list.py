@@ -19,7 +19,7 @@ from clew.mazes.maze import MIN_SIDE, Cell, Edge, Maze, Path, Task, check_shape
 from clew.text.edge_order import edge_order
 from clew.text.token_reader import TokenReader, cell_token
 from clew.text.vocabulary import Vocabulary
-from clew.text.written import PATH_END, PATH_START, Parsed, Written
+from clew.text.written import PATH_END, PATH_START, Parsed, Written, check_grid
 
 ADJLIST_START, ADJLIST_END = "<ADJLIST_START>", "<ADJLIST_END>"
 ORIGIN_START, ORIGIN_END = "<ORIGIN_START>", "<ORIGIN_END>"
@@ -42,6 +42,7 @@ class EdgeList:
         return Vocabulary.of([*words, EDGE_END, PATH_START, PATH_END, *cells])
 
     def encode(self, task: Task, path: Path | None, *, seed: int = 0) -> Written:
+        check_grid(task, self.name)
         return self.encode_edges(shuffled_edges(task.maze, seed), task.start, task.goal, path)
 
     def encode_edges(self, edges: Sequence[Edge], start: Cell, goal: Cell, path: Path | None) -> Written:

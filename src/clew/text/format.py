@@ -15,6 +15,7 @@ from clew.mazes.maze import Path, Task
 from clew.text.cell_labels import CellLabels
 from clew.text.edge_list import EdgeList
 from clew.text.grid import Grid
+from clew.text.path_star import PathStarList
 from clew.text.vocabulary import Vocabulary
 from clew.text.wall_list import WallList
 from clew.text.written import Parsed, Written
@@ -50,7 +51,15 @@ class Format(Protocol):
 
 FORMATS: dict[str, Format] = {
     form.name: form
-    for form in (EdgeList(), WallList(with_trace=False), WallList(with_trace=True), Grid(), CellLabels())
+    for form in (
+        EdgeList(),
+        WallList(with_trace=False),
+        WallList(with_trace=True),
+        Grid(),
+        CellLabels(),
+        PathStarList(),
+        PathStarList(reverse=True),
+    )
 }
 
 

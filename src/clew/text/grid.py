@@ -19,7 +19,7 @@ from clew.mazes.maze import EAST, MAX_SIDE, NORTH, SOUTH, WALL, WEST, Cell, Maze
 from clew.text.edge_list import parse_cells
 from clew.text.token_reader import TokenReader, cell_token
 from clew.text.vocabulary import Vocabulary
-from clew.text.written import PATH_END, PATH_START, Parsed, Written
+from clew.text.written import PATH_END, PATH_START, Parsed, Written, check_grid
 
 GRID_START, GRID_END, ROW_END = "<GRID_START>", "<GRID_END>", "/"
 # The role of a cell, by whether it is the start (1) and whether it is the goal (2).
@@ -46,6 +46,7 @@ class Grid:
 
     def encode(self, task: Task, path: Path | None, *, seed: int = 0) -> Written:
         """The task and its path; nothing in it is left to chance."""
+        check_grid(task, self.name)
         prompt = [GRID_START]
         for row, sides_W in enumerate(task.maze.cells.tolist()):
             prompt += [ROW_END] * (row > 0)

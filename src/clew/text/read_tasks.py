@@ -4,8 +4,9 @@
         read.task, read.path, read.line
 
 The kind is seen from the first line: a drawing (several are set apart by empty lines), or one task a line as
-edge-list, wall-list or grid text, or as JSON `{"width","height","start":[x,y],"goal":[x,y],"walls":[[x,y],...]}`, to
-which a `"path":[[x,y],...]` or a `"plan"` text may be added. All tasks of a file are of one kind. Nothing is read
+edge-list, wall-list, grid or path-star text, or as JSON
+`{"width","height","start":[x,y],"goal":[x,y],"walls":[[x,y],...]}`, to which a `"path":[[x,y],...]` or a `"plan"` text
+may be added. All tasks of a file are of one kind. Nothing is read
 further than needed, so tasks before a bad line still come out.
 """
 
@@ -38,6 +39,7 @@ _KIND_NAMES = {
     "edge-list": "edge-list text",
     "wall-list": "wall-list text",
     "grid": "grid text",
+    "path-star": "path-star text",
     "json": "JSON",
 }
 
@@ -48,9 +50,9 @@ class ReadTask:
 
     task: Task
     path: Path | None  # the path the text gives, as written; it may not be valid
-    kind: str  # ascii, edge-list, wall-list, grid or json
+    kind: str  # ascii, edge-list, wall-list, grid, path-star or json
     line: int  # its first line, counted from 1
-    edges: tuple[Edge, ...] | None = None  # of edge-list text, its passages as they stand there
+    edges: tuple[Edge, ...] | None = None  # of edge-list and path-star text, its edges as they stand there
 
 
 def read_tasks(source: str | FilePath) -> list[ReadTask]:
@@ -143,13 +145,15 @@ def _kind_of(line: str, number: int) -> str:
         return "wall-list"
     if word == GRID_START:
         return "grid"
+    if word.isdecimal():
+        return "path-star"
     if text.startswith("{"):
         return "json"
     if set(line.strip()) <= set("+-|#.SGB^v<> "):
         return "ascii"
     raise UserError(
-        f"line {number} begins with {shown(text)}, which is none of what Clew reads: a drawing, edge-list, wall-list "
-        "or grid text, or JSON."
+        f"line {number} begins with {shown(text)}, which is none of what Clew reads: a drawing, edge-list, wall-list, "
+        "grid or path-star text, or JSON."
     )
 
 

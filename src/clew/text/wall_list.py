@@ -23,7 +23,7 @@ from clew.mazes.maze import MIN_SIDE, Cell, Maze, Path, Task, check_shape
 from clew.mazes.solve import Event, astar
 from clew.text.token_reader import TokenReader, cell_token
 from clew.text.vocabulary import Vocabulary
-from clew.text.written import PATH_START, Parsed, Written
+from clew.text.written import PATH_START, Parsed, Written, check_grid
 
 BEGIN, END = "bos", "eos"
 START, GOAL, WALL_WORD, PLAN, CREATE, CLOSE = "start", "goal", "wall", "plan", "create", "close"
@@ -52,6 +52,7 @@ class WallList:
 
         The trace is that of the deterministic A*, whatever found the path.
         """
+        check_grid(task, self.name)
         prompt = [BEGIN, *prompt_tokens(task), END, PATH_START]
         if path is None:
             return Written(prompt, [])

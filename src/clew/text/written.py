@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from clew.mazes.maze import Edge, Path, Task
+from clew.errors import UserError
+from clew.mazes.maze import Edge, Path, PathStar, Task
 from clew.mazes.solve import Event
 
 PATH_START, PATH_END = "<PATH_START>", "<PATH_END>"
@@ -35,5 +36,11 @@ class Parsed:
 
     task: Task
     path: Path | None
-    edges: tuple[Edge, ...] | None = None  # the passages in the order and direction of an edge-list text
+    edges: tuple[Edge, ...] | None = None  # of edge-list and path-star text, in its order and direction
     trace: tuple[Event, ...] | None = None  # the search log of a wall-list text that has one
+
+
+def check_grid(task: Task, name: str) -> None:
+    """Raise UserError for a path-star graph, which a format that tells cells cannot write."""
+    if isinstance(task.maze, PathStar):
+        raise UserError(f"{name} text is for mazes, not for path-star graphs; use path-star.")

@@ -18,6 +18,7 @@ from typing import Any, Literal, Self
 from clew.data.loaders import CELL_FORMS, CELL_LABELS, GRID
 from clew.data.settings import DatasetSettings
 from clew.errors import UserError
+from clew.mazes.path_star import star_shape
 from clew.models.build import ModelConfig, from_json, kind_of, to_json
 from clew.models.config import EncoderDecoderConfig
 from clew.objectives.config import ObjectiveConfig
@@ -27,8 +28,9 @@ from clew.text.vocabulary import BOS
 from clew.training.optimizers import OptimizerConfig
 from clew.training.schedules import ScheduleConfig
 
-Family = Literal["dfs", "walls", "wilson", "kruskal", "percolation"]
-FormatName = Literal["edge-list", "wall-list", "wall-list-trace", "grid", "cell-labels"]
+FormatName = Literal[
+    "edge-list", "wall-list", "wall-list-trace", "grid", "cell-labels", "path-star", "path-star-reversed"
+]
 # Objectives that reveal the response from left to right, the only order that a causal model knows.
 LEFT_TO_RIGHT = ("next-token", "trace")
 
@@ -39,8 +41,10 @@ class DataConfig:
 
     # dataset: the same mazes epoch after epoch, from a folder; stream: fresh mazes, never the same twice.
     source: Literal["dataset", "stream"] = "stream"
-    family: Family = "dfs"
+    # dfs, walls, wilson, kruskal, percolation, or path-star-ARMSxLENGTH.
+    family: str = "dfs"
     # Rows of the mazes, and columns too unless `width` says otherwise. Several sizes need a stream in the grid form.
+    # Path-star graphs have the size 1, and as width the number of labels, by default as many as nodes.
     sizes: tuple[int, ...] = (10,)
     width: int | None = None
     format: FormatName = "edge-list"
@@ -92,7 +96,8 @@ class DataConfig:
     @property
     def shapes(self) -> tuple[tuple[int, int], ...]:
         """Rows and columns of each size."""
-        return tuple((size, self.width or size) for size in self.sizes)
+        star = star_shape(self.family)
+        return tuple((size, self.width or (star.nodes if star else size)) for size in self.sizes)
 
     @property
     def vocabulary(self) -> int:
@@ -224,7 +229,7 @@ class TrainConfig:
     @classmethod
     def from_json(cls, value: Any, where: str = "the config") -> Self:
         """What `to_json` gave; UserError if it is anything else."""
-        return from_plain(cls, _current(value), where, {"model": from_json})
+        return from_plain(cls, _current(value), where, {"model": from_json, "objective": ObjectiveConfig.from_json})
 
 
 def _current(value: Any) -> Any:

@@ -148,7 +148,8 @@ class Trainer:
     def _step(self, batch: Batch) -> None:
         config, world, state = self.config, self.world, self.state
         rows = self.source.rows(state.step)
-        part = draw_part(batch, state.objective, config.seed, state.step, rows, world)
+        with autocast(config.precision, world.device):
+            part = draw_part(batch, state.objective, config.seed, state.step, rows, world, state.forward)
         state.optimizer.scale_lr(lr_factor(config.schedule, *self.progress))
         state.optimizer.set_beta1(beta1_at(config.schedule, *self.progress))
         state.optimizer.zero_grad(set_to_none=True)
@@ -160,7 +161,7 @@ class Trainer:
                 micro_batch=config.micro_batch,
                 precision=config.precision,
                 scale=state.scale.value,
-                dwell=state.dwell,
+                adaptive=state.adaptive,
             )
         except (RuntimeError, MemoryError) as error:
             if not out_of_memory(error):

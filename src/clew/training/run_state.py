@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from clew import __version__
 from clew.errors import UserError
 from clew.models.build import build_model, count_parameters
-from clew.objectives.config import build_objective, dwell_of
+from clew.objectives.config import adaptive_of, build_objective
 from clew.training.checkpoint import load_model_tensors, load_start, model_tensors, read_state, read_tensors
 from clew.training.config import TrainConfig
 from clew.training.distributed import World, share_model
@@ -36,7 +36,7 @@ class RunState:
         """`fresh` is False if a checkpoint is going to be loaded."""
         self._config, self._world = config, world
         self.objective = build_objective(config.objective)
-        self.dwell = dwell_of(self.objective)
+        self.adaptive = adaptive_of(self.objective)
         self.model = build_model(config.model, config.seed).to(world.device)
         if fresh and config.start_from:  # a resumed run has its own weights, and the others may be gone
             load_start(self.model, config.start_from)
@@ -84,7 +84,7 @@ class RunState:
             "loss_scale": self.scale.state(),
             "gradient_norms": self.watch.state(),
             "window": self.window.state(),
-            "dwell": None if self.dwell is None else self.dwell.state(),
+            "adaptive": None if self.adaptive is None else self.adaptive.state(),
             "versions": {"clew": __version__, "torch": torch.__version__},
         }
 
@@ -103,7 +103,7 @@ class RunState:
             self.evaluated_step = int(state["evaluated_step"])
             self.scale.load_state(state["loss_scale"])
             self.watch.load_state(state["gradient_norms"])
-            if self.dwell is not None:
-                self.dwell.load_state(state["dwell"])
+            if self.adaptive is not None:
+                self.adaptive.load_state(state["adaptive"] if "adaptive" in state else state["dwell"])
         except (KeyError, TypeError, ValueError) as error:
             raise UserError(f"{checkpoint} is not a state of this Clew ({error!r}); take another checkpoint.") from None

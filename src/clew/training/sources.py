@@ -27,7 +27,7 @@ from clew.mazes.astar_tasks import MAX_PAIRS
 from clew.mazes.generate import DEFAULT_OPEN_SHARE, generate
 from clew.mazes.maze import TaskBatch
 from clew.memory import machine_memory
-from clew.training.config import DataConfig, Family, FormatName, TrainConfig
+from clew.training.config import DataConfig, FormatName, TrainConfig
 
 PAPER_MAZES, PAPER_HELD_OUT = 100_000, 2_000
 # At least so many for each cell of a maze in a batch: a text has three to four tokens a cell, of ten bytes each.
@@ -122,7 +122,8 @@ def dataset_folder(data: DataConfig) -> Path:
     if data.folder:
         return Path(data.folder)
     height, width = data.shapes[0]
-    return Path("data") / (f"{data.family}-{height}" if height == width else f"{data.family}-{height}x{width}")
+    size = width if height in (1, width) else f"{height}x{width}"
+    return Path("data") / f"{data.family}-{size}"
 
 
 def dataset_settings(data: DataConfig) -> DatasetSettings:
@@ -165,7 +166,7 @@ def adopt_dataset(data: DataConfig, preset: DataConfig) -> DataConfig:
     form = data.format if data.format in CELL_FORMS else found.format
     return dataclasses.replace(
         data,
-        family=cast(Family, found.family),
+        family=found.family,
         sizes=(found.height,),
         width=None if found.height == found.width else found.width,
         seed=found.seed,

@@ -25,8 +25,8 @@ from clew.data.stream import rank_part
 from clew.errors import UserError
 from clew.objectives.loss import cross_entropy_sum, row_losses
 from clew.objectives.noise import Noise
-from clew.objectives.question import Objective, Question
-from clew.objectives.rates import DwellRate
+from clew.objectives.question import Objective, Predict, Question
+from clew.objectives.rates import AdaptiveRate
 from clew.training.distributed import World, gradients_shared
 from clew.training.named_tensors import named_parameters, whole
 from clew.training.precision import Precision, autocast
@@ -55,8 +55,13 @@ class StepSums:
         return self.loss / self.weight if self.weight else 0.0 if self.loss == 0 else self.loss
 
 
-def draw_part(batch: Batch, objective: Objective, seed: int, step: int, rows: int, world: World) -> Part:
-    """The question for this process's mazes; the same maze is asked the same however many processes there are."""
+def draw_part(
+    batch: Batch, objective: Objective, seed: int, step: int, rows: int, world: World, model: Predict | None = None
+) -> Part:
+    """The question for this process's mazes; the same maze is asked the same however many processes there are.
+
+    Without a model, masks that would follow its confidence are random.
+    """
     if len(batch) == 0:
         raise UserError(
             f"step {step} has {rows} mazes for {world.size} processes; use a larger batch, or fewer processes."
@@ -64,7 +69,10 @@ def draw_part(batch: Batch, objective: Objective, seed: int, step: int, rows: in
     row_B = torch.arange(rows)[rank_part(rows, world.rank, world.size)]
     batch_here = batch.to(world.device)
     noise = Noise.for_step(seed, step, row_B.to(world.device), rows)
-    return Part(batch_here, objective.question(batch_here, noise), -(-rows // world.size))
+    question = (
+        objective.question(batch_here, noise) if model is None else objective.question_for(model, batch_here, noise)
+    )
+    return Part(batch_here, question, -(-rows // world.size))
 
 
 def accumulate_gradient(
@@ -75,9 +83,9 @@ def accumulate_gradient(
     micro_batch: int | None = None,
     precision: Precision,
     scale: float,
-    dwell: DwellRate | None = None,
+    adaptive: AdaptiveRate | None = None,
 ) -> StepSums:
-    """Add the step's gradient, times `scale`, to the parameters' `.grad`, and tell `dwell`.
+    """Add the step's gradient, times `scale`, to the parameters' `.grad`, and tell `adaptive`.
 
     At most `micro_batch` mazes, all if None, go through one forward and backward pass.
     """
@@ -85,7 +93,7 @@ def accumulate_gradient(
     # A step that asks nothing has a zero gradient, not a division by zero.
     factor = scale * world.size / max(float(weight), 1e-30) if float(weight) else 0.0
     totals = torch.zeros(4, dtype=torch.float64, device=world.device)
-    tally = None if dwell is None else torch.zeros(2, dwell.bins, dtype=torch.float64, device=world.device)
+    tally = None if adaptive is None else torch.zeros(2, adaptive.bins, dtype=torch.float64, device=world.device)
     pieces = micro_batches(part, micro_batch)
     for number, piece in enumerate(pieces):
         batch, question = piece.batch, piece.question
@@ -95,11 +103,11 @@ def accumulate_gradient(
             sums = cross_entropy_sum(logits_QV, question)
             torch.autograd.backward(sums.loss * factor)
         totals += sums.totals()
-        if dwell is not None and tally is not None:
+        if adaptive is not None and tally is not None:
             share_B = question.ask_BT.sum(1) / batch.response_BT.sum(1)
-            tally += dwell.tally(share_B, row_losses(sums, question))
-    if dwell is not None and tally is not None:
-        dwell.update(world.sum(tally))
+            tally += adaptive.tally(share_B, row_losses(sums, question))
+    if adaptive is not None and tally is not None:
+        adaptive.update(world.sum(tally))
     return StepSums(*world.sum(totals).tolist())
 
 

@@ -1,4 +1,4 @@
-"""The eighteen studies: fair pairs at laptop scale, the paper's settings at paper scale, and what can be built runs."""
+"""The nineteen studies: fair pairs at laptop scale, the paper's settings at paper scale, and what can be built runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ from clew.training.sources import make_dataset
 NAMES = [
     *("accuracy-by-size", "astar", "data-efficiency", "convergence", "overfitting", "model-size"),
     *("position-precision", "architectures", "rates-and-decays", "ordered-masks", "smaller-mazes", "failures"),
-    *("path-lengths", "decoders", "mask-rates", "position-encodings", "grid-pointer", "objective-or-representation"),
+    *("path-lengths", "path-star", "decoders", "mask-rates", "position-encodings", "grid-pointer"),
+    "objective-or-representation",
 ]
 # Studies that set next token against MLM-U in one protocol.
 PAIRED = ["accuracy-by-size", "data-efficiency", "convergence", "overfitting", "model-size", "smaller-mazes"]

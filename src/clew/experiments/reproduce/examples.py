@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from clew.experiments.reproduce.result import Result
 from clew.report.svg import Picture
-from clew.text.format import format_named
+from clew.text.read_tasks import tasks_in_text
 
 
 def drawn_examples(result: Result, exam: str, count: int, title: str = "", **labels: str) -> list[Picture]:
@@ -15,7 +15,7 @@ def drawn_examples(result: Result, exam: str, count: int, title: str = "", **lab
     found: list[Picture] = []
     for scores in result.scores(exam, **labels):
         for example in scores["examples"][: count - len(found)]:
-            parsed = format_named("grid").parse(example["maze"].split())
+            (parsed,) = tasks_in_text(example["maze"])
             predicted = [(int(row), int(col)) for row, col in example["predicted"]]
             found.append((parsed.task, parsed.path, predicted, f"{title}{example['class']}"))
     return found

@@ -42,7 +42,7 @@ class Place:
             return run
         folder = self.root / "data" / dataset_folder(data).name
         if self.scale != "paper":  # the paper's datasets are those of its presets
-            folder = folder.with_name(f"{data.family}-{data.sizes[0]}-{data.mazes}")
+            folder = folder.with_name(f"{dataset_folder(replace(data, folder='')).name}-{data.mazes}")
         return replace(run, config=replace(run.config, data=replace(data, folder=str(folder))))
 
     def run(self, run: Run) -> Path:

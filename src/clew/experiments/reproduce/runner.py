@@ -79,8 +79,8 @@ def runs_of(study: Study, options: Options) -> list[Run]:
         runs = [replace(run, config=replace(run.config, threads=options.threads)) for run in runs]
     if options.micro_batch is not None:
         runs = [replace(run, config=replace(run.config, micro_batch=options.micro_batch)) for run in runs]
-    seeds = range(seeds_of(study, options))
-    return [options.place.settled(run.seeded(seed)) for seed in seeds for run in runs]
+    pairs = [(seed, run) for seed in range(seeds_of(study, options)) for run in runs]
+    return [options.place.settled(run.seeded(seed)) for seed, run in pairs if run.seeds is None or seed < run.seeds]
 
 
 def seeds_of(study: Study, options: Options) -> int:
@@ -96,7 +96,7 @@ def smoke(run: Run) -> Run:
         return replace(exam, mazes=HELD_OUT)
 
     train_mazes = HELD_OUT if run.train_mazes else 0
-    return Run(run.labels, config, tuple(map(small, run.exams)), train_mazes)
+    return replace(run, config=config, exams=tuple(map(small, run.exams)), train_mazes=train_mazes)
 
 
 def reproduce(studies: Sequence[Study], options: Options, say: Callable[[str], None]) -> int:

@@ -25,7 +25,7 @@ from clew.evaluation.scores import scores_json
 from clew.evaluation.tasks import held_out
 from clew.experiments.reproduce.study import Exam, Run
 from clew.files import read_json, write_json
-from clew.mazes.maze import TaskBatch
+from clew.mazes.maze import PathStar, TaskBatch
 from clew.plain_json import to_plain
 from clew.text.format import format_named
 from clew.training.checkpoint import load_model
@@ -85,11 +85,11 @@ def exam_tasks(data: DataConfig, exam: Exam) -> tuple[Sequence[TaskBatch], int]:
     """The mazes of an exam, and the seed that orders their texts."""
     if exam.side == "train":
         return [training_mazes(data, exam.mazes)], data.seed
-    size = exam.size or data.sizes[-1]
+    height, width = (exam.size, exam.size) if exam.size else data.shapes[-1]
     tasks = held_out(
         data.family,
-        size,
-        size,
+        height,
+        width,
         count=exam.mazes,
         seed=EXAM_SEED,
         embedded_in=exam.embedded_in,
@@ -111,7 +111,8 @@ def examples(evaluation: Evaluation, count: int) -> list[dict[str, Any]]:
     for outcome in evaluation.outcomes:
         if outcome.failure is None or outcome.predicted is None:
             continue
-        text = format_named("grid").encode(outcome.task, outcome.path).text
+        form = "path-star" if isinstance(outcome.task.maze, PathStar) else "grid"
+        text = format_named(form).encode(outcome.task, outcome.path).text
         wrong = {"class": outcome.failure, "maze": text, "predicted": [list(cell) for cell in outcome.predicted]}
         by_class.setdefault(outcome.failure, []).append(wrong)
     taken: list[dict[str, Any]] = []

@@ -48,6 +48,7 @@ class Run:
     exams: tuple[Exam, ...] = (Exam(),)
     # Mazes of the training set that are scored beside the held-out ones whenever the run is evaluated.
     train_mazes: int = 0
+    seeds: int | None = None  # at most so many of the user's --seeds, for a run that takes long
 
     def seeded(self, seed: int) -> Run:
         """The same run with other chance; a stream has other mazes too, a dataset's come in another order."""

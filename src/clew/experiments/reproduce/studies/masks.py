@@ -118,7 +118,7 @@ SAMPLERS = {
     "fixed at 50 %": RateConfig("fixed", fixed=0.5),
     "beta(2, 1): mostly hidden": RateConfig("beta", beta_a=2.0, beta_b=1.0),
     "cosine": RateConfig("cosine"),
-    "dwell: where loss falls": RateConfig("dwell"),
+    "adaptive: where loss falls": RateConfig("adaptive"),
 }
 RATES_SIZE = {"laptop": 4, "paper": 10}
 RATES_STEPS = 250

@@ -1,0 +1,105 @@
+"""Named configs of path-star graphs: MLM-U, next token, and the controls between them.
+
+    star_config("mlmu", 2, 5)                    # MLM-U on the paper's encoder-decoder, uniform rates
+    star_config("next", 2, 5)                    # next token on a decoder-only model with as many layers
+    star_config("next-on-mlmu", 2, 5)            # next token's objective on MLM-U's network
+    star_config("next-reversed", 2, 5)           # next token, the path written from the goal to the start
+    STAR_CONFIGS["star-2x5-mlmu-sampler"]        # MLM-U with the sampler that needs the fewest graphs
+
+All share one recipe, so that two runs differ in nothing but what their names say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Literal
+
+from clew.mazes.path_star import StarShape
+from clew.models.build import ModelConfig
+from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
+from clew.objectives.config import ObjectiveConfig, RateConfig
+from clew.training.config import Budget, DataConfig, FormatName, TrainConfig
+from clew.training.optimizers import OptimizerConfig
+from clew.training.schedules import ScheduleConfig
+
+StarKind = Literal["mlmu", "mlmu-sampler", "next", "next-on-mlmu", "next-reversed"]
+
+WIDTH, HEADS = 64, 4
+BATCH_SIZE, WARMUP_STEPS = 64, 100
+# Half of the batch has masks along the model's own confidence, and a quarter is hidden wholly.
+SAMPLER = ObjectiveConfig("mlm-u", RateConfig(spread="stratified", fully_hidden=0.25), confidence_share=0.5)
+OBJECTIVES: dict[StarKind, ObjectiveConfig] = {
+    "mlmu": ObjectiveConfig("mlm-u"),
+    "mlmu-sampler": SAMPLER,
+    "next": ObjectiveConfig("next-token"),
+    "next-on-mlmu": ObjectiveConfig("prefix-next-token"),
+    "next-reversed": ObjectiveConfig("next-token"),
+}
+SUMMARIES: dict[StarKind, str] = {
+    "mlmu": "MLM-U",
+    "mlmu-sampler": "MLM-U, masks along the model's confidence, a quarter of the batch fully hidden",
+    "next": "next token",
+    "next-on-mlmu": "next token's objective on MLM-U's network",
+    "next-reversed": "next token, the path from the goal to the start",
+}
+# Arms and length, and steps: so that MLM-U is at its end with its sampler.
+SHAPES: dict[tuple[int, int], int] = {(2, 4): 800, (2, 5): 2000, (3, 4): 1000, (5, 4): 1500}
+
+
+def star_depth(length: int) -> int:
+    """Layers; longer arms take more of them to follow."""
+    return 4 if length <= 4 else 8
+
+
+def star_model(kind: StarKind, vocabulary: int, depth: int, width: int = WIDTH) -> ModelConfig:
+    """A decoder-only model for next token, else an encoder-decoder with three layers of encoder to one of decoder."""
+    if kind in ("next", "next-reversed"):
+        return DecoderOnlyConfig(vocabulary, width, HEADS, start="lookup", depth=depth)
+    return EncoderDecoderConfig(
+        vocabulary, width, HEADS, start="lookup", encoder_depth=depth - depth // 4, decoder_depth=depth // 4
+    )
+
+
+def star_config(
+    kind: StarKind,
+    arms: int,
+    length: int,
+    *,
+    labels: int | None = None,
+    steps: int | None = None,
+    graphs: int | None = None,
+    objective: ObjectiveConfig | None = None,
+    depth: int | None = None,
+    width: int = WIDTH,
+) -> TrainConfig:
+    """A run on fresh graphs, or on the same `graphs` again and again; `objective` replaces that of the kind."""
+    steps = steps or SHAPES.get((arms, length), 2000)
+    form: FormatName = "path-star-reversed" if kind == "next-reversed" else "path-star"
+    source: Literal["dataset", "stream"] = "stream" if graphs is None else "dataset"
+    data = DataConfig(source, StarShape(arms, length).family, (1,), labels, form, mazes=graphs)
+    return TrainConfig(
+        data=data,
+        model=star_model(kind, data.vocabulary, depth or star_depth(length), width),
+        budget=Budget(steps=steps),
+        objective=objective or OBJECTIVES[kind],
+        # Where many arms must be told apart, a lower rate stays on its first plateau for longer.
+        optimizer=OptimizerConfig("muon", lr=3e-3, beta2=0.95, muon_lr=0.005 if arms == 2 else 0.007),
+        schedule=ScheduleConfig("constant-then-decay", warmup=min(0.5, WARMUP_STEPS / steps), decay=0.3),
+        batch_size=BATCH_SIZE,
+        evaluate_every=max(1, steps // 20),
+        held_out=500,
+        checkpoint_every=max(1, steps // 4),
+        log_every=20,
+    )
+
+
+def _summary(kind: StarKind, arms: int, length: int) -> str:
+    return f"path-star graphs, {arms} arms of length {length}: {SUMMARIES[kind]}"
+
+
+STAR_CONFIGS: dict[str, tuple[str, Callable[[], TrainConfig]]] = {
+    f"star-{arms}x{length}-{kind}": (_summary(kind, arms, length), partial(star_config, kind, arms, length))
+    for arms, length in SHAPES
+    for kind in SUMMARIES
+}
