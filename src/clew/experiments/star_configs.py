@@ -56,8 +56,9 @@ def star_model(kind: StarKind, vocabulary: int, depth: int, width: int = WIDTH) 
     """A decoder-only model for next token, else an encoder-decoder with three layers of encoder to one of decoder."""
     if kind in ("next", "next-reversed"):
         return DecoderOnlyConfig(vocabulary, width, HEADS, start="lookup", depth=depth)
+    decoder = max(1, depth // 4)
     return EncoderDecoderConfig(
-        vocabulary, width, HEADS, start="lookup", encoder_depth=depth - depth // 4, decoder_depth=depth // 4
+        vocabulary, width, HEADS, start="lookup", encoder_depth=depth - decoder, decoder_depth=decoder
     )
 
 
