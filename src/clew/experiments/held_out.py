@@ -3,9 +3,9 @@
     evaluate = held_out_evaluator(config, world)
     scores = evaluate(model)      # {"exact": ..., "token": ...}, and "exact-5", ... where there are several sizes
 
-"exact" is the share of mazes whose whole path, end token included, is the stored one. "token" is the share of the
-stored paths' tokens that stand at the same place of the answer, as in clew.evaluation.scores. Every process decodes a
-part of the mazes.
+"exact" is the share of mazes whose predicted path is the stored one, as in clew.evaluation.scores: the response must
+end, and of a response with a search trace only the plan is compared. "token" is the share of the stored responses'
+tokens that stand at the same position of the predicted response. Every process decodes a part of the mazes.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from clew.data.stream import rank_part
 from clew.decoding.decode import decode
 from clew.decoding.registry import decoder_named
 from clew.decoding.script import Script
+from clew.evaluation.evaluate import predicted_path
 from clew.mazes.maze import TaskBatch
 from clew.training.config import TrainConfig
 from clew.training.distributed import World
@@ -65,11 +66,12 @@ def evaluator_on(
 def _score(model: nn.Module, script: Script, tasks: TaskBatch, text_seed_N: npt.NDArray[np.uint64]) -> Tensor:
     """(exact answers, mazes, right tokens, tokens)."""
     canvas = script.canvas(tasks, text_seed_N)
-    answer_BR = decode(model, canvas, decoder_named("left-to-right")).token_BR
+    decoded = decode(model, canvas, decoder_named("left-to-right"))
+    answer_BR = decoded.token_BR
     truth_BR, length_B = script.truth(tasks)
     # Both are -1 after their ends, so they can be compared place by place once they are equally wide.
     wide_BR = torch.full_like(answer_BR, -1)
     wide_BR[:, : truth_BR.shape[1]] = truth_BR
-    exact_B = (answer_BR == wide_BR).all(1)
+    exact = sum(predicted_path(script, tasks, decoded, i)[0] == tasks[i][1] for i in range(len(tasks)))
     right_B = ((answer_BR == wide_BR) & (wide_BR >= 0)).sum(1)
-    return torch.tensor([float(x) for x in (exact_B.sum(), len(tasks), right_B.sum(), length_B.sum())]).double()
+    return torch.tensor([float(x) for x in (exact, len(tasks), right_B.sum(), length_B.sum())]).double()
