@@ -83,4 +83,5 @@ def paired_difference(only_a: int, only_b: int, count: int) -> PairedDifference:
 def mcnemar(only_a: int, only_b: int) -> float:
     """The two-sided p-value of the exact McNemar test: a binomial test of the mazes that one model alone solves."""
     n, k = only_a + only_b, min(only_a, only_b)
-    return min(1.0, 2 * sum(math.comb(n, i) for i in range(k + 1)) / 2**n)
+    tail = sum(math.comb(n, i) for i in range(k + 1))
+    return min(1.0, 2 * tail / (1 << n))
