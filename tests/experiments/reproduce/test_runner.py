@@ -36,9 +36,9 @@ def run_study(name: str, options: Options) -> dict[str, Any]:
 
 def test_all_at_smoke_scale(tmp_path: Path) -> None:
     """Every study, from its trainings to its numbers and its picture."""
-    began = time.perf_counter()
+    began = time.process_time()  # of this process, so that a busy machine does not count
     assert reproduce(list(STUDIES.values()), Options("smoke", tmp_path), say=quiet) == 0
-    assert time.perf_counter() - began < 300
+    assert time.process_time() - began < 150
     for name, study in STUDIES.items():
         value = read_json(tmp_path / "results" / name / "smoke.json")
         assert (tmp_path / "results" / name / "smoke.png").stat().st_size > 5000
