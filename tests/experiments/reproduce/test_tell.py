@@ -11,6 +11,8 @@ from clew.experiments.reproduce.catalogue import STUDIES
 from clew.experiments.reproduce.result import Mean, mean_of
 from clew.experiments.reproduce.study import Finding
 from clew.experiments.reproduce.tell import colours_of, curve_panels, curves, pivot, reached, score_table
+from clew.mazes.generate import generate
+from clew.text.format import format_named
 
 PAIR = [
     entry({"objective": objective, "size": size}, seed, held_out=exact + 0.02 * seed)
@@ -212,3 +214,25 @@ def test_objective_or_representation_weighs_the_two_changes() -> None:
     found, *others = found_by("objective-or-representation", *runs)
     assert [each.verdict for each in others] == ["reproduced", "inconclusive", "inconclusive"]
     assert found.verdict == "contradicted"
+
+
+def test_failures_draw_four_examples_of_each_of_the_papers_galleries() -> None:
+    runs = []
+    for family, name in (("dfs", "DFS"), ("walls", "A*")):
+        for size in (4, 5):
+            task, path = generate(family, size, size, seed=0, first=0, count=1, side="test")[0]
+            text = format_named("grid").encode(task, path).text
+            example = {"class": "diagonal or gap", "maze": text, "predicted": [[0, 0], [3, 3]]}
+            for objective in ("next token", "MLM-U"):
+                run = entry({"family": name, "objective": objective, "size": f"{size}x{size}"}, held_out=0.5)
+                run["exams"]["held-out"]["examples"] = [example] * 6
+                runs.append(run)
+    galleries = STUDIES["failures"].show(result(*runs, study="failures")).galleries
+    assert [len(gallery) for gallery in galleries] == [4] * 5
+    assert [gallery[0][3] for gallery in galleries] == [
+        "MLM-U, DFS 5x5: diagonal or gap",
+        "next token, DFS 5x5: diagonal or gap",
+        "next token, DFS 4x4: diagonal or gap",
+        "MLM-U, A* 4x4: diagonal or gap",
+        "MLM-U, A* 5x5: diagonal or gap",
+    ]

@@ -60,7 +60,7 @@ def test_one_noisy_evaluation_decides_nothing() -> None:
 def test_the_last_quarter_needs_five_evaluations(points: int, enough: bool) -> None:
     problem = convergence(curve([0.9] * points)).problem
     assert (problem is None) == enough
-    assert enough or "evaluations in the last quarter of its training, where 5 are needed" in str(problem)
+    assert enough or "of the 5 evaluations needed in the last quarter of its training" in str(problem)
 
 
 def test_a_run_that_holds_out_nothing_is_judged_by_its_training_accuracy() -> None:
@@ -108,7 +108,7 @@ def test_what_did_not_converge_is_inconclusive_named_and_without_its_numbers() -
     told = "1 of 2 runs did not converge (B, seed 0: gained 25.0 points over the last quarter of its training)."
     assert found.because == told
     many = verdict(CLAIM, side("A", *[0.9] * 5, points=[]), side("B", *[0.1] * 5))
-    assert many.because.startswith("5 of 10 runs did not converge (A, seed 0: 0 evaluations")
+    assert many.because.startswith("5 of 10 runs did not converge (A, seed 0: has 0 of the 5 evaluations needed")
     assert many.because.endswith("and 2 more).")
 
 

@@ -60,7 +60,7 @@ class Convergence:
     def problem(self) -> str | None:
         """Why the run has not converged; None if it has."""
         if self.gain is None:
-            return f"{self.points} evaluations in the last quarter of its training, where {MIN_POINTS} are needed"
+            return f"has {self.points} of the {MIN_POINTS} evaluations needed in the last quarter of its training"
         if self.gain >= FLAT:
             return f"gained {100 * self.gain:.1f} points over the last quarter of its training"
         return None
