@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clew.evaluation.intervals import share, share_of_tokens
+from clew.evaluation.intervals import mcnemar, paired_difference, share, share_of_tokens
 from clew.evaluation.outcome import Evaluation, Token, outcome_of
 from clew.evaluation.scores import calibration_of, failures_of, scores_by_length, scores_json, scores_of
 from clew.mazes.maze import Maze, Task
@@ -97,3 +97,20 @@ def test_tokens_of_one_maze_count_as_one_trial():
 def test_of_nothing_nothing_is_known():
     assert (share(0, 0).low, share(0, 0).high) == (0.0, 1.0)
     assert share_of_tokens([], []).high == 1.0
+
+
+@pytest.mark.parametrize(
+    ("only_a", "only_b", "p"), [(0, 10, 2 / 2**10), (10, 0, 2 / 2**10), (3, 15, 1976 / 2**18), (5, 5, 1.0), (0, 0, 1.0)]
+)
+def test_mcnemar_is_the_exact_binomial_test(only_a, only_b, p):
+    assert mcnemar(only_a, only_b) == pytest.approx(p)
+
+
+def test_a_paired_difference_is_that_of_the_two_shares():
+    found = paired_difference(only_a=12, only_b=2, count=100)
+    assert found.difference == pytest.approx(0.1)
+    # Agresti and Min, by hand: (12.5 - 2.5) / 102 and 1.96 sqrt(15 - 100 / 102) / 102 to either side.
+    assert (found.low, found.high) == (pytest.approx(0.0261, abs=5e-5), pytest.approx(0.1700, abs=5e-5))
+    assert found.p == mcnemar(12, 2)
+    assert paired_difference(0, 0, 10).high == pytest.approx(0.1633, abs=5e-5)  # ten equal outcomes do not prove much
+    assert paired_difference(10, 0, 10).high == 1.0

@@ -7,8 +7,14 @@ import torch
 from torch import Tensor, nn
 
 from clew.data.batch import Batch
-from clew.experiments.held_out import held_out_evaluator
-from clew.models.config import EncoderDecoderConfig
+from clew.decoding.registry import decoder_named
+from clew.decoding.script import Script
+from clew.evaluation.evaluate import evaluate_model
+from clew.evaluation.scores import scores_of
+from clew.experiments.held_out import evaluator_on, held_out_evaluator
+from clew.mazes.generate import generate
+from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
+from clew.objectives.config import ObjectiveConfig
 from clew.text.format import format_named
 from clew.training.config import Budget, DataConfig, TrainConfig
 from clew.training.distributed import World
@@ -59,3 +65,43 @@ def test_nothing_held_out_is_nothing_to_evaluate() -> None:
     import dataclasses
 
     assert held_out_evaluator(dataclasses.replace(CONFIG, held_out=0), World()) is None
+
+
+class Recites(nn.Module):
+    """Answers each maze with a given response."""
+
+    def __init__(self, answers: list[list[int]], vocabulary: int) -> None:
+        super().__init__()
+        self.answers, self.vocabulary = answers, vocabulary
+
+    def forward(self, batch: Batch, rank_BT: Tensor, ask_BT: Tensor) -> Tensor:
+        first_B = (~batch.response_BT & batch.valid_BT).sum(1)
+        row_Q, position_Q = ask_BT.nonzero(as_tuple=True)
+        answers = [self.answers[int(batch.index_B[row])] for row in row_Q]
+        places = (position_Q - first_B[row_Q]).tolist()
+        token_Q = [answer[min(place, len(answer) - 1)] for answer, place in zip(answers, places, strict=True)]
+        return nn.functional.one_hot(torch.tensor(token_Q), self.vocabulary).float()
+
+
+def test_of_a_search_trace_only_the_plan_is_compared_in_training_and_in_the_exam() -> None:
+    data = DataConfig(family="walls", sizes=(4,), format="wall-list-trace")
+    tasks = generate("walls", 4, 4, seed=0, first=0, count=4, side="test")
+    script = Script.of(data.format, 4, 4)
+    truth_BR, length_B = script.truth(tasks)
+    answers = [row[:length].tolist() for row, length in zip(truth_BR, length_B.tolist(), strict=True)]
+    assert script.vocabulary is not None
+    create, plan, end = (script.vocabulary.id_of[word] for word in ("create", "plan", "eos"))
+    assert answers[0][1] == answers[1][1] == answers[2][1] == create
+    answers[0] = answers[0][:1] + answers[0][6:]  # another trace, the right plan
+    answers[1] = answers[1][:1] + answers[1][answers[1].index(plan) :]  # no trace, the right plan
+    answers[2] = [*answers[2][:-4], end]  # the right trace, a plan that lacks the last cell
+    model = Recites(answers, data.vocabulary)
+    config = TrainConfig(
+        data=data,
+        model=DecoderOnlyConfig(data.vocabulary, 16, 2, depth=1),
+        budget=Budget(steps=1),
+        objective=ObjectiveConfig("trace"),
+    )
+    assert evaluator_on([tasks], "test", config, World())(model)["exact"] == 3 / 4
+    exam = evaluate_model(model, script, tasks, decoder_named("left-to-right"))
+    assert scores_of(exam).exact.share == 3 / 4

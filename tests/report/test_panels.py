@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import pytest
@@ -46,5 +47,32 @@ def test_lines_go_from_left_to_right_through_what_was_tried() -> None:
 def test_panels_and_mazes_in_one_picture(tmp_path: Path, mazes: int) -> None:
     batch = generate("dfs", 4, 4, seed=0, first=0, count=6, side="any")
     pictures = [(*batch[i], None, f"maze {i}") for i in range(mazes)]
-    draw_panels(tmp_path / "a.png", [BARS, LINES], pictures)
+    draw_panels(tmp_path / "a.png", [BARS, LINES], [pictures])
     assert (tmp_path / "a.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def pixels(file: Path) -> tuple[int, int]:
+    """Width and height of a PNG file."""
+    width, height = struct.unpack(">II", file.read_bytes()[16:24])
+    return width, height
+
+
+def test_every_gallery_begins_a_row_and_panels_wrap(tmp_path: Path) -> None:
+    batch = generate("dfs", 4, 4, seed=0, first=0, count=5, side="any")
+    pictures = [(*batch[i], None, "") for i in range(5)]
+    shapes = []
+    for panels, galleries in ((4, []), (5, []), (4, [pictures[:2]]), (4, [pictures[:2]] * 2), (4, [pictures])):
+        draw_panels(tmp_path / "a.png", [LINES] * panels, galleries)
+        shapes.append(pixels(tmp_path / "a.png"))
+    assert len({width for width, _ in shapes}) == 1
+    one, two, one_row, two_rows, five_mazes = (height for _, height in shapes)
+    assert two == 2 * one
+    assert one < one_row < two_rows == five_mazes
+
+
+def test_many_mazes_are_counted_in_thousands() -> None:
+    axes = drawn(Panel("curve", "mazes", "%", [Series("a", [Point(0, 1), Point(2_000_000, 2)])]))
+    axes.figure.canvas.draw()
+    labels = [label.get_text() for label in axes.get_xticklabels()]
+    assert "500k" in labels
+    assert "1M" in labels

@@ -78,15 +78,15 @@ def reproduce(
 
 
 def report(root: Path = Path()) -> None:
-    """Write docs/results.md from results/*/*.json, with the pictures and the conclusions drawn anew.
+    """Write docs/results.md from results/*/*.json, and draw the pictures again.
 
-    A README.md with the marks for it gets the table of claims.
+    A README.md with the marks for it gets the six main claims with their verdicts.
 
     Args:
         root: the folder in which docs and results are.
     """
     from clew.experiments.reproduce.catalogue import STUDIES
-    from clew.experiments.reproduce.page import MARKS, PAGE, README, claims_table, results_page
+    from clew.experiments.reproduce.page import MARKS, PAGE, README, draw_claims, main_claims, results_page
     from clew.experiments.reproduce.write import redraw
     from clew.files import atomic_write
     from clew.report.marked import has_marks, write_between_marks
@@ -95,11 +95,12 @@ def report(root: Path = Path()) -> None:
     for name, study in STUDIES.items():
         for file in sorted((results / name).glob("*.json")):
             redraw(study, file)
+    draw_claims(results)
     with atomic_write(root / PAGE) as out:
         out.write(results_page(results))
     print(f"{root / PAGE}")
     if has_marks(root / README, MARKS):
-        write_between_marks(root / README, MARKS, claims_table(results))
+        write_between_marks(root / README, MARKS, main_claims(results))
         print(f"{root / README}")
 
 

@@ -147,12 +147,7 @@ def outcomes_of(script: Script, tasks: TaskBatch, decoded: DecodedBatch) -> list
     outcomes = []
     for i in range(len(tasks)):
         task, path = tasks[i]
-        predicted: Path | None = None
-        problem: str | None = None
-        try:
-            predicted = script.read(decoded.response(i), tasks.height, tasks.width)
-        except UserError as error:
-            problem = str(error)
+        predicted, problem = predicted_path(script, tasks, decoded, i)
         length = int(decoded.length_B[i])
         said = [
             Token(confidence, right)
@@ -163,3 +158,13 @@ def outcomes_of(script: Script, tasks: TaskBatch, decoded: DecodedBatch) -> list
         tokens, passes = int(truth_length_B[i]), int(decoded.passes_B[i])
         outcomes.append(outcome_of(task, path, predicted, problem, said, tokens, passes))
     return outcomes
+
+
+def predicted_path(
+    script: Script, tasks: TaskBatch, decoded: DecodedBatch, row: int
+) -> tuple[Path, None] | tuple[None, str]:
+    """Return the path of one response, or None and why it has none; of a response with a search trace, its plan."""
+    try:
+        return script.read(decoded.response(row), tasks.height, tasks.width), None
+    except UserError as error:
+        return None, str(error)

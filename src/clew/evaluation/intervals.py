@@ -1,6 +1,7 @@
-"""Shares with their 95 % intervals.
+"""Shares with their 95 % intervals, and the difference of two shares on the same mazes.
 
 share(hits=90, count=100) -> Share(0.9, 90, 100, low=0.826, high=0.945)
+paired_difference(only_a=12, only_b=2, count=100) -> PairedDifference(0.1, low=0.026, high=0.170, p=0.013, ...)
 """
 
 from __future__ import annotations
@@ -51,3 +52,36 @@ def share_of_tokens(hits: Sequence[int], counts: Sequence[int]) -> Share:
     spread = sum((h - p * c) ** 2 for h, c in zip(hits, counts, strict=True))
     half = _Z * math.sqrt(spread * mazes / (mazes - 1)) / total
     return Share(p, right, total, max(0.0, p - half), min(1.0, p + half))
+
+
+@dataclass(frozen=True)
+class PairedDifference:
+    """The share that A solves minus the share that B solves, on the same mazes, with its 95 % interval."""
+
+    difference: float
+    low: float
+    high: float
+    p: float  # two-sided, of the exact McNemar test
+    only_a: int  # mazes that A alone solves
+    only_b: int
+    count: int
+
+
+def paired_difference(only_a: int, only_b: int, count: int) -> PairedDifference:
+    """Compare two models maze by maze; what both solve or both miss says nothing about their order.
+
+    The interval is Agresti and Min's (half a maze is added to each of the four cells), which stays sound when few mazes
+    are solved by one model alone.
+    """
+    n, a, b = count + 2, only_a + 0.5, only_b + 0.5
+    middle, half = (a - b) / n, _Z * math.sqrt(a + b - (a - b) ** 2 / n) / n
+    difference = (only_a - only_b) / count
+    low, high = max(-1.0, min(difference, middle - half)), min(1.0, max(difference, middle + half))
+    return PairedDifference(difference, low, high, mcnemar(only_a, only_b), only_a, only_b, count)
+
+
+def mcnemar(only_a: int, only_b: int) -> float:
+    """The two-sided p-value of the exact McNemar test: a binomial test of the mazes that one model alone solves."""
+    n, k = only_a + only_b, min(only_a, only_b)
+    tail = sum(math.comb(n, i) for i in range(k + 1))
+    return min(1.0, 2 * tail / (1 << n))

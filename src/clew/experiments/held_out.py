@@ -3,9 +3,9 @@
     evaluate = held_out_evaluator(config, world)
     scores = evaluate(model)      # {"exact": ..., "token": ...}, and "exact-5", ... where there are several sizes
 
-"exact" is the share of mazes whose whole path, end token included, is the stored one. "token" is the share of the
-stored paths' tokens that stand at the same place of the answer, as in clew.evaluation.scores. Every process decodes a
-part of the mazes.
+"exact" is the share of mazes whose predicted path is the stored one, as in clew.evaluation.scores: the response must
+end, and of a response with a search trace only the plan is compared. "token" is the share of the stored responses'
+tokens that stand at the same position of the predicted response. Every process decodes a part of the mazes.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from torch import Tensor, nn
 from clew.data.batches import text_seeds
 from clew.data.loaders import CELL_LABELS
 from clew.data.stream import rank_part
-from clew.decoding.decode import AnyDecoder
+from clew.decoding.decode import AnyDecoder, DecodedBatch
 from clew.decoding.registry import decoder_named
 from clew.decoding.script import Script
-from clew.evaluation.evaluate import decode_tasks
+from clew.evaluation.evaluate import decode_tasks, predicted_path
 from clew.mazes.maze import TaskBatch
 from clew.training.config import TrainConfig
 from clew.training.distributed import World
@@ -49,7 +49,7 @@ def evaluator_on(
             index_N = np.arange(len(tasks))[rank_part(len(tasks), world.rank, world.size)]
             texts_N = text_seeds(config.data.seed, split, index_N)
             for some, decoded in decode_tasks(model, script, tasks.select(index_N), texts_N, decoder):
-                sums[number] += _score(script, some, decoded.token_BR)
+                sums[number] += _score(script, some, decoded)
         sums = world.sum(sums).cpu()
         exact, mazes, token, tokens = sums.sum(0).tolist()
         scores = {"exact": exact / mazes, "token": token / tokens}
@@ -67,12 +67,13 @@ def training_decoder(config: TrainConfig) -> AnyDecoder:
     return decoder_named("walk", ask="cell") if config.objective.name == "next-token" else decoder_named("one-pass")
 
 
-def _score(script: Script, tasks: TaskBatch, answer_BR: Tensor) -> Tensor:
+def _score(script: Script, tasks: TaskBatch, decoded: DecodedBatch) -> Tensor:
     """(exact answers, mazes, right tokens, tokens)."""
+    answer_BR = decoded.token_BR
     truth_BR, length_B = script.truth(tasks)
     # Both are -1 after their ends, so they can be compared place by place once they are equally wide.
     wide_BR = torch.full_like(answer_BR, -1)
     wide_BR[:, : truth_BR.shape[1]] = truth_BR
-    exact_B = (answer_BR == wide_BR).all(1)
+    exact = sum(predicted_path(script, tasks, decoded, i)[0] == tasks[i][1] for i in range(len(tasks)))
     right_B = ((answer_BR == wide_BR) & (wide_BR >= 0)).sum(1)
-    return torch.tensor([float(x) for x in (exact_B.sum(), len(tasks), right_B.sum(), length_B.sum())]).double()
+    return torch.tensor([float(x) for x in (exact, len(tasks), right_B.sum(), length_B.sum())]).double()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _PANEL_WIDTH, _PANEL_HEIGHT, _MAZE = 4.6, 3.4, 2.5  # inches
-_MAZES_IN_A_ROW, _NAMES_IN_A_ROW = 4, 3
+_PANELS_IN_A_ROW, _MAZES_IN_A_ROW, _NAMES_IN_A_ROW = 4, 4, 3
 
 
 @dataclass(frozen=True)
@@ -55,27 +55,31 @@ class Panel:
     percent: bool = True  # y goes from 0 to 100
 
 
-def draw_panels(file: PathLike, panels: Sequence[Panel], pictures: Sequence[Picture] = ()) -> None:
-    """Write a PNG file with the panels in one row and the mazes in rows below."""
+def draw_panels(file: PathLike, panels: Sequence[Panel], galleries: Sequence[Sequence[Picture]] = ()) -> None:
+    """Write a PNG file with the panels above and the drawn mazes below, each gallery on rows of its own."""
     from matplotlib.figure import Figure
 
-    assert panels or pictures, "a picture shows something"
-    rows = math.ceil(len(pictures) / _MAZES_IN_A_ROW)
-    across = min(len(pictures), _MAZES_IN_A_ROW)
-    width = max(_PANEL_WIDTH * len(panels), _MAZE * across)
-    heights = [_PANEL_HEIGHT] * bool(panels) + [rows * (_MAZE + 0.3)] * bool(rows)
+    mazes = [gallery[i : i + _MAZES_IN_A_ROW] for gallery in galleries for i in range(0, len(gallery), _MAZES_IN_A_ROW)]
+    assert panels or mazes, "a picture shows something"
+    across, rows = min(len(panels), _PANELS_IN_A_ROW), math.ceil(len(panels) / _PANELS_IN_A_ROW)
+    width = max(_PANEL_WIDTH * across, _MAZE * max(map(len, mazes), default=0))
+    heights = [rows * _PANEL_HEIGHT] * bool(panels) + [len(mazes) * (_MAZE + 0.3)] * bool(mazes)
     figure = Figure(figsize=(width, sum(heights)), layout="constrained")
     parts = list(figure.subfigures(len(heights), 1, height_ratios=heights, squeeze=False).flat)
     if panels:
-        for ax, panel in zip(parts[0].subplots(1, len(panels), squeeze=False).flat, panels, strict=True):
+        spots = list(parts[0].subplots(rows, across, squeeze=False).flat)
+        for ax, panel in zip(spots, panels, strict=False):
             _draw_panel(ax, panel)
-    if pictures:
-        spots = list(parts[-1].subplots(rows, across, squeeze=False).flat)
-        for ax, (task, path, predicted, title) in zip(spots, pictures, strict=False):
-            draw_task(ax, task, path, predicted)
-            ax.set_title(title, fontsize=8, color="#444444")
-        for ax in spots[len(pictures) :]:
+        for ax in spots[len(panels) :]:
             ax.set_axis_off()
+    if mazes:
+        grid = parts[-1].subplots(len(mazes), max(map(len, mazes)), squeeze=False)
+        for spots, row in zip(grid, mazes, strict=True):
+            for ax, (task, path, predicted, title) in zip(spots, row, strict=False):
+                draw_task(ax, task, path, predicted)
+                ax.set_title(title, fontsize=8, color="#444444")
+            for ax in spots[len(row) :]:
+                ax.set_axis_off()
     with atomic_write(file, "wb") as out:
         figure.savefig(out, format="png", dpi=120, metadata={"Software": None})
 
@@ -145,6 +149,11 @@ def _lines(ax: Axes, panel: Panel) -> None:
         ax.minorticks_off()
     else:
         ax.set_xlim(left=0)
+        ax.xaxis.set_major_formatter(lambda x, position: _thousands(x))
+
+
+def _thousands(x: float) -> str:
+    return f"{x / 1e6:g}M" if x >= 1e6 else f"{x / 1e3:g}k" if x >= 1e3 else f"{x:g}"
 
 
 def _short(x: float) -> str:

@@ -36,9 +36,9 @@ def run_study(name: str, options: Options) -> dict[str, Any]:
 
 def test_all_at_smoke_scale(tmp_path: Path) -> None:
     """Every study, from its trainings to its numbers and its picture."""
-    began = time.perf_counter()
+    began = time.process_time()  # of this process, so that a busy machine does not count
     assert reproduce(list(STUDIES.values()), Options("smoke", tmp_path), say=quiet) == 0
-    assert time.perf_counter() - began < 300
+    assert time.process_time() - began < 150
     for name, study in STUDIES.items():
         value = read_json(tmp_path / "results" / name / "smoke.json")
         assert (tmp_path / "results" / name / "smoke.png").stat().st_size > 5000
@@ -46,9 +46,14 @@ def test_all_at_smoke_scale(tmp_path: Path) -> None:
         assert value["provenance"]["command"] == f"clew reproduce {name} --scale smoke --seeds 1"
         assert {"cpu", "cores", "date", "seeds", "commit", "versions"} <= value["provenance"].keys()
         assert value["found here"]
-        assert {each["verdict"] for each in value["found here"]} <= {"holds", "does not hold", "cannot be told"}
+        if value["runs"]:  # two steps are no training
+            assert {each["verdict"] for each in value["found here"]} == {"inconclusive"}
         for run in value["runs"]:
             assert run["steps"] == 2
+            assert (run["device"], run["devices"]) == ("cpu", run["config"]["threads"])
+            assert [point["hours"] > 0 for point in run["curve"]] == [True, True]
+            trained = run["config"]["data"]["source"] == "dataset"
+            assert all(("train-exact" in point) == trained for point in run["curve"])
             assert run["config"]["data"]["folder"] == ""  # no place of this machine
             for scores in run["exams"].values():
                 assert 0 <= scores["exact"]["share"] <= 1
@@ -112,6 +117,10 @@ def test_studies_share_what_they_have_in_common() -> None:
     folders = {name: {options.place.run(run) for run in runs_of(STUDIES[name], options)} for name in STUDIES}
     assert folders["smaller-mazes"] <= folders["accuracy-by-size"]
     assert folders["failures"] <= folders["accuracy-by-size"] | folders["astar"]
+    assert folders["overfitting"] <= folders["data-efficiency"]
+    assert folders["convergence"] & folders["accuracy-by-size"] & folders["data-efficiency"]
+    assert folders["position-precision"] & folders["accuracy-by-size"]
+    assert folders["ordered-masks"] & folders["astar"]
     paper = Options("paper", seeds=1)
     folders = {name: {paper.place.run(run) for run in runs_of(STUDIES[name], paper)} for name in STUDIES}
     assert folders["overfitting"] <= folders["accuracy-by-size"]
@@ -134,7 +143,7 @@ def test_a_run_is_named_after_its_settings_but_not_after_its_machine() -> None:
 def test_datasets_of_other_numbers_of_mazes_have_other_folders(tmp_path: Path) -> None:
     runs = runs_of(STUDIES["data-efficiency"], Options("laptop", tmp_path))
     folders = {(run.config.data.sizes, run.config.data.mazes): run.config.data.folder for run in runs}
-    assert len(set(folders.values())) == len(folders) == 6
+    assert len(set(folders.values())) == len(folders) == 4
     paper = runs_of(STUDIES["accuracy-by-size"], Options("paper", tmp_path))
     assert paper[0].config.data.folder == str(tmp_path / "data" / "dfs-5")
 
@@ -159,9 +168,9 @@ def test_what_the_user_says_of_every_run_reaches_it() -> None:
 
 def test_a_curve_counts_mazes_between_two_lines_of_metrics(tmp_path: Path) -> None:
     lines = ['{"kind": "step", "step": 10, "mazes": 320}', '{"kind": "step", "step": 20, "mazes": 640}']
-    lines.insert(1, '{"kind": "evaluation", "step": 15, "elapsed": 60.0, "scores": {"exact": 0.5}}')
+    lines.insert(1, '{"kind": "evaluation", "step": 15, "elapsed": 90.0, "scores": {"exact": 0.5}}')
     (tmp_path / "metrics.jsonl").write_text("\n".join(lines) + "\n")
-    assert curve(tmp_path) == [{"step": 15, "minutes": 1.0, "mazes": 480, "exact": 0.5}]
+    assert curve(tmp_path, devices=8) == [{"step": 15, "mazes": 480, "minutes": 1.5, "hours": 0.2, "exact": 0.5}]
 
 
 def test_a_signal_stops_everything_and_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

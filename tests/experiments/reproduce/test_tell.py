@@ -1,51 +1,18 @@
-"""What studies say follows from the numbers: means over seeds, tables, curves, and verdicts in words."""
+"""What studies show and say follows from the numbers: means over seeds, tables, curves, and each study's claims."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+from reproduce_entries import curve, entry, result, rising, scores
 
-from clew.evaluation.intervals import share
 from clew.experiments.reproduce.catalogue import STUDIES
-from clew.experiments.reproduce.result import Mean, Result, mean_of
+from clew.experiments.reproduce.result import Mean, mean_of
 from clew.experiments.reproduce.study import Finding
-from clew.experiments.reproduce.tell import (
-    best_of,
-    clearly_above,
-    colours_of,
-    compare,
-    compare_differences,
-    curves,
-    difference,
-    pivot,
-    reached,
-    score_table,
-)
-
-
-def scores(exact: float, mazes: int = 500) -> dict[str, Any]:
-    """The scores of an exam; every share is the same."""
-    told = vars(share(round(exact * mazes), mazes))
-    kinds = ("exact", "per_token", "valid", "shortest", "unparsable")
-    return {"mazes": mazes, **dict.fromkeys(kinds, told), "passes": 5.0, "failures": {}, "examples": []}
-
-
-def entry(labels: dict[str, str], seed: int = 0, curve: Any = (), **exams: float) -> dict[str, Any]:
-    told = {name.replace("_", "-"): scores(value) for name, value in exams.items()}
-    return {
-        "labels": labels,
-        "seed": seed,
-        "parameters": 1_500_000,
-        "minutes": 2.0,
-        "exams": told,
-        "curve": list(curve),
-    }
-
-
-def result(*entries: dict[str, Any], study: str = "accuracy-by-size") -> Result:
-    return Result({"study": study, "scale": "laptop", "runs": list(entries), "measured": {}})
-
+from clew.experiments.reproduce.tell import colours_of, curve_panels, curves, pivot, reached, score_table
+from clew.mazes.generate import generate
+from clew.text.format import format_named
 
 PAIR = [
     entry({"objective": objective, "size": size}, seed, held_out=exact + 0.02 * seed)
@@ -76,85 +43,6 @@ def test_a_table_has_the_papers_layout() -> None:
     assert pivot(missing, "exact", "objective", "size").rows[3] == ["other", "", "", "10.0"]
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "verdict", "because"),
-    [
-        (0.7, 0.3, "holds", "A solves 40.0 points more, 2.3 times as many."),
-        (0.3, 0.7, "does not hold", "B solves 40.0 points more, 2.3 times as many."),
-        (0.5, 0.0, "holds", "A solves 50.0 points more."),
-        (0.5, 0.48, "cannot be told", "within two standard errors"),
-        (0.01, 0.0, "cannot be told", "neither"),
-        (0.999, 0.995, "cannot be told", "both solve nearly all"),
-    ],
-)
-def test_a_claim_is_judged_by_its_numbers(a: float, b: float, verdict: str, because: str) -> None:
-    found = compare("A beats B", "1 against 0", ("A", Mean(a, 0.02, 1)), ("B", Mean(b, 0.02, 1)))
-    assert found.verdict == verdict
-    assert because in found.because
-    assert found.ours == f"A {100 * a:.1f}, B {100 * b:.1f}"
-
-
-def test_what_was_not_measured_cannot_be_told() -> None:
-    known = ("A", Mean(0.5, 0.01, 1))
-    for found in (
-        compare("claim", "", known, ("B", None)),
-        compare_differences("claim", "", "gain", known, ("B", None)),
-        best_of("claim", "", {"A": known[1], "B": None}, "A"),
-    ):
-        assert (found.verdict, found.because) == ("cannot be told", "it was not measured.")
-    assert difference(None, known[1]) is None
-
-
-def test_differences_are_compared_with_both_errors() -> None:
-    large, small = (difference(Mean(a, 0.03, 1), Mean(b, 0.04, 1)) for a, b in ((0.9, 0.3), (0.5, 0.4)))
-    assert large == Mean(pytest.approx(0.6), pytest.approx(0.05), 1)  # type: ignore[arg-type]
-    found = compare_differences("claim", "", "gain", ("A", large), ("B", small))
-    assert (found.verdict, found.ours) == ("holds", "gain: A 60.0 points, B 10.0 points")
-    assert compare_differences("claim", "", "gain", ("B", small), ("A", large)).verdict == "does not hold"
-    assert compare_differences("claim", "", "gain", ("A", large), ("C", large)).verdict == "cannot be told"
-
-
-def test_the_best_of_many_needs_more_than_one_of_two() -> None:
-    base, other = Mean(0.5, 0.02, 1), Mean(0.57, 0.02, 1)
-    assert clearly_above(other, base)
-    assert not clearly_above(other, base, errors=3)
-    means: dict[str, Mean | None] = {"base": base, "a": other, "b": Mean(0.2, 0.02, 1)}
-    assert best_of("claim", "", means, "base").verdict == "cannot be told"
-    assert best_of("claim", "", means | {"a": Mean(0.7, 0.02, 1)}, "base").because == "a solves 20.0 points more."
-    assert best_of("claim", "", means | {"a": Mean(0.3, 0.02, 1)}, "base").verdict == "does not hold"
-
-
-def decoded(model: str, seed: int, **missed: list[int]) -> dict[str, Any]:
-    """A run whose exams, of 100 mazes, missed these."""
-    told = entry({"model": model}, seed)
-    told["exams"] = {name: scores(1 - len(each) / 100, 100) | {"missed": each} for name, each in missed.items()}
-    return told
-
-
-def test_two_exams_on_the_same_mazes_are_compared_maze_by_maze() -> None:
-    first, second, third = list(range(30)), list(range(19)), [*range(50, 69)]
-    found = result(decoded("m", 0, base=first, a=second, b=third))
-    # Eleven mazes are solved by one alone, or eleven and as many others more.
-    assert found.gain("a", over="base") == Mean(pytest.approx(0.11), pytest.approx((0.11 * 0.89 / 100) ** 0.5), 1)  # type: ignore[arg-type]
-    assert found.gain("b", over="base") == Mean(pytest.approx(0.11), pytest.approx((0.4779 / 100) ** 0.5), 1)  # type: ignore[arg-type]
-    means = {name: found.mean(exam=name) for name in ("base", "a", "b")}
-    unpaired = best_of("claim", "", means, "base")
-    assert unpaired.verdict == "cannot be told"
-    for name, verdict in (("a", "holds"), ("b", "cannot be told")):
-        pair = {"base": means["base"], name: means[name]}
-        assert best_of("claim", "", pair, "base", lambda word: found.gain(word, over="base")).verdict == verdict
-
-
-def test_gains_are_averaged_over_the_seeds_or_unknown() -> None:
-    found = result(decoded("m", 0, base=[1, 2, 3], a=[1]), decoded("m", 1, base=[1], a=[1]))
-    gain = found.gain("a", over="base", model="m")
-    assert gain is not None
-    assert (gain.value, gain.error, gain.seeds) == (pytest.approx(0.01), pytest.approx(0.01), 2)
-    older = entry({"model": "m"}, base=0.5, a=0.6)
-    assert result(older).gain("a", over="base") is None
-    assert result().gain("a", over="base") is None
-
-
 def test_an_objective_has_one_colour_everywhere() -> None:
     assert colours_of(["next token", "MLM-U"]) == [0, 1]
     assert colours_of(["MLM-U", "next token", "other"]) == [1, 0, 2]
@@ -162,22 +50,48 @@ def test_an_objective_has_one_colour_everywhere() -> None:
     assert colours_of(["a", "b"]) == [0, 1]
 
 
-CURVE = [{"mazes": 100, "minutes": 1.0, "exact": 0.2}, {"mazes": 300, "minutes": 2.0, "exact": 0.6}]
+CURVE = [
+    {"mazes": 100, "minutes": 1.0, "hours": 0.5, "exact": 0.2, "train-exact": 0.4},
+    {"mazes": 300, "minutes": 2.0, "hours": 1.0, "exact": 0.6, "train-exact": 1.0},
+]
 
 
 def test_a_score_is_reached_between_two_evaluations() -> None:
-    entries = [entry({}, curve=CURVE)]
+    entries = [entry({}, points=CURVE)]
     assert reached(entries, "mazes", 0.4) == pytest.approx(200)
-    assert reached(entries, "minutes", 0.1) == pytest.approx(0.5)
+    assert reached(entries, "hours", 0.1) == pytest.approx(0.25)
     assert reached(entries, "mazes", 0.7) is None
 
 
-def test_a_curve_is_the_mean_of_the_seeds() -> None:
+def test_a_curve_is_the_mean_of_the_seeds_with_the_training_mazes_dashed() -> None:
     other = [dict(point, exact=point["exact"] + 0.2) for point in CURVE]
-    panel = curves(result(entry({"o": "a"}, curve=CURVE), entry({"o": "a"}, 1, other)), "title", "mazes", "o")
-    (series,) = panel.series
-    assert [(point.x, round(point.y)) for point in series.points] == [(100, 30), (300, 70)]
-    assert series.points[0].error == pytest.approx(10)
+    panel = curves(result(entry({"o": "a"}, 0, CURVE), entry({"o": "a"}, 1, other)), "title", "mazes", "o")
+    held_out, trained = panel.series
+    assert [(point.x, round(point.y)) for point in held_out.points] == [(100, 30), (300, 70)]
+    assert held_out.points[0].error == pytest.approx(10)
+    assert (trained.name, trained.dashed, [round(point.y) for point in trained.points]) == (
+        "a, training mazes",
+        True,
+        [40, 100],
+    )
+    assert panel.x_label == "mazes seen in training"
+
+
+@pytest.mark.parametrize(("device", "label"), [("cpu", "core hours of training"), ("cuda", "GPU hours of training")])
+def test_hours_are_those_of_cores_or_gpus(device: str, label: str) -> None:
+    run = entry({"o": "a"}, 0, CURVE) | {"device": device}
+    panel = curves(result(run), "title", "hours", "o")
+    assert (panel.x_label, [point.x for point in panel.series[0].points]) == (label, [0.5, 1.0])
+
+
+def test_the_curves_of_a_verdict_are_those_of_its_runs() -> None:
+    told = result(*PAIR)
+    findings = STUDIES["accuracy-by-size"].findings(told)
+    panels = curve_panels(told, findings)
+    assert [panel.title for panel in panels] == ["DFS 3x3", "DFS 3x3", "DFS 4x4", "DFS 4x4"]
+    assert [series.name for series in panels[2].series] == ["next token", "MLM-U"]
+    assert panels[2].series[1].points[-1].y == pytest.approx(71.0)
+    assert curve_panels(told, []) == []
 
 
 def found_by(study: str, *entries: dict[str, Any]) -> list[Finding]:
@@ -185,40 +99,107 @@ def found_by(study: str, *entries: dict[str, Any]) -> list[Finding]:
 
 
 def test_accuracy_by_size_judges_each_size() -> None:
-    assert [each.verdict for each in found_by("accuracy-by-size", *PAIR)] == ["cannot be told", "holds"]
+    found = found_by("accuracy-by-size", *PAIR)
+    assert [(each.claim.task, each.verdict) for each in found] == [
+        ("DFS 3x3", "inconclusive"),
+        ("DFS 4x4", "reproduced"),
+    ]
+    assert {each.claim.main for each in found} == {"accuracy"}
+
+
+def test_astar_judges_next_token_with_and_without_traces() -> None:
+    methods = {"MLM-U": 0.9, "next token": 0.5, "next token with A* traces": 0.95}
+    found = found_by("astar", *(entry({"method": m, "size": "4x4"}, held_out=x) for m, x in methods.items()))
+    assert [each.verdict for each in found] == ["reproduced", "contradicted"]
 
 
 def test_convergence_names_the_faster_one() -> None:
-    quick = [dict(point, minutes=point["minutes"] / 2, mazes=point["mazes"] / 2) for point in CURVE]
-    found = found_by(
-        "convergence",
-        entry({"objective": "MLM-U"}, curve=quick, held_out=0.5),
-        entry({"objective": "next token"}, curve=CURVE, held_out=0.7),
-    )
-    assert [each.verdict for each in found] == ["holds", "holds", "does not hold"]
-    assert found[0].because == "MLM-U is 2.00 times as fast as next token."
-    assert found[0].ours.startswith("to 50%: MLM-U 125, next token 250")
+    def runs(seed: int, mlmu: float, plain: float) -> list[dict[str, Any]]:
+        """Curves that reach their levels after these shares of their training."""
+        return [
+            entry({"objective": name, "size": "4x4"}, seed, rising(0.9, half=half), held_out=exact)
+            for name, half, exact in (("MLM-U", mlmu, 0.5), ("next token", plain, 0.7))
+        ]
+
+    found = found_by("convergence", *runs(0, 0.1, 0.2), *runs(1, 0.1, 0.25))
+    assert [each.verdict for each in found] == ["reproduced", "reproduced", "contradicted"]
+    assert [each.claim.main for each in found] == ["", "hours", ""]
+    assert found[0].because == "MLM-U is 2.25 times as fast as next token."
+    assert found[0].ours == "to 90%: MLM-U 8,000, next token 18,000 mazes"
+    assert found[1].ours == "to 90%: MLM-U 0.03, next token 0.07 core hours"
+    slower = found_by("convergence", *runs(0, 0.2, 0.1))
+    assert [each.verdict for each in slower[:2]] == ["contradicted", "contradicted"]
+    disagree = found_by("convergence", *runs(0, 0.1, 0.2), *runs(1, 0.2, 0.1))
+    assert [each.verdict for each in disagree[:2]] == ["inconclusive", "inconclusive"]
 
 
 def test_overfitting_looks_at_the_gap() -> None:
-    runs = [entry({"objective": "MLM-U"}, held_out=0.5), entry({"objective": "next token"}, held_out=0.3)]
+    labels = {"size": "4x4", "mazes": "2,000"}
+    runs = [
+        entry({"objective": "MLM-U", **labels}, held_out=0.5),
+        entry({"objective": "next token", **labels}, held_out=0.3),
+    ]
     for run, trained in zip(runs, (0.52, 0.95), strict=True):
         run["exams"]["training mazes"] = scores(trained)
-    assert [each.verdict for each in found_by("overfitting", *runs)] == ["holds", "holds"]
+    found = found_by("overfitting", *runs)
+    assert [each.verdict for each in found] == ["reproduced", "reproduced"]
+    assert found[0].claim.task == "DFS 4x4, 2,000 training mazes"
 
 
-def test_data_efficiency_asks_who_needs_fewer() -> None:
+@pytest.mark.parametrize(
+    ("mlmu", "verdict", "because"),
+    [
+        ((0.5, 0.9), "reproduced", "MLM-U needs 4 times fewer."),
+        ((0.1, 0.3), "contradicted", "MLM-U does not get there with any number tried."),
+        ((0.1, 0.9), "inconclusive", "both need as many, of the numbers tried."),
+    ],
+)
+def test_data_efficiency_asks_who_needs_fewer(mlmu: tuple[float, float], verdict: str, because: str) -> None:
     runs = [
         entry({"objective": objective, "size": "4x4", "mazes": mazes}, held_out=exact)
-        for objective, mazes, exact in (
-            ("next token", "250", 0.1),
-            ("next token", "1,000", 0.4),
-            ("MLM-U", "250", 0.5),
-            ("MLM-U", "1,000", 0.9),
-        )
+        for objective, values in (("next token", (0.1, 0.4)), ("MLM-U", mlmu))
+        for mazes, exact in zip(("250", "1,000"), values, strict=True)
     ]
     (found,) = found_by("data-efficiency", *runs)
-    assert (found.verdict, found.because) == ("holds", "MLM-U needs 4 times fewer.")
+    assert (found.verdict, found.because) == (verdict, because)
+
+
+def test_position_precision_judges_mazes_by_heart_and_held_out_ones() -> None:
+    few = [
+        entry({"precision": bits, "size": "27x27", "mazes": "10"}, points=curve([level] * 20, score="train-exact"))
+        for bits, level in (("float32", 1.0), ("float16", 0.0))
+    ]
+    for run, level in zip(few, (1.0, 0.0), strict=True):
+        run["exams"]["training mazes"] = scores(level, 10)
+    many = [
+        entry({"precision": bits, "size": "4x4", "mazes": "20,000"}, held_out=0.9) for bits in ("float32", "float16")
+    ]
+    found = found_by("position-precision", *few, *many)
+    assert [(each.claim.task, each.verdict) for each in found] == [
+        ("10 mazes of DFS 27x27 by heart", "reproduced"),
+        ("DFS 4x4, 20,000 training mazes", "inconclusive"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("parse_errors", "verdict"), [(100, "reproduced"), (20, "contradicted"), (120, "inconclusive")]
+)
+def test_failures_count_the_parse_errors_on_astar_mazes(parse_errors: int, verdict: str) -> None:
+    runs = [
+        entry({"family": "A*", "objective": objective, "size": "5x5"}, held_out=0.6)
+        for objective in ("MLM-U", "next token")
+    ]
+    runs[0]["exams"]["held-out"]["failures"] |= {"unparsable": parse_errors, "through a wall": 200 - parse_errors}
+    runs[1]["exams"]["held-out"]["failures"] |= {"through a wall": 200}
+    walls, ties, half = found_by("failures", *runs)
+    assert walls.verdict == "reproduced"
+    assert (ties.verdict, ties.claim.text) == (
+        "contradicted",
+        "some of MLM-U's failures on A* mazes are other shortest paths",
+    )
+    assert (half.verdict, half.claim.task) == (verdict, "A* 5x5")
+    table = STUDIES["failures"].show(result(*runs, study="failures")).tables[-1]
+    assert table.rows[1][:3] == ["MLM-U, A* 5x5", "200", str(parse_errors)]
 
 
 def test_objective_or_representation_weighs_the_two_changes() -> None:
@@ -231,6 +212,27 @@ def test_objective_or_representation_weighs_the_two_changes() -> None:
         )
     ]
     found, *others = found_by("objective-or-representation", *runs)
-    assert [each.verdict for each in others] == ["holds", "cannot be told", "cannot be told"]
-    assert found.verdict == "does not hold"
-    assert "the objective alone gains +20.0 points, changing the representation alone +80.0" in found.because
+    assert [each.verdict for each in others] == ["reproduced", "inconclusive", "inconclusive"]
+    assert found.verdict == "contradicted"
+
+
+def test_failures_draw_four_examples_of_each_of_the_papers_galleries() -> None:
+    runs = []
+    for family, name in (("dfs", "DFS"), ("walls", "A*")):
+        for size in (4, 5):
+            task, path = generate(family, size, size, seed=0, first=0, count=1, side="test")[0]
+            text = format_named("grid").encode(task, path).text
+            example = {"class": "diagonal or gap", "maze": text, "predicted": [[0, 0], [3, 3]]}
+            for objective in ("next token", "MLM-U"):
+                run = entry({"family": name, "objective": objective, "size": f"{size}x{size}"}, held_out=0.5)
+                run["exams"]["held-out"]["examples"] = [example] * 6
+                runs.append(run)
+    galleries = STUDIES["failures"].show(result(*runs, study="failures")).galleries
+    assert [len(gallery) for gallery in galleries] == [4] * 5
+    assert [gallery[0][3] for gallery in galleries] == [
+        "MLM-U, DFS 5x5: diagonal or gap",
+        "next token, DFS 5x5: diagonal or gap",
+        "next token, DFS 4x4: diagonal or gap",
+        "MLM-U, A* 4x4: diagonal or gap",
+        "MLM-U, A* 5x5: diagonal or gap",
+    ]

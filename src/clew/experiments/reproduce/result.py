@@ -5,7 +5,9 @@
     result.mean("per_token", exam="held-out", size="4x4")
     result.values("size")                                               # the labels, in the order of the runs
 
-Every run of the file has its labels, its seed, its config, its exams with their scores, and its curve.
+Every run of the file has its labels, its seed, its config, its exams with their scores, and its curve: for each
+evaluation the mazes seen, the core or GPU hours, and the held-out accuracy, with the training accuracy beside it where
+the run has a fixed training set.
 """
 
 from __future__ import annotations
@@ -45,6 +47,19 @@ def mean_of(values: Sequence[float], errors: Sequence[float] = ()) -> Mean:
     return Mean(mean, max(within, between), count)
 
 
+def run_name(run: Entry) -> str:
+    """A run of a result in words: its labels and its seed."""
+    return ", ".join([*run["labels"].values(), f"seed {run['seed']}"])
+
+
+def mean_over(runs: Sequence[Entry], what: str, exam: str) -> Mean | None:
+    """A share over runs that differ in their seeds; None if none of them has it."""
+    shares = [run["exams"][exam][what] for run in runs if exam in run["exams"]]
+    if not shares:
+        return None
+    return mean_of([s["share"] for s in shares], [(s["high"] - s["low"]) / INTERVAL for s in shares])
+
+
 class Result:
     """See the module's docstring."""
 
@@ -69,28 +84,4 @@ class Result:
 
     def mean(self, what: str = "exact", exam: str = "held-out", **labels: str) -> Mean | None:
         """A share over the seeds; None if no run has it."""
-        shares = [scores[what] for scores in self.scores(exam, **labels)]
-        if not shares:
-            return None
-        return mean_of([s["share"] for s in shares], [(s["high"] - s["low"]) / INTERVAL for s in shares])
-
-    def gain(self, exam: str, over: str, **labels: str) -> Mean | None:
-        """How much larger the share of exact paths is in one exam than in another of the same models and mazes.
-
-        Maze by maze: what both solve or both miss says nothing, so the error is smaller than that of two samples.
-        """
-        pairs = list(zip(self.scores(exam, **labels), self.scores(over, **labels), strict=True))
-        if not pairs or not all("missed" in scores for pair in pairs for scores in pair):
-            return None
-        gains, errors = [], []
-        for scores, others in pairs:
-            missed, missed_there, mazes = set(scores["missed"]), set(others["missed"]), scores["mazes"]
-            gain = (len(missed_there) - len(missed)) / mazes
-            gains.append(gain)
-            errors.append(math.sqrt((len(missed ^ missed_there) / mazes - gain**2) / mazes))
-        return mean_of(gains, errors)
-
-    def number(self, what: str, **labels: str) -> float:
-        """A number of the runs themselves (parameters, minutes, steps), on average."""
-        found = [float(run[what]) for run in self.entries(**labels)]
-        return sum(found) / len(found)
+        return mean_over(self.entries(**labels), what, exam)

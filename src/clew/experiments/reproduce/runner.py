@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
 from clew.errors import UserError
@@ -85,7 +86,7 @@ def runs_of(study: Study, options: Options) -> list[Run]:
 
 def seeds_of(study: Study, options: Options) -> int:
     """How many times each training is done with other chance."""
-    return options.seeds or (study.seeds if options.scale == "paper" else 1)
+    return options.seeds or (1 if options.scale == "smoke" else study.seeds)
 
 
 def smoke(run: Run) -> Run:
@@ -163,7 +164,10 @@ def _train(run: Run, place: Place, world: World) -> RunEnd:
     end = train(run.config, folder, evaluate=curve_evaluator(run, world), observers=observers, world=world)
     if world.is_main and end.reason == "done":
         date = datetime.now(UTC).isoformat(timespec="seconds")
-        write_json(folder / FINISHED, {"steps": end.step, "minutes": end.elapsed / 60, "date": date})
+        device = world.device.type
+        devices = world.size * (1 if device == "cuda" else run.config.threads or torch.get_num_threads())
+        done = {"steps": end.step, "minutes": end.elapsed / 60, "device": device, "devices": devices, "date": date}
+        write_json(folder / FINISHED, done)
     return end
 
 
@@ -206,7 +210,8 @@ def finish(study: Study, options: Options, say: Callable[[str], None]) -> None:
 
 def entry(run: Run, folder: Path) -> dict[str, Any]:
     """All that a trained run tells."""
-    done = read_json(folder / FINISHED)
+    # Without a device: finished before it was written down, on as many cores as the config says.
+    done = {"device": "cpu", "devices": run.config.threads or 1} | read_json(folder / FINISHED)
     config = run.config.to_json()
     config["data"] = config["data"] | {"folder": ""}  # a place on one machine, of no meaning elsewhere
     return {
@@ -215,16 +220,18 @@ def entry(run: Run, folder: Path) -> dict[str, Any]:
         "parameters": parameters_of(run.config.model),
         "steps": done["steps"],
         "minutes": round(done["minutes"], 4),
+        "device": done["device"],
+        "devices": done["devices"],  # cores or GPUs
         "trained": done["date"],
         "exams": {exam.name: exam_scores(folder, run, exam) for exam in run.exams},
-        "curve": curve(folder),
+        "curve": curve(folder, done["devices"]),
         "batches": batches_of(run.config.data),
         "config": config,
     }
 
 
-def curve(folder: Path) -> list[dict[str, float]]:
-    """The scores of every evaluation, with the steps, minutes and mazes that were trained on until then."""
+def curve(folder: Path, devices: int) -> list[dict[str, float]]:
+    """The scores of every evaluation, with the steps, mazes seen, minutes and core or GPU hours until then."""
     lines = [json.loads(line) for line in (folder / METRICS_FILE).read_text(encoding="utf-8").splitlines()]
     mazes = {line["step"]: line["mazes"] for line in lines if line["kind"] == "step"}
     points = []
@@ -233,6 +240,8 @@ def curve(folder: Path) -> list[dict[str, float]]:
             # Steps are told of now and then; between two tellings as many mazes go by in each.
             before = max((step for step in mazes if step <= line["step"]), default=0)
             seen = mazes[before] * line["step"] / before if before else 0
-            point = {"step": line["step"], "minutes": round(line["elapsed"] / 60, 4), "mazes": round(seen)}
+            minutes = line["elapsed"] / 60
+            point = {"step": line["step"], "mazes": round(seen), "minutes": round(minutes, 4)}
+            point["hours"] = round(devices * minutes / 60, 6)
             points.append(point | {name: round(value, 6) for name, value in line["scores"].items()})
     return points

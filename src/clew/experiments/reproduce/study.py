@@ -72,26 +72,32 @@ class Show:
 
     tables: Sequence[Table]
     panels: Sequence[Panel] = ()
-    pictures: Sequence[Picture] = ()
+    galleries: Sequence[Sequence[Picture]] = ()  # drawn mazes, each gallery on rows of its own
 
 
-Verdict = Literal["holds", "does not hold", "cannot be told"]
+Verdict = Literal["reproduced", "contradicted", "inconclusive"]  # clew.experiments.reproduce.verdict says when
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim that a study tests on one task."""
+
+    text: str
+    paper: str  # what the paper measured
+    task: str  # such as "DFS 4x4"
+    main: str = ""  # the key of the paper's main claim that this is evidence for: clew.experiments.reproduce.claims
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One claim, the numbers on both sides, and what follows, all in words."""
+    """A claim with its verdict, the numbers behind it in words, and the runs that it rests on."""
 
-    claim: str
-    paper: str
-    ours: str
+    claim: Claim
     verdict: Verdict
+    ours: str  # empty if a run did not converge
     because: str
-    where: str = ""  # on which mazes or models, where one claim is looked at on several
-
-    def at(self, where: str) -> Finding:
-        """The same, said of these mazes or models."""
-        return replace(self, where=where)
+    runs: tuple[str, ...] = ()  # by clew.experiments.reproduce.result.run_name
+    not_converged: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -109,5 +115,5 @@ class Study:
     runs: Callable[[Literal["laptop", "paper"]], list[Run]] = lambda scale: []
     # What can be measured without training, as plain values.
     measure: Callable[[Scale], dict[str, Any]] | None = None
-    seeds: int = 1  # how many at paper scale, unless the user says so; the smaller scales do one
+    seeds: int = 1  # unless the user says so; the smoke scale does one
     notes: Sequence[str] = field(default_factory=tuple)  # what differs from the paper, said on the page

@@ -1,29 +1,28 @@
-"""How studies tell what they found: tables in the paper's layout, charts, and comparisons in words.
+"""Tables in the paper's layout and charts of what a study measured.
 
 pivot(result, EXACT, "objective", "size")                # a Table
 bars(result, "exact paths", "size", "objective")         # the same as a Panel
-curves(result, "held-out", "mazes", ["objective"])       # a Panel of lines
-compare("MLM-U beats next token", paper, (MLMU, mean), (NEXT, mean))
+curves(result, "held-out", "mazes", "objective")         # a Panel of lines
+curve_panels(result, findings)                           # the curves that verdicts rest on
 """
 
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Sequence
+from typing import Literal
 
-from clew.experiments.reproduce.result import Entry, Mean, Result, mean_of
-from clew.experiments.reproduce.study import Finding, Table, Verdict
+from clew.experiments.reproduce.result import Entry, Mean, Result, mean_of, run_name
+from clew.experiments.reproduce.study import Finding, Table
 from clew.report.panels import Panel, Point, Series
 
 EXACT, PER_TOKEN = "exact paths, %", "right tokens, %"
-NOTHING = Mean(0.0, 0.0, 1)
-NOT_MEASURED = "it was not measured."
 SCORE_WORDS = {"exact": "exact", "per_token": "per token", "valid": "valid", "shortest": "shortest"}
 SCORE_WORDS |= {"unparsable": "no path"}
 # The two objectives have one colour each in all charts; what is neither has others.
 COLOURS = {"next token": 0, "next token on text": 0, "MLM-U": 1, "MLM-U on text": 1}
-CURVE_WORDS = {"mazes": "mazes trained on", "minutes": "minutes of training", "step": "steps"}
+CURVE_WORDS = {"mazes": "mazes seen in training", "cpu": "core hours of training", "cuda": "GPU hours of training"}
+BOTH_SPLITS = {"exact": "", "train-exact": ", training mazes"}  # the scores of a curve, and what is added to its name
 
 
 def pivot(
@@ -130,19 +129,40 @@ def curve_points(entries: Sequence[Entry], x: str, what: str) -> list[tuple[floa
     ]
 
 
-def curves(
-    result: Result, title: str, x: str, series: str, whats: dict[str, str] | None = None, **labels: str
-) -> Panel:
-    """A line for each word of a label, and a dashed one where `whats` names a second score, such as train-exact."""
-    found = []
+def curves(result: Result, title: str, x: Literal["mazes", "hours"], series: str, **labels: str) -> Panel:
+    """A line of held-out accuracy for each word of a label, and a dashed one of training accuracy where it is known."""
     names = result.values(series, **labels)
-    for name, colour in zip(names, colours_of(names), strict=True):
-        entries = result.entries(**{**labels, series: name})
-        for number, (what, word) in enumerate((whats or {"exact": ""}).items()):
+    return _lines(title, x, {name: result.entries(**{**labels, series: name}) for name in names})
+
+
+def _lines(title: str, x: Literal["mazes", "hours"], groups: dict[str, list[Entry]]) -> Panel:
+    """The mean curves of some groups of runs, each of which differ in their seeds."""
+    found = []
+    for (name, entries), colour in zip(groups.items(), colours_of(list(groups)), strict=True):
+        for what, word in BOTH_SPLITS.items():
             points = [point(at, mean) for at, mean in curve_points(entries, x, what)]
             if points:
-                found.append(Series(f"{name}{word}", points, colour=colour, dashed=number > 0))
-    return Panel(title, CURVE_WORDS[x], EXACT, found)
+                found.append(Series(f"{name}{word}", points, colour=colour, dashed=what != "exact"))
+    devices = {entry["device"] for entries in groups.values() for entry in entries}
+    return Panel(title, CURVE_WORDS[max(devices, default="cpu") if x == "hours" else x], EXACT, found)
+
+
+def curve_panels(result: Result, findings: Sequence[Finding]) -> list[Panel]:
+    """For each task, the curves of the runs that its verdicts rest on, against mazes seen and against hours."""
+    by_task: dict[str, set[str]] = {}
+    for finding in findings:
+        by_task.setdefault(finding.claim.task, set()).update(finding.runs)
+    panels = []
+    for task, names in by_task.items():
+        entries = [entry for entry in result.runs if run_name(entry) in names and entry["curve"]]
+        groups: dict[str, list[Entry]] = {}
+        for entry in entries:
+            # What all runs of the task have in common stands in the title.
+            own = [word for key, word in entry["labels"].items() if len({e["labels"].get(key) for e in entries}) > 1]
+            groups.setdefault(", ".join(own) or task, []).append(entry)
+        if groups:
+            panels += [_lines(task, "mazes", groups), _lines(task, "hours", groups)]
+    return panels
 
 
 def reached(entries: Sequence[Entry], x: str, target: float) -> float | None:
@@ -154,90 +174,3 @@ def reached(entries: Sequence[Entry], x: str, target: float) -> float | None:
             return before[0] + share * (at - before[0])
         before = (at, mean.value)
     return None
-
-
-def clearly_above(a: Mean, b: Mean, errors: float = 2.0) -> bool:
-    """Whether a is above b by more than two (or so many) standard errors of the difference."""
-    return a.value - b.value > max(errors * math.hypot(a.error, b.error), 1e-9)
-
-
-def difference(a: Mean | None, b: Mean | None) -> Mean | None:
-    """How much a is above b; None if one of them was not measured."""
-    if a is None or b is None:
-        return None
-    return _gain(a, b)
-
-
-def _gain(a: Mean, b: Mean) -> Mean:
-    return Mean(a.value - b.value, math.hypot(a.error, b.error), min(a.seeds, b.seeds))
-
-
-def compare_differences(
-    claim: str, paper: str, what: str, larger: tuple[str, Mean | None], smaller: tuple[str, Mean | None]
-) -> Finding:
-    """A claim that one difference of shares, such as a gain, is larger than another."""
-    (name_a, a), (name_b, b) = larger, smaller
-    if a is None or b is None:
-        return Finding(claim, paper, "", "cannot be told", NOT_MEASURED)
-    ours = f"{what}: {name_a} {a} points, {name_b} {b} points"
-    if clearly_above(a, b):
-        return Finding(claim, paper, ours, "holds", f"that of {name_a} is larger by {_points(a, b)}.")
-    if clearly_above(b, a):
-        return Finding(claim, paper, ours, "does not hold", f"that of {name_b} is larger by {_points(b, a)}.")
-    return Finding(claim, paper, ours, "cannot be told", "they are within two standard errors of each other.")
-
-
-def compare(claim: str, paper: str, better: tuple[str, Mean | None], worse: tuple[str, Mean | None]) -> Finding:
-    """A claim that one thing solves more mazes than another."""
-    (name_a, a), (name_b, b) = better, worse
-    if a is None or b is None:
-        return Finding(claim, paper, "", "cannot be told", NOT_MEASURED)
-    verdict, because = judged(name_a, a, name_b, b)
-    return Finding(claim, paper, f"{name_a} {a}, {name_b} {b}", verdict, because)
-
-
-def judged(name_a: str, a: Mean, name_b: str, b: Mean) -> tuple[Verdict, str]:
-    """Whether a is above b, and by how much."""
-    if clearly_above(a, b):
-        return "holds", f"{name_a} solves {_points(a, b)} more{_times(a, b)}."
-    if clearly_above(b, a):
-        return "does not hold", f"{name_b} solves {_points(b, a)} more{_times(b, a)}."
-    if max(a.value, b.value) < 0.02:
-        return "cannot be told", "neither solves more than a few mazes with this budget."
-    if min(a.value, b.value) > 0.98:
-        return "cannot be told", "both solve nearly all mazes."
-    return "cannot be told", "the difference is within two standard errors."
-
-
-def best_of(
-    claim: str,
-    paper: str,
-    means: dict[str, Mean | None],
-    base: str,
-    gain: Callable[[str], Mean | None] = lambda word: None,
-) -> Finding:
-    """A claim that something else is better than `base`; the best of many is asked for three standard errors.
-
-    `gain` is how much better a thing is, where that is known better than from the two shares.
-    """
-    known = {word: mean for word, mean in means.items() if mean is not None}
-    if base not in known or len(known) < 2:
-        return Finding(claim, paper, "", "cannot be told", NOT_MEASURED)
-    first = known.pop(base)
-    best = max(known, key=lambda word: known[word].value)
-    ours = f"{base}: {first}; best other, {best}: {known[best]}"
-    gains = {word: gain(word) or _gain(mean, first) for word, mean in known.items()}
-    if clearly_above(gains[best], NOTHING, errors=3):
-        return Finding(claim, paper, ours, "holds", f"{best} solves {_points(known[best], first)} more.")
-    if all(clearly_above(NOTHING, each) for each in gains.values()):
-        return Finding(claim, paper, ours, "does not hold", f"{base} is clearly better than all others.")
-    because = f"the best of {len(known)} others is within three standard errors of it."
-    return Finding(claim, paper, ours, "cannot be told", because)
-
-
-def _points(a: Mean, b: Mean) -> str:
-    return f"{100 * (a.value - b.value):.1f} points"
-
-
-def _times(a: Mean, b: Mean) -> str:
-    return f", {a.value / b.value:.1f} times as many" if b.value > 0.005 else ""

@@ -2,6 +2,8 @@
 
 write_result(study, value, place)        # results/NAME/SCALE.json and SCALE.png
 redraw(study, file)                      # both again, from the numbers in the file
+
+The picture shows the runs that converged (where none did, all of them), with the curves that the verdicts rest on.
 """
 
 from __future__ import annotations
@@ -12,6 +14,8 @@ from typing import Any
 from clew.experiments.reproduce.place import Place
 from clew.experiments.reproduce.result import Result
 from clew.experiments.reproduce.study import Study
+from clew.experiments.reproduce.tell import curve_panels
+from clew.experiments.reproduce.verdict import converged_only
 from clew.files import read_json, write_json
 from clew.plain_json import to_plain
 from clew.report.panels import draw_panels
@@ -32,13 +36,17 @@ def redraw(study: Study, file: Path) -> None:
 
 def _write(study: Study, value: dict[str, Any], file: Path) -> None:
     result = Result(value)
+    findings = study.findings(result)
     told = {
         "question": study.question,
         "the paper found": study.paper,
-        "found here": [to_plain(finding) for finding in study.findings(result)],
+        "found here": [to_plain(finding) for finding in findings],
     }
-    show = study.show(result)
-    if show.panels or show.pictures:
-        draw_panels(file.with_suffix(".png"), show.panels, show.pictures)
+    shown = converged_only(result)
+    shown = shown if shown.runs else result
+    show = study.show(shown)
+    panels = [*show.panels, *curve_panels(shown, findings)]
+    if panels or show.galleries:
+        draw_panels(file.with_suffix(".png"), panels, show.galleries)
     # Last: a result that is there has its picture.
     write_json(file, {"study": study.name, **told, **{k: v for k, v in value.items() if k not in ("study", *told)}})

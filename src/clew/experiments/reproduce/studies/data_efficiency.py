@@ -11,16 +11,17 @@ from clew.experiments.reproduce.recipes import (
     laptop_run,
     laptop_text,
     paper_run,
+    side_of,
     square,
 )
 from clew.experiments.reproduce.result import Result
-from clew.experiments.reproduce.study import Finding, Run, Show, Study
-from clew.experiments.reproduce.tell import EXACT, NOT_MEASURED, pivot, point
+from clew.experiments.reproduce.study import Claim, Finding, Run, Show, Study
+from clew.experiments.reproduce.tell import EXACT, pivot, point
+from clew.experiments.reproduce.verdict import ALPHA, NOT_MEASURED, concluded, paired
 from clew.report.panels import Panel, Series
 
-SIZES = {"laptop": (3, 4), "paper": (5, 10)}
-COUNTS = {"laptop": (250, 1000, 4000), "paper": (25_000, 50_000, 75_000, 100_000)}
-LAPTOP_STEPS = {3: 150, 4: 250}
+SIZES = {"laptop": (4,), "paper": (5, 10)}
+COUNTS = {"laptop": (2_000, 6_000, 20_000, 60_000), "paper": (25_000, 50_000, 75_000, 100_000)}
 NEAR = 0.95  # of the best score: the mazes that reach it are enough
 
 
@@ -37,7 +38,7 @@ def _run(scale: RunScale, objective: str, size: int, count: int) -> Run:
     labels = {"objective": objective, "size": square(size), "mazes": f"{count:,}"}
     if scale == "paper":
         return paper_run(labels, f"paper-dfs-{size}-{SHORT[objective]}-8m-{count // 1000}k")
-    return laptop_run(labels, laptop_text(objective, size, steps=LAPTOP_STEPS[size], mazes=count))
+    return laptop_run(labels, laptop_text(objective, size, mazes=count))
 
 
 def show(result: Result) -> Show:
@@ -68,30 +69,40 @@ def enough(result: Result, objective: str, size: str, target: float) -> int | No
 
 
 def findings(result: Result) -> list[Finding]:
-    return [_finding(result, size).at(size) for size in result.values("size")]
+    return [_finding(result, size) for size in result.values("size")]
 
 
 def _finding(result: Result, size: str) -> Finding:
-    claim = "MLM-U needs fewer training mazes than next token for the same accuracy"
-    paper = "a quarter: 25,000 of 5x5 against 100,000"
+    text = "MLM-U needs fewer training mazes than next token for the same accuracy"
+    claim = Claim(text, "a quarter: 25,000 of 5x5 against 100,000", f"DFS {size}", main="data")
     means = [result.mean(size=size, objective=NEXT, mazes=mazes) for mazes in result.values("mazes")]
     known = [mean.value for mean in means if mean]
     if not known:
-        return Finding(claim, paper, "", "cannot be told", NOT_MEASURED)
-    # What next token reaches at best is a score that one of the two surely has.
+        return Finding(claim, "inconclusive", "", NOT_MEASURED)
+    # What next token reaches at best is an accuracy that one of the two surely has.
     target = NEAR * max(known)
-    if target < 0.02:
-        return Finding(claim, paper, "", "cannot be told", "next token solves next to no mazes with this budget.")
     mlmu, plain = (enough(result, objective, size, target) for objective in (MLMU, NEXT))
     ours = f"to {100 * target:.0f} %: MLM-U {_words(mlmu)}, next token {_words(plain)}"
-    if mlmu is None:
-        return Finding(claim, paper, ours, "does not hold", "MLM-U does not get there with any number tried.")
     assert plain is not None
-    if mlmu < plain:
-        return Finding(claim, paper, ours, "holds", f"MLM-U needs {plain / mlmu:g} times fewer.")
-    if mlmu > plain:
-        return Finding(claim, paper, ours, "does not hold", f"next token needs {mlmu / plain:g} times fewer.")
-    return Finding(claim, paper, ours, "cannot be told", "both need as many, of the numbers tried.")
+    outcome: bool | None = None
+    if mlmu is None:
+        outcome, because = False, "MLM-U does not get there with any number tried."
+    elif mlmu == plain:
+        because = "both need as many, of the numbers tried."
+    elif not _ahead(result, size, min(mlmu, plain), first=MLMU if mlmu < plain else NEXT):
+        because = "with the smaller of the two numbers the intervals of both objectives overlap."
+    else:
+        outcome = mlmu < plain
+        name, times = (MLMU, plain / mlmu) if outcome else (NEXT, mlmu / plain)
+        because = f"{name} needs {times:g} times fewer."
+    return concluded(claim, result.entries(size=size), outcome, ours, because)
+
+
+def _ahead(result: Result, size: str, count: int, first: str) -> bool:
+    """Whether an objective solves more mazes than the other after training on so many, in every seed."""
+    sides = [side_of(result, o, size=size, mazes=f"{count:,}") for o in (first, MLMU if first == NEXT else NEXT)]
+    pairs = paired(sides[0], sides[1])
+    return bool(pairs) and all(pair.difference > 0 and pair.p < ALPHA for pair in pairs)
 
 
 def _words(count: int | None) -> str:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 from clew.decoding.registry import DECODERS
 from clew.experiments.grid_presets import single_size
+from clew.experiments.presets import preset
 from clew.experiments.reproduce.recipes import MLMU, RunScale, dfs_run, scheduled, square
 from clew.experiments.reproduce.result import Result
-from clew.experiments.reproduce.studies.training_curves import half_hour_run
-from clew.experiments.reproduce.study import Exam, Finding, Run, Show, Study
-from clew.experiments.reproduce.tell import EXACT, best_of, point, table_of
+from clew.experiments.reproduce.study import Claim, Exam, Finding, Run, Show, Study
+from clew.experiments.reproduce.tell import EXACT, point, table_of
+from clew.experiments.reproduce.verdict import Side, verdict_on_best
 from clew.report.panels import Panel, Series
 
 FIRST = "left-to-right"
@@ -35,12 +35,12 @@ def runs(scale: RunScale) -> list[Run]:
 
 
 def _text_run(scale: RunScale) -> Run:
-    """The longest training on text that there is: a model that has learnt little says little of decoders."""
+    """A preset of half an hour on two cores: a model that has learnt little says little of decoders."""
     size = TEXT_SIZE[scale]
     labels = {"model": f"text, {square(size)}"}
     if scale == "laptop":
-        return replace(half_hour_run(MLMU), labels=labels, exams=_exams(scale, size))
-    return dfs_run(scale, MLMU, size, _exams(scale, size), **labels)
+        return Run(labels, replace(preset("laptop-dfs-4-mlmu"), threads=2), _exams(scale, size))
+    return dfs_run(scale, MLMU, size, _exams(scale, size), model=labels["model"])
 
 
 def _exams(scale: RunScale, side: int) -> tuple[Exam, ...]:
@@ -68,14 +68,16 @@ def passes(result: Result, decoder: str, model: str) -> str:
 
 
 def findings(result: Result) -> list[Finding]:
-    paper = "suggested as future work, not measured"
     found = []
     for model in result.values("model"):
-        means = {name: result.mean(exam=name, model=model) for name in COMPARED}
-        certain = {name: means[name] for name in (FIRST, *BY_CERTAINTY)}
-        gain = partial(result.gain, over=FIRST, model=model)
-        found.append(best_of("writing by certainty beats left to right", paper, certain, FIRST, gain).at(model))
-        found.append(best_of("some decoder beats left to right", "not measured", means, FIRST, gain).at(model))
+        sides = {name: Side(name, result.entries(model=model), exam=name) for name in COMPARED}
+        certain = Claim("writing by certainty beats left to right", "suggested, not measured", model)
+        some = Claim("some decoder beats left to right", "not measured", model)
+        others = [sides[name] for name in COMPARED if name != FIRST]
+        found += [
+            verdict_on_best(certain, sides[FIRST], [sides[name] for name in BY_CERTAINTY], base_is_best=False),
+            verdict_on_best(some, sides[FIRST], others, base_is_best=False),
+        ]
     return found
 
 

@@ -1,96 +1,140 @@
-"""How models fail: galleries of both objectives and both families, with the share of each class of failure."""
+"""How models fail: galleries, the share of each class of failure, and the share of parse errors on A* mazes.
+
+The paper's galleries are of MLM-U on DFS 30x30, next token on DFS 30x30 and 10x10, and MLM-U on A* 20x20 and 30x30.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from clew.evaluation.failures import FAILURES
-from clew.evaluation.intervals import share
+from clew.evaluation.intervals import Share, share
 from clew.experiments.reproduce.examples import drawn_examples
-from clew.experiments.reproduce.recipes import MLMU, NEXT, OBJECTIVES, RunScale, dfs_run
-from clew.experiments.reproduce.result import INTERVAL, Mean, Result
+from clew.experiments.reproduce.recipes import MLMU, NEXT, OBJECTIVES, RunScale, dfs_run, square
+from clew.experiments.reproduce.result import Result
 from clew.experiments.reproduce.studies.astar import walls_run
-from clew.experiments.reproduce.study import Finding, Run, Show, Study, Table
-from clew.experiments.reproduce.tell import compare_differences
+from clew.experiments.reproduce.study import Claim, Finding, Run, Show, Study, Table
+from clew.experiments.reproduce.verdict import NOT_MEASURED, concluded
 from clew.report.panels import Panel, Point, Series
+from clew.report.svg import Picture
 
-# The largest mazes that the other studies train on, so that nothing is trained for this one alone.
-SIZES = {"laptop": (5, 5), "paper": (30, 30)}
-EXAMPLES = 2  # of each objective and family
+DFS, ASTAR = "DFS", "A*"
+# Mazes that the other studies train on, so that nothing is trained for this one alone: the smaller and the larger side.
+SIZES = {"laptop": {DFS: (4, 5), ASTAR: (4, 5)}, "paper": {DFS: (10, 30), ASTAR: (20, 30)}}
+GALLERIES = ((DFS, MLMU, 1), (DFS, NEXT, 1), (DFS, NEXT, 0), (ASTAR, MLMU, 0), (ASTAR, MLMU, 1))  # last: which side
+EXAMPLES = 4  # of each gallery
 SHORT_CUTS = ("diagonal or gap", "through a wall")  # what no walker could do
+PARSE_ERROR = "unparsable"
+ABOUT_HALF = (0.4, 0.6)
 
 
 def runs(scale: RunScale) -> list[Run]:
-    dfs, walls = SIZES[scale]
     found = []
-    for objective in OBJECTIVES:
-        found.append(_named(dfs_run(scale, objective, dfs), "DFS", objective))
-        found.append(_named(walls_run(scale, objective, walls), "A*", objective))
+    for family, sizes in SIZES[scale].items():
+        for size in sizes:
+            for objective in OBJECTIVES:
+                run = dfs_run(scale, objective, size) if family == DFS else walls_run(scale, objective, size)
+                exams = tuple(replace(exam, failures=EXAMPLES) for exam in run.exams)
+                labels = {"family": family, "objective": objective, "size": square(size)}
+                found.append(replace(run, labels=labels, exams=exams, seeds=None))
     return found
 
 
-def _named(run: Run, family: str, objective: str) -> Run:
-    exams = tuple(replace(exam, failures=EXAMPLES) for exam in run.exams)
-    return replace(run, labels={"family": family, "objective": objective}, exams=exams)
-
-
-def counts(result: Result, family: str, objective: str) -> dict[str, int]:
+def counts(result: Result, **labels: str) -> dict[str, int]:
     """How many failures of which class there are, over all seeds."""
-    found = [scores["failures"] for scores in result.scores(family=family, objective=objective)]
+    found = [scores["failures"] for scores in result.scores(**labels)]
     return {name: sum(each[name] for each in found) for name in FAILURES}
 
 
-def shares(result: Result, family: str, objective: str) -> dict[str, float]:
-    """Of all failures, how many are of which class, in per cent."""
-    found = counts(result, family, objective)
-    total = sum(found.values())
-    return {name: 100 * count / total if total else 0.0 for name, count in found.items()}
-
-
-def walked_through(result: Result, family: str, objective: str) -> Mean:
-    """Of all failures, the share that no walker could do."""
-    found = counts(result, family, objective)
-    told = share(sum(found[name] for name in SHORT_CUTS), sum(found.values()))
-    return Mean(told.share, (told.high - told.low) / INTERVAL, 1)
+def share_of(result: Result, *names: str, **labels: str) -> Share:
+    """Of all failures, the share of these classes."""
+    found = counts(result, **labels)
+    return share(sum(found[name] for name in names), sum(found.values()))
 
 
 def show(result: Result) -> Show:
-    tables, panels, pictures = [], [], []
+    tables, panels = [], []
     for family in result.values("family"):
-        by_objective = {o: shares(result, family, o) for o in result.values("objective", family=family)}
-        rows = [["class", *by_objective, "what it is"]]
-        for name, words in FAILURES.items():
-            rows.append([name, *(f"{by_objective[o][name]:.1f}" for o in by_objective), words])
-        solved = [str(result.mean(family=family, objective=o)) for o in by_objective]
-        rows.append(["exact paths of all mazes", *solved, ""])
-        tables.append(Table(f"{family} mazes, % of the failures", rows))
-        series = [Series(o, [Point(name, part) for name, part in by_objective[o].items()]) for o in by_objective]
-        panels.append(Panel(f"{family} mazes", "", "% of the failures", series))
-        for objective in by_objective:
-            title = f"{family}, {objective}: "
-            pictures += drawn_examples(result, "held-out", EXAMPLES, title, family=family, objective=objective)
-    return Show(tables, panels, pictures)
+        for size in result.values("size", family=family):
+            labels = {"family": family, "size": size}
+            objectives = result.values("objective", **labels)
+            shares = {o: {name: share_of(result, name, objective=o, **labels) for name in FAILURES} for o in objectives}
+            rows = [["class", *objectives, "what it is"]]
+            for name, words in FAILURES.items():
+                rows.append([name, *(f"{100 * shares[o][name].share:.1f}" for o in objectives), words])
+            rows.append(
+                ["exact paths of all mazes", *(str(result.mean(objective=o, **labels)) for o in objectives), ""]
+            )
+            tables.append(Table(f"{family} {size}, % of the failures", rows))
+            series = [Series(o, [Point(n, 100 * each.share) for n, each in shares[o].items()]) for o in objectives]
+            panels.append(Panel(f"{family} {size}", "", "% of the failures", series))
+    if ASTAR in result.values("family"):
+        tables.append(parse_errors(result))
+    return Show(tables, panels, galleries(result))
+
+
+def parse_errors(result: Result) -> Table:
+    """How many of the failures on A* mazes cannot be drawn, since their tokens are no path."""
+    rows = [["", "failures", "parse errors", "% of the failures (95 %)"]]
+    for size in result.values("size", family=ASTAR):
+        for objective in result.values("objective", family=ASTAR, size=size):
+            told = share_of(result, PARSE_ERROR, family=ASTAR, size=size, objective=objective)
+            row = [f"{objective}, A* {size}", str(told.count), str(told.hits), str(told) if told.count else ""]
+            rows.append(row)
+    return Table("parse errors among the failures on A* mazes; the paper: about half of MLM-U's", rows)
+
+
+def galleries(result: Result) -> list[list[Picture]]:
+    """Up to four wrong paths of each of the paper's galleries."""
+    sizes = SIZES["paper" if result.scale == "paper" else "laptop"]
+    found = []
+    for family, objective, which in GALLERIES:
+        size = square(sizes[family][which])
+        title = f"{objective}, {family} {size}: "
+        found.append(drawn_examples(result, "held-out", EXAMPLES, title, family=family, objective=objective, size=size))
+    return [gallery for gallery in found if gallery]
 
 
 def findings(result: Result) -> list[Finding]:
     found = []
     for family in result.values("family"):
-        broken = {objective: walked_through(result, family, objective) for objective in OBJECTIVES}
-        what = "share of the failures"
-        claim = "next token goes through walls and over gaps in more of its failures than MLM-U"
-        pair = [(objective, broken[objective]) for objective in (NEXT, MLMU)]
-        found.append(compare_differences(claim, "described, not counted", what, *pair).at(f"{family} mazes"))
-    tie = shares(result, "A*", MLMU)["equally short"]
-    found.append(
-        Finding(
-            "some of MLM-U's failures on A* mazes are other shortest paths",
-            "two of four drawn failures on 20x20",
-            f"{tie:.0f} % of its failures",
-            "holds" if tie > 0 else "does not hold",
-            "they count as failures only because another shortest path was stored.",
-        )
-    )
+        for size in result.values("size", family=family):
+            found.append(_short_cuts(result, family, size))
+            if family == ASTAR:
+                found += [_equally_short(result, size), _half_parse_errors(result, size)]
     return found
+
+
+def _short_cuts(result: Result, family: str, size: str) -> Finding:
+    text = "next token goes through walls and over gaps in more of its failures than MLM-U"
+    claim = Claim(text, "described, not counted", f"{family} {size}")
+    plain, mlmu = (share_of(result, *SHORT_CUTS, family=family, size=size, objective=o) for o in (NEXT, MLMU))
+    ours = f"share of the failures: next token {plain}, MLM-U {mlmu}"
+    outcome = True if plain.low > mlmu.high else False if plain.high < mlmu.low else None
+    because = "the intervals overlap." if outcome is None else "the intervals do not overlap."
+    return concluded(claim, result.entries(family=family, size=size), outcome, ours, because)
+
+
+def _equally_short(result: Result, size: str) -> Finding:
+    text = "some of MLM-U's failures on A* mazes are other shortest paths"
+    claim = Claim(text, "two of four drawn failures on 20x20", f"A* {size}")
+    tie = share_of(result, "equally short", family=ASTAR, size=size, objective=MLMU)
+    because = "they count as failures only because another shortest path was stored."
+    runs = result.entries(family=ASTAR, size=size, objective=MLMU)
+    return concluded(claim, runs, tie.hits > 0 if tie.count else None, f"{tie} of its failures", because)
+
+
+def _half_parse_errors(result: Result, size: str) -> Finding:
+    claim = Claim("about half of MLM-U's failures on A* mazes are parse errors", "about half, on 20x20", f"A* {size}")
+    told = share_of(result, PARSE_ERROR, family=ASTAR, size=size, objective=MLMU)
+    low, high = ABOUT_HALF
+    if not told.count:
+        return Finding(claim, "inconclusive", "", NOT_MEASURED)
+    outcome = True if low <= told.low and told.high <= high else False if told.high < low or told.low > high else None
+    words = {True: "wholly inside", False: "wholly outside of", None: "neither inside nor outside of"}[outcome]
+    because = f"the interval is {words} {100 * low:.0f} to {100 * high:.0f} %."
+    runs = result.entries(family=ASTAR, size=size, objective=MLMU)
+    return concluded(claim, runs, outcome, f"{told} of {told.count} failures", because)
 
 
 STUDY = Study(
@@ -98,9 +142,13 @@ STUDY = Study(
     title="Failures",
     source="appendix, figures of failures, and figure 6, right",
     question="When a model fails, what is wrong with its path?",
-    paper="MLM-U mostly takes a wrong turn or two; next token backtracks, goes through walls and ends in wrong places.",
+    paper="MLM-U mostly takes a wrong turn or two; next token backtracks, goes through walls and ends in wrong places; "
+    "about half of MLM-U's failures on A* mazes are parse errors.",
     runs=runs,
     show=show,
     findings=findings,
-    notes=("Red is the true path, amber arrows the prediction, purple where the maze has no such step.",),
+    notes=(
+        "Red is the true path, amber arrows the prediction, purple where the maze has no such step. Parse errors "
+        "cannot be drawn.",
+    ),
 )

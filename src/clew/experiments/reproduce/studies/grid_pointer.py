@@ -6,10 +6,11 @@ from dataclasses import replace
 
 from clew.experiments.grid_presets import single_size
 from clew.experiments.presets import preset
-from clew.experiments.reproduce.recipes import MLMU, NEXT, OBJECTIVES, SHORT, RunScale, laptop_text, scheduled, square
+from clew.experiments.reproduce.recipes import NEXT, OBJECTIVES, SHORT, RunScale, laptop_text, scheduled, square
 from clew.experiments.reproduce.result import Result
-from clew.experiments.reproduce.study import Exam, Finding, Run, Show, Study
-from clew.experiments.reproduce.tell import EXACT, bars, compare, parameter_table, pivot
+from clew.experiments.reproduce.study import Claim, Exam, Finding, Run, Show, Study
+from clew.experiments.reproduce.tell import EXACT, bars, parameter_table, pivot
+from clew.experiments.reproduce.verdict import Side, verdict
 from clew.training.config import Budget, TrainConfig
 
 TEXT = {f"{objective} on text": objective for objective in OBJECTIVES}
@@ -46,14 +47,13 @@ def show(result: Result) -> Show:
 def findings(result: Result) -> list[Finding]:
     found = []
     for size in result.values("size"):
-        means = {name: result.mean(model=name, size=size) for name in result.values("model")}
-        paper = "not measured"
-        texts = [name for name in TEXT if means.get(name)]
-        best = max(texts, key=lambda name: means[name].value if means[name] else 0.0, default=f"{MLMU} on text")  # type: ignore[union-attr]
-        claim = "in the same minutes the grid-pointer solves more than the paper's models on text"
-        found.append(compare(claim, paper, (POINTER, means.get(POINTER)), (best, means.get(best))).at(size))
-        claim = f"on cells too, MLM-U beats {NEXT}"
-        found.append(compare(claim, paper, (POINTER, means.get(POINTER)), (RIVAL, means.get(RIVAL))).at(size))
+        sides = {name: Side(name, result.entries(model=name, size=size)) for name in (*TEXT, POINTER, RIVAL)}
+        text = "in the same minutes the grid-pointer solves more than the paper's models on text"
+        found += [
+            verdict(Claim(text, "not measured", f"DFS {size}, {name}"), sides[POINTER], sides[name]) for name in TEXT
+        ]
+        text = f"on cells too, MLM-U beats {NEXT}"
+        found.append(verdict(Claim(text, "not measured", f"DFS {size}"), sides[POINTER], sides[RIVAL]))
     return found
 
 

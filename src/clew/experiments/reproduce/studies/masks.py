@@ -17,17 +17,9 @@ from clew.experiments.reproduce.recipes import (
     square,
 )
 from clew.experiments.reproduce.result import Result
-from clew.experiments.reproduce.study import Exam, Finding, Run, Show, Study
-from clew.experiments.reproduce.tell import (
-    EXACT,
-    PER_TOKEN,
-    bars,
-    best_of,
-    compare,
-    exam_table,
-    score_table,
-    single_bars,
-)
+from clew.experiments.reproduce.study import Claim, Exam, Finding, Run, Show, Study
+from clew.experiments.reproduce.tell import EXACT, PER_TOKEN, bars, exam_table, score_table, single_bars
+from clew.experiments.reproduce.verdict import Side, verdict, verdict_on_best
 from clew.objectives.config import ObjectiveName, RateConfig
 
 ORDERED, REVERSE = "ordered: the right is hidden", "reverse: the left is hidden"
@@ -37,8 +29,7 @@ MASKS: dict[str, tuple[ObjectiveName, str]] = {
     REVERSE: ("ordered-reverse", "paper-astar-{size}-ordered-reverse-8m"),
 }
 BACKWARD = "right to left"
-ORDERED_SIZES = {"laptop": (4, 5), "paper": (10,)}
-ORDERED_STEPS = {4: 300, 5: 250}
+ORDERED_SIZES = {"laptop": (4,), "paper": (10,)}
 
 
 def ordered_runs(scale: RunScale) -> list[Run]:
@@ -51,7 +42,7 @@ def ordered_runs(scale: RunScale) -> list[Run]:
             if scale == "paper":
                 found.append(paper_run(labels, named.format(size=size), exams))
             else:
-                found.append(laptop_run(labels, laptop_walls(objective, size, steps=ORDERED_STEPS[size]), exams))
+                found.append(laptop_run(labels, laptop_walls(objective, size), exams))
     return found
 
 
@@ -71,26 +62,17 @@ def ordered_show(result: Result) -> Show:
 def ordered_findings(result: Result) -> list[Finding]:
     found = []
     for size in result.values("size"):
-        means = {name: result.mean(masks=name, size=size) for name in MASKS}
-        backward = result.mean(exam=BACKWARD, masks=REVERSE, size=size)
-        claim, paper = "ordered masks are far inferior to MLM-U", "A* 10x10: 98.5 against less than 4"
-        found.append(compare(claim, paper, (MLMU, means[MLMU]), ("ordered", means[ORDERED])).at(size))
-        found.append(
-            compare(
-                "the published code's order, reversed and read left to right, is worse than the paper's text",
-                "not measured",
-                ("ordered", means[ORDERED]),
-                ("reverse", means[REVERSE]),
-            ).at(size)
-        )
-        found.append(
-            compare(
-                "reversed masks are better read from right to left",
-                "not measured",
-                ("right to left", backward),
-                ("left to right", means[REVERSE]),
-            ).at(size)
-        )
+        sides = {name: Side(name, result.entries(masks=name, size=size)) for name in MASKS}
+        task, code = f"A* {size}", "not measured"
+        ordered = Claim("ordered masks are far inferior to MLM-U", "A* 10x10: 98.5 against less than 4", task)
+        text = "the published code's order, reversed and read left to right, is worse than the paper's text"
+        backward = Side("right to left", sides[REVERSE].runs, BACKWARD)
+        forward = Side("left to right", sides[REVERSE].runs)
+        found += [
+            verdict(ordered, sides[MLMU], sides[ORDERED]),
+            verdict(Claim(text, code, task), sides[ORDERED], sides[REVERSE]),
+            verdict(Claim("reversed masks are better read from right to left", code, task), backward, forward),
+        ]
     return found
 
 
@@ -121,7 +103,6 @@ SAMPLERS = {
     "adaptive: where loss falls": RateConfig("adaptive"),
 }
 RATES_SIZE = {"laptop": 4, "paper": 10}
-RATES_STEPS = 250
 
 
 def rate_runs(scale: RunScale) -> list[Run]:
@@ -131,7 +112,7 @@ def rate_runs(scale: RunScale) -> list[Run]:
             objective = replace(preset("paper-dfs-10-mlmu-8m").objective, rates=rates)
             found.append(paper_run({"rates": name}, "paper-dfs-10-mlmu-8m", objective=objective))
         else:
-            config = laptop_text(MLMU, RATES_SIZE[scale], steps=RATES_STEPS, rates=rates)
+            config = laptop_text(MLMU, RATES_SIZE[scale], rates=rates)
             found.append(laptop_run({"rates": name}, config))
     return found
 
@@ -141,9 +122,14 @@ def rate_show(result: Result) -> Show:
 
 
 def rate_findings(result: Result) -> list[Finding]:
-    means = {name: result.mean(rates=name) for name in result.values("rates")}
-    claim = "another masking rate is better than the uniform one, drawn for each sequence"
-    return [best_of(claim, "expected as future work, not measured", means, PAPER_RATES)]
+    sides = {name: Side(name, result.entries(rates=name)) for name in SAMPLERS}
+    text = "another masking rate is better than the uniform one, drawn for each sequence"
+    claim = Claim(text, "expected as future work, not measured", f"DFS {_size(result)}")
+    return [verdict_on_best(claim, sides.pop(PAPER_RATES), list(sides.values()), base_is_best=False)]
+
+
+def _size(result: Result) -> str:
+    return square(RATES_SIZE["paper" if result.scale == "paper" else "laptop"])
 
 
 MASK_RATES = Study(

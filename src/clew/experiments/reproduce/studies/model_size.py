@@ -12,24 +12,19 @@ from clew.experiments.reproduce.recipes import (
     laptop_run,
     laptop_text,
     paper_run,
+    side_of,
+    square,
 )
 from clew.experiments.reproduce.result import Result
-from clew.experiments.reproduce.study import Finding, Run, Show, Study
-from clew.experiments.reproduce.tell import (
-    EXACT,
-    bars,
-    compare,
-    compare_differences,
-    difference,
-    parameter_table,
-    pivot,
-)
+from clew.experiments.reproduce.study import Claim, Finding, Run, Show, Study
+from clew.experiments.reproduce.tell import EXACT, bars, parameter_table, pivot
+from clew.experiments.reproduce.verdict import Side, verdict, verdict_on_differences
 from clew.training.config import DataConfig
 
 # Width and depth; the largest has about eight times the parameters of the smallest, as in the paper.
 LAPTOP = {"small": (64, 6), "medium": (96, 8), "large": (128, 12)}
 PAPER = ("3m", "8m", "25m")
-LAPTOP_SIZE, LAPTOP_STEPS, PAPER_SIZE = 4, 250, 20
+LAPTOP_SIZE, PAPER_SIZE = 4, 20
 
 
 def runs(scale: RunScale) -> list[Run]:
@@ -44,7 +39,7 @@ def runs(scale: RunScale) -> list[Run]:
     for name, (width, depth) in LAPTOP.items():
         for objective, plain in OBJECTIVES.items():
             model = text_model(plain, vocabulary, width=width, depth=depth)
-            config = laptop_text(objective, LAPTOP_SIZE, steps=LAPTOP_STEPS, model=model)
+            config = laptop_text(objective, LAPTOP_SIZE, model=model)
             found.append(laptop_run({"objective": objective, "model": name}, config))
     return found
 
@@ -56,21 +51,18 @@ def show(result: Result) -> Show:
 
 def findings(result: Result) -> list[Finding]:
     small, *_, large = result.values("model")
-    means = {(o, m): result.mean(objective=o, model=m) for o in OBJECTIVES for m in (small, large)}
-    gains = {o: difference(means[o, large], means[o, small]) for o in OBJECTIVES}
+    task = f"DFS {square(PAPER_SIZE if result.scale == 'paper' else LAPTOP_SIZE)}"
+    sides = {(o, m): side_of(result, o, model=m) for o in OBJECTIVES for m in (small, large)}
+    named = {m: Side(f"MLM-U, {m}", sides[MLMU, m].runs) for m in (small, large)}
+    gains = Claim("MLM-U gains from a larger model", "20x20: 85 with 3M, 100 with 8M", task, main="scaling")
+    paper = "20x20: next token gains 43 % of its score from 3M to 25M"
     return [
-        compare(
-            "MLM-U gains from a larger model",
-            "20x20: 85 with 3M, 100 with 8M",
-            (f"MLM-U, {large}", means[MLMU, large]),
-            (f"MLM-U, {small}", means[MLMU, small]),
-        ),
-        compare_differences(
-            "MLM-U gains more from a larger model than next token",
-            "20x20: next token gains 43 % of its score from 3M to 25M",
+        verdict(gains, named[large], named[small]),
+        verdict_on_differences(
+            Claim("MLM-U gains more from a larger model than next token", paper, task),
             f"gain from {small} to {large}",
-            (MLMU, gains[MLMU]),
-            (NEXT, gains[NEXT]),
+            (sides[MLMU, large], sides[MLMU, small]),
+            (sides[NEXT, large], sides[NEXT, small]),
         ),
     ]
 

@@ -19,19 +19,13 @@ from clew.experiments.reproduce.recipes import (
     laptop_text,
     parameters_of,
     scheduled,
+    side_of,
     square,
 )
-from clew.experiments.reproduce.result import Mean, Result
-from clew.experiments.reproduce.study import Exam, Finding, Run, Show, Study, Verdict
-from clew.experiments.reproduce.tell import (
-    EXACT,
-    NOT_MEASURED,
-    bars,
-    clearly_above,
-    compare,
-    parameter_table,
-    pivot,
-)
+from clew.experiments.reproduce.result import Result
+from clew.experiments.reproduce.study import Claim, Exam, Finding, Run, Show, Study
+from clew.experiments.reproduce.tell import EXACT, bars, parameter_table, pivot
+from clew.experiments.reproduce.verdict import Side, verdict
 from clew.models.grid_pointer import GridPointerConfig
 from clew.training.config import Budget, TrainConfig
 
@@ -81,45 +75,20 @@ def show(result: Result) -> Show:
 
 
 def findings(result: Result) -> list[Finding]:
-    sizes = result.values("size")
-    return [
-        *(_gap(result, size).at(size) for size in sizes),
-        *(_objectives(result, form, size).at(f"{form}, {size}") for form in (TEXT, CELLS, PASSAGES) for size in sizes),
-    ]
-
-
-def _objectives(result: Result, form: str, size: str) -> Finding:
-    """Whether MLM-U is the better objective in one representation."""
-    means = [(name, result.mean(objective=name, representation=form, size=size)) for name in (MLMU, NEXT)]
-    return compare("MLM-U beats next token in every representation", "on text, 10x10: 100 against 45.2", *means)
-
-
-def _gap(result: Result, size: str) -> Finding:
-    """What changing the objective, and what changing the representation, gains on mazes of a size."""
-    claim = "the objective, not the representation, is what makes the difference"
-    paper = "only the objective was changed"
-    base, objective, form = (
-        result.mean(objective=name, representation=form, size=size)
-        for name, form in ((NEXT, TEXT), (MLMU, TEXT), (NEXT, PASSAGES))
-    )
-    if base is None or objective is None or form is None:
-        return Finding(claim, paper, "", "cannot be told", NOT_MEASURED)
-    ours = f"next token on text {base}; MLM-U on text {objective}; next token on cells and passages {form}"
-    verdict, because = judge(base, objective, form)
-    return Finding(claim, paper, ours, verdict, because)
-
-
-def judge(base: Mean, objective: Mean, form: Mean) -> tuple[Verdict, str]:
-    """Which of the two changes gains more, in words."""
-    gains = [100 * (each.value - base.value) for each in (objective, form)]
-    told = (
-        f"changing the objective alone gains {gains[0]:+.1f} points, changing the representation alone {gains[1]:+.1f}"
-    )
-    if clearly_above(objective, form):
-        return "holds", f"{told}."
-    if clearly_above(form, objective):
-        return "does not hold", f"{told}."
-    return "cannot be told", f"{told}; these are within two standard errors of each other."
+    found = []
+    for size in result.values("size"):
+        objective, representation = (
+            Side(f"{name} on {form}", result.entries(objective=name, representation=form, size=size))
+            for name, form in ((MLMU, TEXT), (NEXT, PASSAGES))
+        )
+        text = "changing next token's objective gains more than changing its representation"
+        found.append(verdict(Claim(text, "only the objective was changed", f"DFS {size}"), objective, representation))
+    text, paper = "MLM-U beats next token in every representation", "on text, 10x10: 100 against 45.2"
+    for form in (TEXT, CELLS, PASSAGES):
+        for size in result.values("size"):
+            mlmu, plain = (side_of(result, o, representation=form, size=size) for o in (MLMU, NEXT))
+            found.append(verdict(Claim(text, paper, f"DFS {size} as {form}"), mlmu, plain))
+    return found
 
 
 STUDY = Study(

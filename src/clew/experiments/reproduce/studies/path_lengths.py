@@ -7,7 +7,8 @@ from typing import Any
 
 from clew.experiments.reproduce.recipes import square
 from clew.experiments.reproduce.result import Result
-from clew.experiments.reproduce.study import Finding, Scale, Show, Study, Table, Verdict
+from clew.experiments.reproduce.study import Claim, Finding, Scale, Show, Study, Table
+from clew.experiments.reproduce.verdict import concluded
 from clew.mazes.generate import generate
 from clew.report.panels import Panel, Point, Series
 from clew.report.path_lengths import COUNT, FAMILIES, SIZES, PathLengths, measure
@@ -48,28 +49,22 @@ def show(result: Result) -> Show:
         task, path = generate(family, EXAMPLE_SIZE, EXAMPLE_SIZE, seed=0, first=0, count=1, side="test")[0]
         pictures.append((task, path, None, f"{name} maze, {square(EXAMPLE_SIZE)}"))
     panel = Panel("path lengths, bars of one standard deviation", "size", "cells", series, percent=False)
-    return Show([Table("path lengths of held-out mazes", [head, *rows])], [panel], pictures)
+    return Show([Table("path lengths of held-out mazes", [head, *rows])], [panel], [pictures])
 
 
 def findings(result: Result) -> list[Finding]:
     lengths = {(each.family, each.size): each for each in lengths_of(result)}
     size = max(size for _, size in lengths)
     dfs, walls = lengths["dfs", size], lengths["walls", size]
-    verdict: Verdict = "holds" if dfs.mean > walls.mean else "does not hold"
     ours = f"{square(size)}: DFS {dfs.mean:.1f}, A* {walls.mean:.1f} cells"
-    longer = f"{dfs.mean / walls.mean:.1f} times as long"
-    unique = 100 * walls.one_shortest
+    unique = f"one shortest path: DFS {100 * dfs.one_shortest:.0f} %, A* {100 * walls.one_shortest:.1f} % of the mazes"
+    task = f"DFS and A* {square(size)}"
+    longer = Claim("paths of DFS mazes are longer than those of A* mazes", "a figure", task)
+    several = Claim("DFS mazes have one path, A* mazes may have several shortest ones", "said, not measured", task)
+    why = "so an exact match on A* mazes is mostly a test of the tie-break; valid and shortest are told beside it."
     return [
-        Finding(
-            "paths of DFS mazes are longer than those of A* mazes", "a figure", ours, verdict, f"they are {longer}."
-        ),
-        Finding(
-            "DFS mazes have one path, A* mazes may have several shortest ones",
-            "said, not measured",
-            f"one shortest path: DFS {100 * dfs.one_shortest:.0f} %, A* {unique:.1f} % of {square(size)} mazes",
-            "holds" if dfs.one_shortest == 1 and walls.one_shortest < 1 else "does not hold",
-            "so an exact match on A* mazes is mostly a test of the tie-break; valid and shortest are told beside it.",
-        ),
+        concluded(longer, [], dfs.mean > walls.mean, ours, f"they are {dfs.mean / walls.mean:.1f} times as long."),
+        concluded(several, [], dfs.one_shortest == 1 and walls.one_shortest < 1, unique, why),
     ]
 
 

@@ -12,8 +12,9 @@ from typing import Any
 from clew.evaluation.failures import GRAPH_FAILURES
 from clew.experiments.reproduce.recipes import MLMU, NEXT, RunScale
 from clew.experiments.reproduce.result import Mean, Result
-from clew.experiments.reproduce.study import Exam, Finding, Run, Show, Study, Table
-from clew.experiments.reproduce.tell import EXACT, bars, compare, curves, exam_table, pivot, reached, table_of
+from clew.experiments.reproduce.study import Claim, Exam, Finding, Run, Show, Study, Table
+from clew.experiments.reproduce.tell import EXACT, bars, curves, exam_table, pivot, reached, table_of
+from clew.experiments.reproduce.verdict import Side, verdict
 from clew.experiments.star_configs import SAMPLER, StarKind, star_config
 from clew.mazes.path_star import StarShape
 from clew.objectives.config import ObjectiveConfig, RateConfig
@@ -284,9 +285,8 @@ def comparisons(result: Result) -> list[Comparison]:
 def findings(result: Result) -> list[Finding]:
     found = []
     for claim, paper, better, worse in comparisons(result):
-        names = (better["objective"], worse["objective"])
-        sides = [(name, result.mean(**labels)) for name, labels in zip(names, (better, worse), strict=True)]
-        found.append(compare(claim, paper, *sides).at(better["graph"]))
+        sides = (Side(labels["objective"], result.entries(**labels)) for labels in (better, worse))
+        found.append(verdict(Claim(claim, paper, f"path-star {better['graph']}"), *sides))
     return found
 
 

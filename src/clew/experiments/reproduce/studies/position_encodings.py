@@ -6,10 +6,11 @@ from dataclasses import replace
 
 from clew.experiments.laptop import text_model
 from clew.experiments.presets import preset
-from clew.experiments.reproduce.recipes import MLMU, RunScale, laptop_run, laptop_text, paper_run
+from clew.experiments.reproduce.recipes import MLMU, RunScale, laptop_run, laptop_text, paper_run, square
 from clew.experiments.reproduce.result import Result
-from clew.experiments.reproduce.study import Finding, Run, Show, Study
-from clew.experiments.reproduce.tell import best_of, curves, score_table, single_bars
+from clew.experiments.reproduce.study import Claim, Finding, Run, Show, Study
+from clew.experiments.reproduce.tell import score_table, single_bars
+from clew.experiments.reproduce.verdict import Side, verdict_on_best
 from clew.models.positions import PositionChoice
 from clew.training.config import DataConfig
 
@@ -36,17 +37,15 @@ def runs(scale: RunScale) -> list[Run]:
 
 
 def show(result: Result) -> Show:
-    panels = [
-        single_bars(result, "held-out mazes", "positions"),
-        curves(result, "during training", "mazes", "positions"),
-    ]
-    return Show([score_table(result, "positions")], panels)
+    return Show([score_table(result, "positions")], [single_bars(result, "held-out mazes", "positions")])
 
 
 def findings(result: Result) -> list[Finding]:
-    means = {name: result.mean(positions=name) for name in result.values("positions")}
-    claim = "other position encodings suit MLM-U better than RoPE"
-    return [best_of(claim, "asked as future work, not measured", means, PAPER_CHOICE)]
+    sides = {name: Side(name, result.entries(positions=name)) for name in CHOICES}
+    size = square(10 if result.scale == "paper" else LAPTOP_SIZE)
+    text = "other position encodings suit MLM-U better than RoPE"
+    claim = Claim(text, "asked as future work, not measured", f"DFS {size}")
+    return [verdict_on_best(claim, sides.pop(PAPER_CHOICE), list(sides.values()), base_is_best=False)]
 
 
 STUDY = Study(

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from clew.experiments.reproduce.recipes import LAPTOP_MAZES, MLMU, NEXT, OBJECTIVES, PAPER_MAZES, RunScale, dfs_run
+from clew.experiments.reproduce.recipes import (
+    LAPTOP_MAZES,
+    MLMU,
+    NEXT,
+    OBJECTIVES,
+    PAPER_MAZES,
+    RunScale,
+    dfs_run,
+    square,
+)
 from clew.experiments.reproduce.result import Result
-from clew.experiments.reproduce.study import Exam, Finding, Run, Show, Study, Table
-from clew.experiments.reproduce.tell import EXACT, PER_TOKEN, compare, exam_table, point
+from clew.experiments.reproduce.study import Claim, Exam, Finding, Run, Show, Study, Table
+from clew.experiments.reproduce.tell import EXACT, PER_TOKEN, exam_table, point
+from clew.experiments.reproduce.verdict import Side, verdict
 from clew.report.panels import Panel, Series
 
 # Trained on, tested on. Two sides apart at least: around a maze that is one side smaller there are but a handful of
@@ -47,35 +57,20 @@ def show(result: Result) -> Show:
 
 
 def findings(result: Result) -> list[Finding]:
-    means = {(o, e): result.mean(exam=e, objective=o) for o in OBJECTIVES for e in EXAMS}
-    forms = {exam: words for exam, words in FORMS.items() if result.scores(exam)}
-    return [
-        compare(
-            "on smaller mazes as they are, next token still solves some, and MLM-U fewer",
-            "21 against 0",
-            (NEXT, means[NEXT, PLAIN]),
-            (MLMU, means[MLMU, PLAIN]),
-        ),
-        *(
-            compare(
-                f"embedding smaller mazes in larger ones helps {objective}",
-                numbers,
-                ("embedded", means[objective, exam]),
-                ("plain", means[objective, PLAIN]),
-            ).at(words)
-            for objective, numbers in ((MLMU, "100 against 0"), (NEXT, "29 against 21"))
-            for exam, words in forms.items()
-        ),
-        *(
-            compare(
-                "on embedded mazes MLM-U beats next token",
-                "100 against 29",
-                (MLMU, means[MLMU, exam]),
-                (NEXT, means[NEXT, exam]),
-            ).at(words)
-            for exam, words in forms.items()
-        ),
-    ]
+    large, small = SIZES["paper" if result.scale == "paper" else "laptop"]
+    task = f"DFS {square(small)} by models of {square(large)}"
+    plain = Claim("on smaller mazes as they are, next token still solves some, and MLM-U fewer", "21 against 0", task)
+    found = [verdict(plain, *(Side(o, result.entries(objective=o), PLAIN) for o in (NEXT, MLMU)))]
+    for exam, words in FORMS.items():
+        if not result.scores(exam):
+            continue
+        for objective, numbers in ((MLMU, "100 against 0"), (NEXT, "29 against 21")):
+            claim = Claim(f"embedding smaller mazes in larger ones helps {objective}", numbers, f"{task}, {words}")
+            runs = result.entries(objective=objective)
+            found.append(verdict(claim, Side("embedded", runs, exam), Side("plain", runs, PLAIN)))
+        both = Claim("on embedded mazes MLM-U beats next token", "100 against 29", f"{task}, {words}")
+        found.append(verdict(both, *(Side(o, result.entries(objective=o), exam) for o in (MLMU, NEXT))))
+    return found
 
 
 STUDY = Study(
