@@ -16,7 +16,9 @@ import torch
 from tiny_runs import last_tensors, metrics
 
 from clew.errors import UserError
+from clew.experiments.held_out import held_out_evaluator
 from clew.training import slurm
+from clew.training.distributed import World
 from clew.training.loop import train
 from clew.training.slurm import RequeuedRun, SlurmOptions, job_folder, submit
 
@@ -32,18 +34,23 @@ def saved_steps(run):
 
 
 def test_a_job_that_is_warned_saves_goes_back_into_the_queue_and_ends_as_if_nothing_had_been(tmp_path, importable):
-    """Two processes share each batch; the first one is warned, and tells the second."""
+    """Two processes share each batch; the first one is warned, once in a step and once in an evaluation."""
     options = SlurmOptions(gpus_per_node=0, tasks_per_node=2)
     job = submit(functools.partial(slurm_worker.work, tmp_path / "job"), tmp_path / "job", options, cluster="local")
     assert job.results() == [12, 12]
-    assert saved_steps(tmp_path / "job") == [4, 12]
+    assert saved_steps(tmp_path / "job") == [4, 8, 12]
     assert [line["step"] for line in metrics(tmp_path / "job")] == [2, 4, 6, 8, 10, 12]
     told = job.task(0).stderr()
     assert "parameters on 2 x cpu" in told
     assert "goes on after step 4" in told
+    assert "goes on after step 8" in told
     assert "Requeued job" in told + job.task(0).stdout()
     assert "parameters on" not in (job.task(1).stderr() or "")
-    train(slurm_worker.job_config(), tmp_path / "whole")
+    train(
+        slurm_worker.job_config(), tmp_path / "whole", evaluate=held_out_evaluator(slurm_worker.job_config(), World())
+    )
+    evaluated = [[line["step"] for line in metrics(tmp_path / run, "evaluation")] for run in ("whole", "job")]
+    assert evaluated == [[8, 12]] * 2
     alone, together = last_tensors(tmp_path / "whole"), last_tensors(tmp_path / "job")
     for name, tensor in alone.items():
         assert torch.allclose(tensor, together[name], atol=1e-5), name

@@ -5,7 +5,7 @@
 
 "exact" is the share of mazes whose whole path, end token included, is the stored one. "token" is the share of the
 stored paths' tokens that stand at the same place of the answer, as in clew.evaluation.scores. Every process decodes a
-part of the mazes.
+part of the mazes. A signal stops the decoding after the step it is at; there are no scores then.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from clew.decoding.script import Script
 from clew.mazes.maze import TaskBatch
 from clew.training.config import TrainConfig
 from clew.training.distributed import World
+from clew.training.signals import Stopped, check_stop
 from clew.training.sources import held_out_tasks
 
 # Mazes decoded at once; larger batches need more memory and are hardly faster.
@@ -46,14 +47,19 @@ def evaluator_on(
 
     def evaluate(model: nn.Module) -> dict[str, float]:
         sums = torch.zeros(len(sets), 4, dtype=torch.float64)
-        for number, (tasks, script) in enumerate(zip(sets, scripts, strict=True)):
-            part = rank_part(len(tasks), world.rank, world.size)
-            for first in range(part.start, part.stop, AT_ONCE):
-                index_N = np.arange(first, min(first + AT_ONCE, part.stop))
-                texts_N = text_seeds(config.data.seed, split, index_N)
-                sums[number] += _score(model, script, tasks.select(index_N), texts_N)
+        try:
+            for number, (tasks, script) in enumerate(zip(sets, scripts, strict=True)):
+                part = rank_part(len(tasks), world.rank, world.size)
+                for first in range(part.start, part.stop, AT_ONCE):
+                    index_N = np.arange(first, min(first + AT_ONCE, part.stop))
+                    texts_N = text_seeds(config.data.seed, split, index_N)
+                    sums[number] += _score(model, script, tasks.select(index_N), texts_N)
+        except Stopped:
+            pass  # the other processes wait for the sum
         sums = world.sum(sums).cpu()
         exact, mazes, token, tokens = sums.sum(0).tolist()
+        if mazes < sum(map(len, sets)):
+            return {}
         scores = {"exact": exact / mazes, "token": token / tokens}
         if len(sets) > 1:
             scores |= {f"exact-{t.height}": float(row[0] / row[1]) for t, row in zip(sets, sums, strict=True)}
@@ -65,7 +71,7 @@ def evaluator_on(
 def _score(model: nn.Module, script: Script, tasks: TaskBatch, text_seed_N: npt.NDArray[np.uint64]) -> Tensor:
     """(exact answers, mazes, right tokens, tokens)."""
     canvas = script.canvas(tasks, text_seed_N)
-    answer_BR = decode(model, canvas, decoder_named("left-to-right")).token_BR
+    answer_BR = decode(model, canvas, decoder_named("left-to-right"), on_step=lambda step: check_stop()).token_BR
     truth_BR, length_B = script.truth(tasks)
     # Both are -1 after their ends, so they can be compared place by place once they are equally wide.
     wide_BR = torch.full_like(answer_BR, -1)

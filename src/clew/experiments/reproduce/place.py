@@ -24,7 +24,7 @@ if sys.platform != "win32":
     import fcntl
 
 # Where a run is computed is no part of what it is.
-MACHINE_FIELDS = ("device", "parallel", "threads", "compile", "accumulation")
+MACHINE_FIELDS = ("device", "parallel", "threads", "compile", "accumulation", "timeout_hours")
 
 
 @dataclass(frozen=True)
