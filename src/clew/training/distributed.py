@@ -85,7 +85,7 @@ class World:
         result, error = self.from_main((result, error))
         if error is not None:
             raise error
-        return result  # type: ignore[return-value]
+        return result
 
     def wait_for_all(self) -> None:
         if self.size > 1:
@@ -125,7 +125,7 @@ def joined_world(device: Literal["auto", "cpu", "cuda"] = "auto", timeout_hours:
             raise
         traceback.clear_frames(error.__traceback__)  # they refer to the model, and so to the group
         raise UserError(
-            f"process {rank} of {size} has lost another one ({first_sentence(error)}) and stops; the reason is in the "
+            f"rank {rank} of {size} has lost another process ({first_sentence(error)}) and stops; the reason is in the "
             "messages of the lost one, and the same command resumes from the last checkpoint."
         ) from None
     finally:

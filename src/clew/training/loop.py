@@ -136,7 +136,7 @@ class Trainer:
         return signal
 
     def _stop_signal(self) -> int:
-        """The signal that any process has got, or 0; all processes ask together, so that all stop after the same step."""
+        """The signal that any process has got, or 0; all ask together, so that all stop after the same step."""
         return int(self.world.max(torch.tensor(self.stop.signal)))
 
     @property

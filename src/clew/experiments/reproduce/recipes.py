@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any, Literal
 
 import torch
@@ -40,6 +41,7 @@ def square(size: int) -> str:
     return f"{size}x{size}"
 
 
+@cache
 def parameters_of(model: ModelConfig) -> int:
     """How many parameters a model has, without making it."""
     with torch.device("meta"):
