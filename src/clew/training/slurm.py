@@ -161,7 +161,7 @@ def queued_jobs() -> set[str]:
 def submitted_jobs(run: str | Path) -> set[str]:
     """The numbers of all jobs that were ever submitted for a run."""
     folder = job_folder(run)
-    return {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    return {path.name for path in folder.glob("*/")}
 
 
 def _parameters(name: str, options: SlurmOptions, after: Sequence[str] = ()) -> dict[str, Any]:
