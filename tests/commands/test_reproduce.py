@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import resource
+import subprocess
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +14,16 @@ import pytest
 
 from clew.cli import run
 from clew.experiments.reproduce.catalogue import STUDIES
+from clew.files import read_json
+from clew.training.slurm import job_folder
+
+
+def test_the_list_is_quick() -> None:
+    """Without torch, whose import alone takes longer."""
+    code = "import sys; from clew.cli import run; run(['reproduce', '--list']); assert 'torch' not in sys.modules"
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before < 2
 
 
 def test_the_list_says_what_each_needs_at_each_scale(capsys: pytest.CaptureFixture[str]) -> None:
@@ -30,6 +44,7 @@ def test_the_list_says_what_each_needs_at_each_scale(capsys: pytest.CaptureFixtu
         ([], "say which table or figure"),
         (["astar", "--seeds", "0"], "--seeds 0 trains nothing"),
         (["astar", "--minutes", "-1"], "--minutes -1 trains nothing"),
+        (["astar", "--processes", "0"], "--processes 0 trains nothing"),
     ],
 )
 def test_what_goes_wrong_is_one_sentence(words: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -51,25 +66,126 @@ def test_a_study_and_the_report(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "Not run yet" in (tmp_path / "docs" / "results.md").read_text()
 
 
-def test_slurm_gets_each_training_once(
+class FakeSlurm:
+    """Keeps the jobs that are submitted, and says that some of them are in the queue."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.jobs: list[SimpleNamespace] = []
+        self.queued: set[str] = set()
+        monkeypatch.setattr("clew.training.slurm.submit", self.submit)
+        monkeypatch.setattr("clew.training.slurm.queued_jobs", lambda: self.queued)
+
+    def submit(self, work: Any, folder: Path, options: Any, after: Sequence[str] = ()) -> SimpleNamespace:
+        job = SimpleNamespace(job_id=str(len(self.jobs)), work=work, folder=folder, options=options, after=[*after])
+        (job_folder(folder) / job.job_id).mkdir(parents=True)  # as submitit does
+        self.jobs.append(job)
+        self.queued.add(job.job_id)
+        return job
+
+
+def test_slurm_gets_each_training_and_its_scoring_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    jobs: list[Any] = []
-
-    def submit(work: Any, folder: Path, options: Any) -> SimpleNamespace:
-        jobs.append((work, folder, options))
-        return SimpleNamespace(job_id=len(jobs))
-
-    monkeypatch.setattr("clew.training.slurm.submit", submit)
+    slurm = FakeSlurm(monkeypatch)
     words = ["reproduce", "architectures", "accuracy-by-size", "--scale", "smoke", "--root", str(tmp_path)]
-    assert run([*words, "--launcher", "slurm", "--slurm.partition", "gpu"]) == 0
+    words += ["--launcher", "slurm", "--slurm.partition", "gpu", "--slurm.gpus-per-node", "8"]
+    assert run(words) == 0
     # Two and six trainings, of which one is the same.
-    assert len(jobs) == 7
-    assert "7 trainings are in the queue and 0 were finished before" in capsys.readouterr().out
-    assert jobs[0][2].partition == "gpu"
-    assert all(folder.is_absolute() for _, folder, _ in jobs)
-    work, folder, _ = jobs[0]
-    assert work().reason == "done"
-    assert (folder / "finished.json").exists()
+    assert "7 trainings and 7 scorings were submitted" in capsys.readouterr().out
+    train, score = slurm.jobs[0::2], slurm.jobs[1::2]
+    assert all(job.folder.is_absolute() for job in slurm.jobs)
+    assert [job.after for job in train] == [[]] * 7
+    assert [job.after for job in score] == [[job.job_id] for job in train]
+    assert {(job.options.partition, job.options.gpus_per_node, job.options.tasks) for job in train} == {("gpu", 8, 8)}
+    assert {(job.options.partition, job.options.gpus_per_node, job.options.tasks) for job in score} == {("gpu", 1, 1)}
+
+    assert run(words) == 0  # while all are in the queue
+    assert "0 trainings and 0 scorings were submitted, and 7 runs were in the queue before" in capsys.readouterr().out
+
+
+def test_slurm_jobs_and_the_same_command_give_the_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    slurm = FakeSlurm(monkeypatch)
+    words = ["reproduce", "architectures", "--scale", "smoke", "--root", str(tmp_path)]
     assert run([*words, "--launcher", "slurm"]) == 0
-    assert "6 trainings are in the queue and 1 were finished before" in capsys.readouterr().out
+    train, score, second_train, second_score = slurm.jobs
+    assert train.work().reason == "done"
+    assert (train.folder / "finished.json").exists()
+    score.work()
+    capsys.readouterr()
+    assert run([*words, "--collect"]) == 0
+    assert "1 of 2 runs are not scored yet and left out: encoder-decoder, seed 0" in capsys.readouterr().err
+    result = tmp_path / "results" / "architectures" / "smoke.json"
+    partial = read_json(result)
+    assert (len(partial["runs"]), partial["missing"]) == (1, ["encoder-decoder, seed 0"])
+
+    slurm.queued.clear()  # the second training was cancelled
+    assert run([*words, "--launcher", "slurm"]) == 0
+    assert "1 trainings and 1 scorings were submitted, and 0 runs" in capsys.readouterr().out
+    assert (slurm.jobs[-2].folder, slurm.jobs[-1].folder) == (second_train.folder, second_score.folder)
+    for job in slurm.jobs[-2:]:
+        job.work()
+    assert run([*words, "--launcher", "slurm"]) == 0  # nothing is left to submit
+    assert len(slurm.jobs) == 6
+    whole = read_json(result)
+    assert (len(whole["runs"]), "missing" in whole) == (2, False)
+
+
+def test_collecting_nothing_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["reproduce", "architectures", "--scale", "smoke", "--root", str(tmp_path), "--collect"]) == 1
+    assert "no training of architectures at smoke scale has been scored" in capsys.readouterr().err
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_dry_run_tells_memory_hours_and_jobs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["reproduce", "accuracy-by-size", "--scale", "paper", "--root", str(tmp_path), "--dry-run"]
+    assert run(words) == 0
+    told = capsys.readouterr().out
+    lines = told.splitlines()
+    for head in ("parameters", "tokens", "steps", "activations, GB", "optimizer, GB", "in all, GB", "hours, 8 V100"):
+        assert head in lines[0]
+    assert lines[1].startswith("next token, 5x5, seed 0    7,947,648")
+    assert "13.7 and 17.7 hours" in told
+    assert "Would train 10 runs in 8 processes" in told
+    assert run([*words, "--launcher", "slurm", "--slurm.nodes", "2", "--slurm.gpus-per-node", "4"]) == 0
+    told = capsys.readouterr().out
+    assert "Would submit 10 training jobs (2 nodes with 4 GPUs each, 24 hours a part) and 10 scoring jobs" in told
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("words", "gpus", "processes"),
+    [
+        (["--scale", "paper"], 4, 4),
+        (["--scale", "paper", "--processes", "2"], 4, 2),
+        (["--scale", "smoke", "--processes", "2"], 0, 2),
+    ],
+)
+def test_a_node_uses_all_of_its_gpus(
+    words: list[str], gpus: int, processes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[tuple[int, list[str]]] = []
+
+    def launch(count: int, arguments: list[str]) -> int:
+        started.append((count, arguments))
+        return 7
+
+    monkeypatch.setattr("clew.training.launch.gpus_here", lambda: gpus)
+    monkeypatch.setattr("clew.training.launch.launch", launch)
+    command = ["reproduce", "astar", "--seeds", "2", "--root", str(tmp_path)]
+    with pytest.raises(SystemExit) as ended:
+        run([*command, *words])
+    assert ended.value.code == 7
+    ((count, arguments),) = started
+    assert count == processes
+    expected = ["reproduce", "astar", "--scale", words[1], "--root", str(tmp_path), "--timeout-hours", "4"]
+    assert arguments == [*expected, "--seeds", "2"]
+
+
+def test_more_processes_than_gpus_are_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("clew.training.launch.gpus_here", lambda: 2)
+    assert run(["reproduce", "astar", "--scale", "paper", "--processes", "3"]) == 1
+    assert "3 processes cannot share 2 GPUs; use --processes 2 or fewer" in capsys.readouterr().err

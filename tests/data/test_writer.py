@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import io
 import json
 import os
 import random
@@ -132,6 +133,11 @@ def test_a_dataset_of_version_0_1_opens_and_is_gone_on_with(tmp_path: Path, unin
 
 def run_in_child(work: Callable[[], object]) -> int:
     """Do the work in a copy of this process and give its wait status."""
+    return os.waitpid(fork(work), 0)[1]
+
+
+def fork(work: Callable[[], object]) -> int:
+    """Do the work in a copy of this process; its number."""
     child = os.fork()
     if child == 0:
         try:
@@ -139,7 +145,7 @@ def run_in_child(work: Callable[[], object]) -> int:
             os._exit(0)
         finally:
             os._exit(1)
-    return os.waitpid(child, 0)[1]
+    return child
 
 
 def test_a_kill_at_every_step_and_the_same_bytes(tmp_path: Path, uninterrupted: dict[str, bytes]) -> None:
@@ -276,12 +282,42 @@ def test_foreign_folders_are_left_alone(tmp_path: Path) -> None:
     assert content(tmp_path) == {"notes.txt": b"mine"}
 
 
-def test_two_at_once_are_refused(tmp_path: Path) -> None:
-    def second(done: int) -> None:
-        with pytest.raises(UserError, match="another process is making"):
-            write_dataset(SETTINGS, tmp_path / "d")
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_second_process_waits_for_the_first(tmp_path: Path, uninterrupted: dict[str, bytes], killed: bool) -> None:
+    directory, begun, waits = tmp_path / "d", tmp_path / "begun", tmp_path / "waits"
 
-    assert write_dataset(SETTINGS, tmp_path / "d", progress=second)
+    def first(done: int) -> None:
+        begun.touch()
+        wait_for(waits)
+
+    one = fork(lambda: write_dataset(SETTINGS, directory, chunk=10, progress=first))
+    wait_for(begun)
+    two = fork(lambda: write_waiting(directory, waits, one if killed else None))
+    assert [os.waitpid(child, 0)[1] for child in (one, two)] == [signal.SIGKILL if killed else 0, 0]
+    assert content(directory) == uninterrupted
+
+
+def write_waiting(directory: Path, waits: Path, kill: int | None) -> None:
+    """Make the dataset; when that has to wait for another process, touch a file, or kill the other process."""
+    sys.stderr = io.StringIO()
+    lock = writer.fcntl.flock
+
+    def flock(file: Any, how: int) -> None:
+        if not how & writer.fcntl.LOCK_NB:
+            assert "waiting for another process" in sys.stderr.getvalue()  # type: ignore[attr-defined]
+            waits.touch() if kill is None else os.kill(kill, signal.SIGKILL)
+        lock(file, how)
+
+    writer.fcntl.flock = flock  # type: ignore[assignment]
+    assert write_dataset(SETTINGS, directory) is (kill is not None)
+    assert waits.exists() is (kill is None)
+
+
+def wait_for(path: Path) -> None:
+    deadline = time.monotonic() + 60
+    while not path.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def test_full_disk_keeps_what_was_made(

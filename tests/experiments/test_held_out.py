@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -18,6 +21,7 @@ from clew.objectives.config import ObjectiveConfig
 from clew.text.format import format_named
 from clew.training.config import Budget, DataConfig, TrainConfig
 from clew.training.distributed import World
+from clew.training.signals import handle_stop_signals
 from clew.training.sources import held_out_tasks
 
 DATA = DataConfig(sizes=(3,))
@@ -59,6 +63,23 @@ def test_the_share_of_exact_answers(wrong: int) -> None:
     scores = evaluate(Oracle(wrong))
     assert scores["exact"] == (20 - wrong) / 20
     assert (scores["token"] == 1) == (wrong == 0)
+
+
+def test_a_signal_stops_the_decoding_after_its_step() -> None:
+    class Signalled(Oracle):
+        calls = 0
+
+        def forward(self, batch: Batch, rank_BT: Tensor, ask_BT: Tensor) -> Tensor:
+            self.calls += 1
+            if self.calls == 2:
+                os.kill(os.getpid(), signal.SIGUSR2)
+            return super().forward(batch, rank_BT, ask_BT)
+
+    evaluate, model = held_out_evaluator(CONFIG, World()), Signalled(0)
+    assert evaluate is not None
+    with handle_stop_signals() as stop:
+        assert evaluate(model) == {}
+    assert (stop.signal, model.calls) == (signal.SIGUSR2, 2)
 
 
 def test_nothing_held_out_is_nothing_to_evaluate() -> None:

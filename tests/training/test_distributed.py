@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -20,24 +19,17 @@ from clew.training.loop import train
 WORKER = Path(__file__).with_name("shared_worker.py")
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def runs(tmp_path_factory: pytest.TempPathFactory, free_port: int) -> Path:
     """alone/CASE by one process, shared/CASE by two, handed-on/CASE by one, two and one."""
     folder = tmp_path_factory.mktemp("runs")
     for case, config in CASES.items():
         train(config, folder / "alone" / case, evaluate=mean_weight)
     for case in HANDED_ON:
         run_part(case, folder / "handed-on" / case, World(), until=2)
-    port = str(free_port())
     workers = [
         subprocess.Popen(
-            [sys.executable, str(WORKER), str(rank), "2", port, str(folder)],
+            [sys.executable, str(WORKER), str(rank), "2", str(free_port), str(folder)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

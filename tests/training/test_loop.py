@@ -101,6 +101,31 @@ def test_a_stopped_and_resumed_run_ends_as_if_it_had_not_been(config: TrainConfi
     assert _timeless_state(whole) == _timeless_state(parts)
 
 
+@pytest.mark.parametrize("step", [3, 6])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR2])
+def test_a_signal_in_an_evaluation_stops_it_and_the_resumed_run_evaluates_again(
+    tmp_path: Path, step: int, number: int
+) -> None:
+    """The evaluation in the middle, and the last one."""
+    config, whole, parts = tiny_config(ema=0.9), tmp_path / "whole", tmp_path / "parts"
+    train(config, whole, evaluate=mean_weight)
+    expected = _evaluations(whole)
+
+    def evaluate(model: torch.nn.Module) -> dict[str, float]:
+        if len(_evaluations(parts)) + 1 < step // 3:
+            return mean_weight(model)
+        os.kill(os.getpid(), number)
+        return {}
+
+    end = train(config, parts, evaluate=evaluate)
+    assert (end.reason, end.signal, end.step) == ("signal", number, step)
+    assert _evaluations(parts) == expected[: step // 3 - 1]
+    assert train(config, parts, evaluate=mean_weight).reason == "done"
+    assert_same(last_tensors(whole), last_tensors(parts))
+    assert (losses(whole), expected) == (losses(parts), _evaluations(parts))
+    assert _timeless_state(whole) == _timeless_state(parts)
+
+
 def _stopped_after(step: int, config: TrainConfig, run: Path) -> int:
     """Go on with a run and send it a signal while it does a step; how far it came."""
     with pytest.MonkeyPatch.context() as patch:

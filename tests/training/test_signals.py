@@ -8,16 +8,16 @@ import threading
 
 import pytest
 
-from clew.training.signals import asked_to_leave
+from clew.training.signals import handle_stop_signals
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_first_noted_second_obeyed(number: int) -> None:
     before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
-    with asked_to_leave() as leave:
-        assert not leave.asked
+    with handle_stop_signals() as stop:
+        assert not stop.requested
         os.kill(os.getpid(), number)
-        assert leave.signal == number
+        assert stop.signal == number
         assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
         if number == signal.SIGINT:
             with pytest.raises(KeyboardInterrupt):
@@ -29,8 +29,8 @@ def test_another_thread_trains_without_handlers() -> None:
     found = []
 
     def work() -> None:
-        with asked_to_leave() as leave:
-            found.append(leave.asked)
+        with handle_stop_signals() as stop:
+            found.append(stop.requested)
 
     thread = threading.Thread(target=work)
     thread.start()

@@ -3,7 +3,6 @@ script it is given."""
 
 import functools
 import signal
-import socket
 import stat
 import subprocess
 import sys
@@ -16,9 +15,11 @@ import torch
 from tiny_runs import last_tensors, metrics
 
 from clew.errors import UserError
+from clew.experiments.held_out import held_out_evaluator
 from clew.training import slurm
+from clew.training.distributed import World
 from clew.training.loop import train
-from clew.training.slurm import RequeuedRun, SlurmOptions, job_folder, submit
+from clew.training.slurm import RequeuedRun, SlurmOptions, job_folder, queued_jobs, submit, submitted_jobs
 
 
 @pytest.fixture
@@ -27,34 +28,44 @@ def importable(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
 
 
+@pytest.fixture
+def one_process(monkeypatch):
+    """A job of one process, which is this one."""
+    for name, value in {"EXECUTOR": "local", "LOCAL_JOB_ID": "1", "LOCAL_NTASKS": "1", "LOCAL_GLOBALID": "0"}.items():
+        monkeypatch.setenv(f"SUBMITIT_{name}", value)
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.setenv(name, "0")  # so that what the job exports is taken back
+
+
 def saved_steps(run):
     return sorted(int(path.name) for path in (run / "checkpoints").iterdir())
 
 
 def test_a_job_that_is_warned_saves_goes_back_into_the_queue_and_ends_as_if_nothing_had_been(tmp_path, importable):
-    """Two processes share each batch; the first one is warned, and tells the second."""
+    """Two processes share each batch; the first one is warned, once in a step and once in an evaluation."""
     options = SlurmOptions(gpus_per_node=0, tasks_per_node=2)
     job = submit(functools.partial(slurm_worker.work, tmp_path / "job"), tmp_path / "job", options, cluster="local")
     assert job.results() == [12, 12]
-    assert saved_steps(tmp_path / "job") == [4, 12]
+    assert saved_steps(tmp_path / "job") == [4, 8, 12]
     assert [line["step"] for line in metrics(tmp_path / "job")] == [2, 4, 6, 8, 10, 12]
     told = job.task(0).stderr()
     assert "parameters on 2 x cpu" in told
     assert "goes on after step 4" in told
+    assert "goes on after step 8" in told
     assert "Requeued job" in told + job.task(0).stdout()
     assert "parameters on" not in (job.task(1).stderr() or "")
-    train(slurm_worker.job_config(), tmp_path / "whole")
+    train(
+        slurm_worker.job_config(), tmp_path / "whole", evaluate=held_out_evaluator(slurm_worker.job_config(), World())
+    )
+    evaluated = [[line["step"] for line in metrics(tmp_path / run, "evaluation")] for run in ("whole", "job")]
+    assert evaluated == [[8, 12]] * 2
     alone, together = last_tensors(tmp_path / "whole"), last_tensors(tmp_path / "job")
     for name, tensor in alone.items():
         assert torch.allclose(tensor, together[name], atol=1e-5), name
 
 
-def test_a_cancelled_job_saves_and_does_not_come_back(tmp_path, monkeypatch):
+def test_a_cancelled_job_saves_and_does_not_come_back(tmp_path, one_process):
     """SIGTERM, in a job of one process that is this one."""
-    for name, value in {"EXECUTOR": "local", "LOCAL_JOB_ID": "1", "LOCAL_NTASKS": "1", "LOCAL_GLOBALID": "0"}.items():
-        monkeypatch.setenv(f"SUBMITIT_{name}", value)
-    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
-        monkeypatch.setenv(name, "0")  # so that what the job exports is taken back
     requeued = []
     before = signal.signal(signal.SIGUSR2, lambda number, frame: requeued.append(number))
     try:
@@ -64,6 +75,20 @@ def test_a_cancelled_job_saves_and_does_not_come_back(tmp_path, monkeypatch):
         assert saved_steps(tmp_path) == [4]
     finally:
         signal.signal(signal.SIGUSR2, before)
+
+
+def test_work_without_an_end_is_done(one_process):
+    assert RequeuedRun(lambda: None)() == 0
+
+
+def test_a_job_that_cannot_be_done_says_so_in_one_sentence(one_process, capsys):
+    def work():
+        raise UserError("the dataset is gone; make it again.")
+
+    with pytest.raises(SystemExit) as ended:
+        RequeuedRun(work)()
+    assert ended.value.code == 1
+    assert capsys.readouterr().err == "clew: the dataset is gone; make it again.\n"
 
 
 def put_in_path(folder, monkeypatch, **programs):
@@ -95,6 +120,34 @@ def test_slurm_is_asked_for_what_the_options_say(tmp_path, monkeypatch):
         assert line in script.splitlines(), line
     assert job_folder(tmp_path / "dfs") == tmp_path / "dfs-slurm"
     assert str(tmp_path / "dfs-slurm") in script
+
+
+def test_a_scoring_job_waits_for_its_training(tmp_path, monkeypatch):
+    put_in_path(
+        tmp_path,
+        monkeypatch,
+        srun="exit 1",
+        sbatch=f'cp "$1" {tmp_path}/script; echo Submitted batch job 43',
+        squeue="echo 42; echo 43_0",
+    )
+    options = SlurmOptions(partition="gpu", nodes=2, gpus_per_node=4).for_scoring()
+    submit(functools.partial(slurm_worker.work, tmp_path), tmp_path / "dfs-score", options, after=["41", "42"])
+    script = (tmp_path / "script").read_text()
+    for line in (
+        "#SBATCH --dependency=afterok:41:42",
+        "#SBATCH --kill-on-invalid-dep=yes",
+        "#SBATCH --nodes=1",
+        "#SBATCH --gpus-per-node=1",
+        "#SBATCH --ntasks-per-node=1",
+    ):
+        assert line in script.splitlines(), line
+    assert "--kill-on-bad-exit=1" in script
+    assert submitted_jobs(tmp_path / "dfs-score") == {"43"}
+    assert submitted_jobs(tmp_path / "dfs") == set()
+    assert queued_jobs() == {"42", "43_0"}
+    put_in_path(tmp_path, monkeypatch, squeue="echo 'slurm_load_jobs error' >&2; exit 1")
+    with pytest.raises(UserError, match=r"squeue does not answer \(slurm_load_jobs error\)"):
+        queued_jobs()
 
 
 def test_a_refusal_of_slurm_is_told(tmp_path, monkeypatch):
@@ -134,7 +187,7 @@ def test_the_command_submits_and_refuses_an_old_run(tmp_path, monkeypatch, capsy
     assert "already holds a run" in capsys.readouterr().err
 
 
-def test_the_example_saves_and_requeues(tmp_path, monkeypatch):
+def test_the_example_saves_and_requeues(tmp_path, monkeypatch, free_port):
     """Slurm's script with a real torchrun; srun starts it here, and scontrol notes what it is told."""
     put_in_path(
         tmp_path,
@@ -144,7 +197,7 @@ def test_the_example_saves_and_requeues(tmp_path, monkeypatch):
         torchrun=f'exec {sys.executable} -m torch.distributed.run "$@"',
     )
     slurm = {"SLURM_JOB_ID": "42", "SLURM_JOB_NUM_NODES": "1", "SLURM_JOB_NODELIST": "here", "SLURM_GPUS_ON_NODE": "1"}
-    for name, value in {**slurm, "MASTER_PORT": str(free_port())}.items():
+    for name, value in {**slurm, "MASTER_PORT": str(free_port)}.items():
         monkeypatch.setenv(name, value)
     run = tmp_path / "run"
     example = Path(__file__).parents[2] / "examples" / "train.sbatch"
@@ -159,12 +212,6 @@ def test_the_example_saves_and_requeues(tmp_path, monkeypatch):
     assert (tmp_path / "told").read_text() == "requeue 42\n"
     assert saved_steps(run)
     assert saved_steps(run)[-1] < 1_000_000
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("localhost", 0))
-        return listener.getsockname()[1]
 
 
 def wait_until(true, process):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,11 +26,15 @@ NO_WISHES = SlurmOptions()
 def reproduce(
     names: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="NAME ...")] = (),
     list: bool = False,
+    dry_run: bool = False,
+    collect: bool = False,
     scale: Literal["smoke", "laptop", "paper"] = "laptop",
     seeds: int | None = None,
     minutes: float | None = None,
     threads: int | None = None,
     micro_batch: int | None = None,
+    processes: int | None = None,
+    timeout_hours: float = 4.0,
     launcher: Literal["local", "slurm"] = "local",
     slurm: SlurmOptions = NO_WISHES,
     root: Path = Path(),
@@ -43,38 +48,91 @@ def reproduce(
     Args:
         names: which, as --list names them, or all.
         list: print what each needs at each scale, and do nothing.
+        dry_run: print what every training needs (parameters, tokens, memory of a GPU, hours) and what would be started
+            or submitted, and do nothing.
+        collect: train and score nothing; write the result from what has been scored.
         scale: smoke takes seconds and its numbers mean nothing; laptop asks the same question of smaller mazes and
             models; paper has the settings of the paper's text, for GPUs.
         seeds: how often each training is done with other chance.
         minutes: of each training, instead of its own budget.
         threads: CPU threads of each training; 1 at laptop scale if nothing is said.
         micro_batch: mazes that a process puts through one forward and backward pass; fewer need less memory, and the
-            result stays the same.
-        launcher: local trains here; slurm hands every training to the cluster and returns, and when they are done the
-            same command without it scores them.
+            result stays the same. At paper scale as many as fit a GPU if nothing is said.
+        processes: that share each training on this machine; at paper scale one for each visible GPU if nothing is said.
+        timeout_hours: how long one of several processes waits for the others before it gives up.
+        launcher: local trains here; slurm hands every training to the cluster, and after each the scoring of it, and
+            returns. When the jobs are done, the same command writes the result, and so does --collect.
         slurm: what to ask Slurm for.
         root: the folder in which runs/reproduce, data and results are.
     """
-    from clew.experiments.reproduce.catalogue import studies_named
-    from clew.experiments.reproduce.runner import Options
-    from clew.experiments.reproduce.runner import reproduce as run
-
     if list:
         print_list()
         return
     if not names:
         raise UserError("say which table or figure: `clew reproduce NAME`; `clew reproduce --list` shows them.")
-    given = {"seeds": seeds, "minutes": minutes, "threads": threads, "micro-batch": micro_batch}
+    given = {
+        "seeds": seeds,
+        "minutes": minutes,
+        "threads": threads,
+        "micro-batch": micro_batch,
+        "processes": processes,
+        "timeout-hours": timeout_hours,
+    }
     for name, value in given.items():
         if value is not None and not value > 0:
             raise UserError(f"--{name} {value:g} trains nothing; use a number above 0.")
+
+    from clew.experiments.reproduce.catalogue import studies_named
+    from clew.experiments.reproduce.runner import Options
+    from clew.experiments.reproduce.runner import collect as write_result
+    from clew.experiments.reproduce.runner import reproduce as run
+    from clew.training.launch import launch, launched
+
     studies = studies_named(names)
-    options = Options(scale, root, seeds, minutes, threads, micro_batch)
+    options = Options(scale, root, seeds, minutes, threads, micro_batch, timeout_hours)
+    if dry_run:
+        print_plan(studies, options, slurm if launcher == "slurm" else None, processes)
+        return
+    if collect:
+        for study in studies:
+            write_result(study, options, say)
+        return
     if launcher == "slurm":
-        launch(studies, options, slurm)
-    elif signal := run(studies, options, say=lambda line: print(f"clew: {line}", file=sys.stderr, flush=True)):
-        print("clew: saved and stopped; the same command goes on from there.", file=sys.stderr)
+        submit_jobs(studies, options, slurm)
+        return
+    count = 1 if launched() else processes_for(options, processes)
+    if count > 1:
+        sys.exit(launch(count, arguments_of([study.name for study in studies], options)))
+    if signal := run(studies, options, say):
+        if int(os.environ.get("RANK", 0)) == 0:
+            print("clew: saved and stopped; the same command goes on from there.", file=sys.stderr)
         sys.exit(128 + signal)
+
+
+def say(line: str) -> None:
+    """Tell the user how far it is."""
+    print(f"clew: {line}", file=sys.stderr, flush=True)
+
+
+def processes_for(options: Options, wanted: int | None) -> int:
+    """How many processes train here: as many as the user says, or at paper scale one for each GPU."""
+    from clew.training.launch import gpus_here
+
+    if wanted is None:
+        return max(gpus_here(), 1) if options.scale == "paper" else 1
+    if 0 < gpus_here() < wanted:
+        raise UserError(f"{wanted} processes cannot share {gpus_here()} GPUs; use --processes {gpus_here()} or fewer.")
+    return wanted
+
+
+def arguments_of(names: Sequence[str], options: Options) -> list[str]:
+    """The command line of this command for one of several processes."""
+    words = ["reproduce", *names, "--scale", options.scale, "--root", str(options.root)]
+    words += ["--timeout-hours", f"{options.timeout_hours:g}"]
+    for name in ("seeds", "minutes", "threads", "micro_batch"):
+        if (value := getattr(options, name)) is not None:
+            words += [f"--{name.replace('_', '-')}", f"{value:g}"]
+    return words
 
 
 def report(root: Path = Path()) -> None:
@@ -106,20 +164,55 @@ def report(root: Path = Path()) -> None:
 
 def print_list() -> None:
     """A line for each study and scale, and for all of them."""
-    from clew.experiments.reproduce.catalogue import STUDIES
-    from clew.experiments.reproduce.estimate import MACHINE, needs
-    from clew.experiments.reproduce.study import SCALES
+    from clew.experiments.reproduce.plan import MACHINE, read_needs
 
     rows = [["study", "scale", "trainings", "parameters", "time, about"]]
-    for name, studies in {**{name: [study] for name, study in STUDIES.items()}, "all": [*STUDIES.values()]}.items():
-        for scale in SCALES:
-            needed = needs(studies, scale)
-            sizes = " to ".join(dict.fromkeys(map(short_count, needed.parameters))) if needed.runs else ""
-            time = f"{duration(needed.hours)} of {MACHINE[scale]}" if needed.runs else "seconds"
-            rows.append([name, scale, str(needed.runs), sizes, time])
+    for needed in read_needs():
+        sizes = " to ".join(dict.fromkeys(map(short_count, needed.parameters))) if needed.runs else ""
+        time = f"{duration(needed.hours)} of {MACHINE[needed.scale]}" if needed.runs else "seconds"
+        rows.append([needed.study, needed.scale, str(needed.runs), sizes, time])
+    print(aligned(rows))
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """A table whose columns stand below each other."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        print("  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)).rstrip())
+    lines = ("  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)) for row in rows)
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def print_plan(studies: Sequence[Study], options: Options, slurm: SlurmOptions | None, processes: int | None) -> None:
+    """What every training that is not finished needs, and what would be started or submitted."""
+    from clew.experiments.reproduce.estimate import ACTIVATION_PASSES, BLOCK_SECONDS, SHARE_OF_PEAK
+    from clew.experiments.reproduce.plan import PAPER_GPUS, plan
+    from clew.experiments.reproduce.runner import finished, scored, unique_runs
+    from clew.training.launch import gpus_here
+
+    runs = [*unique_runs(studies, options).values()]
+    train = [run for run in runs if not finished(run, options.place)]
+    score = [run for run in runs if not scored(run, options.place)]
+    here = processes or ((gpus_here() or PAPER_GPUS) if options.scale == "paper" else 1)
+    gpus = slurm.nodes * slurm.tasks if slurm else here
+    print(aligned(plan(runs, gpus)))
+    print(
+        f"""
+Memory of one of {gpus} GPUs, estimated; a pass has as many mazes as fit 32 GB. Hours = steps x (passes x blocks x
+{1e3 * BLOCK_SECONDS:g} ms + {ACTIVATION_PASSES} x activation bytes / bandwidth
++ operations / ({SHARE_OF_PEAK:g} x peak)).
+The first constant is fitted to the paper's 13.7 and 17.7 hours (5x5 mazes on 8 V100), nearly all of which such small
+steps spend launching kernels; the other terms are data sheets and assumptions. Evaluation and scoring are not
+counted."""
+    )
+    if slurm:
+        where = f"{slurm.nodes} node{'s' * (slurm.nodes > 1)} with {slurm.gpus_per_node} GPUs each"
+        print(
+            f"Would submit {len(train)} training jobs ({where}, {slurm.hours:g} hours a part) and {len(score)} scoring "
+            "jobs (one GPU, each after its training)."
+        )
+    else:
+        what = f"{gpus} processes, one for each GPU" if gpus > 1 else "one process"
+        assumed = "" if gpus == 1 or processes or gpus_here() else " No GPU is visible here: the paper's 8 are assumed."
+        print(f"Would train {len(train)} runs in {what}, one run after the other, and score {len(score)}.{assumed}")
 
 
 def short_count(count: int) -> str:
@@ -134,20 +227,36 @@ def duration(hours: float) -> str:
     return f"{60 * hours:.0f} minutes" if hours < 2 else f"{hours:,.0f} hours"
 
 
-def launch(studies: Sequence[Study], options: Options, slurm: SlurmOptions) -> None:
-    """Hand every training that is not finished to Slurm."""
-    from clew.experiments.reproduce.runner import finished, runs_of, train_run
-    from clew.training.slurm import submit
+def submit_jobs(studies: Sequence[Study], options: Options, slurm: SlurmOptions) -> None:
+    """Hand every training that is not finished to Slurm, and its scoring; write what has been scored."""
+    from clew.experiments.reproduce.runner import collect, finished, score_run, scored, train_run, unique_runs
+    from clew.training.slurm import queued_jobs, submit, submitted_jobs
 
     options = replace(options, root=options.root.absolute())  # jobs may start elsewhere
-    place = options.place
-    runs = {place.run(run): run for study in studies for run in runs_of(study, options)}
-    waiting = {folder: run for folder, run in runs.items() if not finished(run, place)}
-    for folder, run in waiting.items():
+    place, queued = options.place, queued_jobs()
+    runs = unique_runs(studies, options)
+    trainings = scorings = waiting = 0
+    for folder, run in runs.items():
+        scores = folder.with_name(f"{folder.name}-score")
+        if scored(run, place):
+            continue
         folder.parent.mkdir(parents=True, exist_ok=True)
-        job = submit(partial(train_run, run, place), folder, slurm)
-        print(f"job {job.job_id} trains {folder.name}")
-    print(
-        f"{len(waiting)} trainings are in the queue and {len(runs) - len(waiting)} were finished before; when all are, "
-        "the same command with --launcher local scores them."
-    )
+        after = sorted(queued & submitted_jobs(folder))
+        if not after and not finished(run, place):
+            job = submit(partial(train_run, run, place), folder, slurm)
+            print(f"job {job.job_id} trains {folder.name}")
+            trainings, after = trainings + 1, [job.job_id]
+        if queued & submitted_jobs(scores):
+            waiting += 1
+            continue
+        job = submit(partial(score_run, run, place), scores, slurm.for_scoring(), after=after)
+        print(f"job {job.job_id} scores {folder.name}")
+        scorings += 1
+    for study in studies:
+        if all(scored(run, place) for run in unique_runs([study], options).values()):
+            collect(study, options, say)
+    if trainings + scorings + waiting:
+        print(
+            f"{trainings} trainings and {scorings} scorings were submitted, and {waiting} runs were in the queue "
+            "before; when they are done, the same command with --collect writes the result."
+        )

@@ -169,15 +169,9 @@ def run(config: TrainConfig, out: Path, resume: Literal["auto", "never"], log: L
     from clew.training.sinks import build_sinks
     from clew.training.sources import dataset_folder, make_dataset
 
-    with joined_world(config.device) as world:
-        try:
-            if world.is_main and make_dataset(config.data):
-                print(f"made the dataset {dataset_folder(config.data)}", file=sys.stderr)
-            world.wait_for_all()
-            evaluate = held_out_evaluator(config, world)
-            observers = [terminal_view(), *build_sinks(log)]
-            return train(config, out, evaluate=evaluate, observers=observers, world=world, resume=resume)
-        except UserError:
-            if not world.is_main:
-                sys.exit(1)  # the main process says it
-            raise
+    with joined_world(config.device, config.timeout_hours) as world:
+        if world.on_main(lambda: make_dataset(config.data)) and world.is_main:
+            print(f"made the dataset {dataset_folder(config.data)}", file=sys.stderr)
+        evaluate = held_out_evaluator(config, world)
+        observers = [terminal_view(), *build_sinks(log)]
+        return train(config, out, evaluate=evaluate, observers=observers, world=world, resume=resume)

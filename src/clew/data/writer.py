@@ -6,6 +6,9 @@ The .npy files grow in the folder under their own names. After each chunk they a
 line in the journal says how many mazes, and how many cells of paths, are safe. Going on means cutting every file back
 to what the last whole line says. Each layout is a pure function of (seed, split, index), so the result is the same,
 byte for byte, as without a kill. dataset.json is written last, in one step; without it a folder is not a dataset.
+
+The journal is locked by the process that makes the dataset. Others that want the same one, such as the jobs of a
+cluster, wait for it, and go on with it if it was killed.
 """
 
 from __future__ import annotations
@@ -108,19 +111,21 @@ def _make_folder(directory: Path) -> None:
     if directory.exists() and not directory.is_dir():
         raise UserError(f"{directory} is a file; give the name of a folder.")
     directory.mkdir(parents=True, exist_ok=True)
-    if not (directory / JOURNAL_FILE).exists() and any(directory.iterdir()):
+    known = (JOURNAL_FILE, DATASET_FILE)  # another process may finish the dataset right now and remove its journal
+    if not any((directory / name).exists() for name in known) and any(directory.iterdir()):
         raise UserError(f"{directory} holds other files; choose an empty or a new folder for the dataset.")
 
 
 @contextmanager
 def _journal(directory: Path, settings: DatasetSettings, safe: dict[str, Safe]) -> Iterator[IO[bytes]]:
-    """The journal, open at its end; fills `safe` with what it says."""
+    """The journal, locked and open at its end; fills `safe` with what it says."""
     with open(directory / JOURNAL_FILE, "a+b") as journal:
         if sys.platform != "win32":
             try:
                 fcntl.flock(journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise UserError(f"another process is making the dataset in {directory}; wait for it.") from None
+                print(f"waiting for another process that makes the dataset {directory}", file=sys.stderr, flush=True)
+                fcntl.flock(journal, fcntl.LOCK_EX)
         journal.seek(0)
         text = journal.read()
         whole = text[: text.rfind(b"\n") + 1]  # a kill can cut the last line short

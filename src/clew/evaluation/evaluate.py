@@ -15,6 +15,7 @@ import numpy.typing as npt
 import torch
 
 from clew.data.batches import text_seeds
+from clew.decoding.answers import Step
 from clew.decoding.decode import AnyDecoder, DecodedBatch, check_order, decode, device_of
 from clew.decoding.script import Script
 from clew.errors import UserError
@@ -68,8 +69,9 @@ def decode_tasks(
     text_seed_N: npt.NDArray[np.uint64],
     decoder: AnyDecoder,
     batch_size: int | None = None,
+    on_step: Callable[[Step], None] = lambda step: None,
 ) -> Iterator[tuple[TaskBatch, DecodedBatch]]:
-    """Decode the tasks batch by batch, in their order.
+    """Decode the tasks batch by batch, in their order; `on_step` is called with every step of decoding.
 
     Without a `batch_size`, batches have as many mazes as the memory is estimated to hold, and half as many whenever
     that was too many.
@@ -85,7 +87,7 @@ def decode_tasks(
         some = tasks.select(index_N)
         decoded: DecodedBatch | None = None
         try:
-            decoded = decode(model, script.canvas(some, text_seed_N[index_N]), decoder)
+            decoded = decode(model, script.canvas(some, text_seed_N[index_N]), decoder, on_step)
         except (RuntimeError, MemoryError) as error:
             if not out_of_memory(error):
                 raise

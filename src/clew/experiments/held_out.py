@@ -5,7 +5,8 @@
 
 "exact" is the share of mazes whose predicted path is the stored one, as in clew.evaluation.scores: the response must
 end, and of a response with a search trace only the plan is compared. "token" is the share of the stored responses'
-tokens that stand at the same position of the predicted response. Every process decodes a part of the mazes.
+tokens that stand at the same position of the predicted response. Every process decodes a part of the mazes. A stop
+signal ends the decoding after the step it is at; there are no scores then.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from clew.evaluation.evaluate import decode_tasks, predicted_path
 from clew.mazes.maze import TaskBatch
 from clew.training.config import TrainConfig
 from clew.training.distributed import World
+from clew.training.signals import Stopped, check_stop
 from clew.training.sources import held_out_tasks
 
 
@@ -45,13 +47,21 @@ def evaluator_on(
 
     def evaluate(model: nn.Module) -> dict[str, float]:
         sums = torch.zeros(len(sets), 4, dtype=torch.float64)
-        for number, (tasks, script) in enumerate(zip(sets, scripts, strict=True)):
-            index_N = np.arange(len(tasks))[rank_part(len(tasks), world.rank, world.size)]
-            texts_N = text_seeds(config.data.seed, split, index_N)
-            for some, decoded in decode_tasks(model, script, tasks.select(index_N), texts_N, decoder):
-                sums[number] += _score(script, some, decoded)
+        try:
+            for number, (tasks, script) in enumerate(zip(sets, scripts, strict=True)):
+                index_N = np.arange(len(tasks))[rank_part(len(tasks), world.rank, world.size)]
+                texts_N = text_seeds(config.data.seed, split, index_N)
+                batches = decode_tasks(
+                    model, script, tasks.select(index_N), texts_N, decoder, on_step=lambda step: check_stop()
+                )
+                for some, decoded in batches:
+                    sums[number] += _score(script, some, decoded)
+        except Stopped:
+            pass  # the other processes wait for the sum
         sums = world.sum(sums).cpu()
         exact, mazes, token, tokens = sums.sum(0).tolist()
+        if mazes < sum(map(len, sets)):
+            return {}
         scores = {"exact": exact / mazes, "token": token / tokens}
         if len(sets) > 1:
             scores |= {f"exact-{t.height}": float(row[0] / row[1]) for t, row in zip(sets, sums, strict=True)}

@@ -32,6 +32,8 @@ from clew.plain_json import from_plain, to_plain
 class ModelConfig(Protocol):
     """Any kind's config."""
 
+    def __hash__(self) -> int: ...
+
     def forward_flops(self, batch: Batch, rank_BT: Tensor, ask_BT: Tensor) -> float: ...
 
 

@@ -157,11 +157,13 @@ class TrainConfig:
     # Steps between two checkpoints; the last step always has one. The best one is kept beside the last few.
     checkpoint_every: int = 1000
     keep_last: int = 2
-    # A gradient norm above this many times the median of the last hundred stops the run.
+    # A gradient norm above this many times the median of the last hundred, or `clip` if that is larger, stops the run.
     explosion: float = 1000.0
     device: Literal["auto", "cpu", "cuda"] = "auto"
     # With several processes (torchrun): ddp copies the weights to each, fsdp shares them out.
     parallel: Literal["ddp", "fsdp"] = "ddp"
+    # With several processes: how long one waits for the others, which decode different mazes in an evaluation.
+    timeout_hours: float = 4.0
     # CPU threads; torch decides if nothing is said. Runs are equal bit for bit only with equal numbers of threads.
     threads: int | None = None
 
@@ -169,7 +171,7 @@ class TrainConfig:
         for name in ("batch_size", "evaluate_every", "log_every", "checkpoint_every", "keep_last"):
             if getattr(self, name) < 1:
                 raise UserError(f"{name} is {getattr(self, name)}; use 1 or more.")
-        for name in ("micro_batch", "clip", "threads", "explosion"):
+        for name in ("micro_batch", "clip", "threads", "explosion", "timeout_hours"):
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise UserError(f"{name} is {value}; use a number above 0.")

@@ -6,27 +6,33 @@
 
     torchrun --nproc-per-node 2 -m clew train tiny --out runs/tiny
 
-All of it is a no-op for one process, so the loop has no branch for it.
+All of it is a no-op for one process, so the loop has no branch for it. A UserError that all processes raise is printed
+by the main one alone. A process that loses another one ends with one sentence.
 """
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import Iterator
+import sys
+import traceback
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from datetime import timedelta
+from typing import Any, Literal, TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 from clew.errors import UserError
 
 Parallel = Literal["ddp", "fsdp"]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -36,6 +42,7 @@ class World:
     rank: int = 0
     size: int = 1
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    meshes: list[DeviceMesh] = field(default_factory=list, repr=False, compare=False)  # of the sharded models
 
     @property
     def is_main(self) -> bool:
@@ -66,14 +73,32 @@ class World:
         dist.broadcast_object_list(held, src=0, device=self.device)
         return held[0]
 
+    def on_main(self, work: Callable[[], T]) -> T:
+        """Do the work on the main process; return its result, or raise its UserError or OSError, on all of them."""
+        result: T | None = None
+        error: Exception | None = None
+        if self.is_main:
+            try:
+                result = work()
+            except (UserError, OSError) as raised:  # the others wait for an answer, so it is sent before it is raised
+                error = raised
+        result, error = self.from_main((result, error))
+        if error is not None:
+            raise error
+        return result
+
     def wait_for_all(self) -> None:
         if self.size > 1:
             dist.barrier()
 
 
 @contextmanager
-def joined_world(device: Literal["auto", "cpu", "cuda"] = "auto") -> Iterator[World]:
-    """Join the processes that torchrun has started, or be alone; leaves them in the end."""
+def joined_world(device: Literal["auto", "cpu", "cuda"] = "auto", timeout_hours: float = 4.0) -> Iterator[World]:
+    """Join the processes that torchrun has started, or be alone; leaves them in the end.
+
+    A process waits `timeout_hours` for the others: they decode different mazes in an evaluation, and one of them makes
+    the dataset.
+    """
     if device == "cuda" and not torch.cuda.is_available():
         raise UserError("there is no CUDA device here; use --device cpu, or auto.")
     on_gpu = device != "cpu" and torch.cuda.is_available()
@@ -84,11 +109,53 @@ def joined_world(device: Literal["auto", "cpu", "cuda"] = "auto") -> Iterator[Wo
     if rank is None or size is None or size == 1:
         yield World(device=place)
         return
-    dist.init_process_group("nccl" if on_gpu else "gloo", rank=rank, world_size=size)
+    timeout = timedelta(hours=timeout_hours)
+    dist.init_process_group("nccl" if on_gpu else "gloo", rank=rank, world_size=size, timeout=timeout)
+    world = World(rank, size, place)
+    lost = False
     try:
-        yield World(rank, size, place)
+        yield world
+    except UserError:
+        if not world.is_main:
+            sys.exit(1)  # the main process says it
+        raise
+    except RuntimeError as error:
+        lost = is_lost_process(error)
+        if not lost:
+            raise
+        traceback.clear_frames(error.__traceback__)  # they refer to the model, and so to the group
+        raise UserError(
+            f"rank {rank} of {size} has lost another process ({first_sentence(error)}) and stops; the reason is in the "
+            "messages of the lost one, and the same command resumes from the last checkpoint."
+        ) from None
     finally:
-        dist.destroy_process_group()
+        if not (lost and on_gpu):  # NCCL would wait for the lost process
+            leave_group(world)
+
+
+def is_lost_process(error: RuntimeError) -> bool:
+    """Whether a collective operation failed because another process is gone or does not answer."""
+    return isinstance(error, dist.DistError) or "gloo/transport" in str(error)
+
+
+def first_sentence(error: Exception) -> str:
+    """What torch says first, without the place in its sources."""
+    text = str(error).splitlines()[0]
+    return text.rpartition(".cc:")[2].partition("] ")[2].partition(". ")[0] or text
+
+
+def leave_group(world: World) -> None:
+    """Destroy the process group and end its threads.
+
+    A group ends its threads when the last reference to it is gone. A gloo thread that lives on until the interpreter
+    shuts down aborts the process ("terminate called without an active exception") if it has a tensor to release then.
+    DDP and FSDP modules refer to the group from cycles; the mesh of FSDP does too, and torch's caches of operations on
+    sharded tensors keep the mesh for ever.
+    """
+    gc.collect()
+    for mesh in world.meshes:
+        vars(mesh).get("_pg_registry", {}).clear()  # older versions of torch have none
+    dist.destroy_process_group()
 
 
 def _number_from_environment(name: str) -> int | None:
@@ -107,6 +174,7 @@ def share_model(model: nn.Module, parallel: Parallel, world: World) -> nn.Module
     if parallel == "ddp":
         return DistributedDataParallel(model, device_ids=[world.device.index] if world.device.type == "cuda" else None)
     mesh = init_device_mesh(world.device.type, (world.size,))
+    world.meshes.append(mesh)
     for block in _blocks(model):
         fully_shard(block, mesh=mesh)
     fully_shard(model, mesh=mesh)

@@ -9,7 +9,9 @@ checkpoint, so a run that is killed and resumed ends with the same weights, bit 
 many threads and processes, and a budget in steps or epochs).
 
 `evaluate` scores a model on held-out mazes; its "exact" decides which checkpoint is the best. It is called on every
-process with a whole model and must return the same numbers on each.
+process with a whole model and must return the same numbers on each. One that takes long asks clew.training.signals
+between its steps whether to stop; then it may return anything, since the run saves and stops, and the resumed run
+evaluates again.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ from clew.training.progress import Clock, Window, budget_progress, total_steps
 from clew.training.run_folder import Resume, RunFolder
 from clew.training.run_state import RunState
 from clew.training.schedules import beta1_at, lr_factor
-from clew.training.signals import Leave, asked_to_leave
+from clew.training.signals import StopRequest, handle_stop_signals
 from clew.training.sources import build_source, check_batch_memory
 from clew.training.step import Part, accumulate_gradient, draw_part, gradient_norm, scale_gradient
 from clew.training.tiny_numbers import tiny_numbers_are_zero
@@ -65,16 +67,12 @@ def train(
     folder = RunFolder(run)
     with ExitStack() as stack:
         stack.enter_context(tiny_numbers_are_zero())
-        begun: Path | Exception | None = None
-        if world.is_main:
-            try:
-                stack.enter_context(folder.locked())
-                begun = folder.begin(config, resume)
-            except (UserError, OSError) as error:  # the others wait for an answer, so it is sent before it is raised
-                begun = error
-        begun = world.from_main(begun)
-        if isinstance(begun, Exception):
-            raise begun
+
+        def begin() -> Path | None:
+            stack.enter_context(folder.locked())
+            return folder.begin(config, resume)
+
+        begun = world.on_main(begin)
         state = RunState(config, world, fresh=begun is None)
         if begun is not None:
             state.load(begun)
@@ -100,6 +98,7 @@ class Trainer:
         self.total_steps = total_steps(config.budget, self.source)
         self.clock = Clock(state.seconds)
         self.norm = 0.0  # of the last gradient
+        self.stop = StopRequest()
         # The last checkpoint's step, and that of the evaluation it knows of.
         self.saved = (state.step, state.evaluated_step) if state.step else (-1, -1)
 
@@ -110,11 +109,9 @@ class Trainer:
         state = self.state
         end = RunEnd(state.step, state.seconds, "failed", latest_checkpoint(self.folder.path))
         try:
-            with asked_to_leave() as leave:
+            with handle_stop_signals() as self.stop:
                 self._tell_start()
-                signal = self._all_steps(leave)
-                if not signal:
-                    self._evaluate()
+                signal = self._all_steps() or self._evaluate()
                 self._save()
             reason: Literal["signal", "done"] = "signal" if signal else "done"
             end = RunEnd(state.step, state.seconds, reason, self._last_checkpoint(), signal, state.scores)
@@ -123,15 +120,16 @@ class Trainer:
                 observer.on_end(end)
         return end
 
-    def _all_steps(self, leave: Leave) -> int:
+    def _all_steps(self) -> int:
         """Steps to the end of the budget, or until any process gets a signal; that signal, or 0."""
         state = self.state
         ahead = batches(self.source, state.step, self.world.rank, self.world.size)
         with prefetch(ahead) as ready:
             self.clock.run()
+            if state.step:
+                self._evaluate_and_save()  # what a signal has kept the run from
             while self.progress[0] < 1:
-                # All processes ask here, so that all leave after the same step.
-                if signal := int(self.world.max(torch.tensor(leave.signal))):
+                if signal := self._stop_signal():
                     break
                 self._step(next(ready))
                 self._after_step()
@@ -139,6 +137,10 @@ class Trainer:
                 signal = 0
             self.clock.pause()
         return signal
+
+    def _stop_signal(self) -> int:
+        """The signal that any process has got, or 0; all ask together, so that all stop after the same step."""
+        return int(self.world.max(torch.tensor(self.stop.signal)))
 
     @property
     def progress(self) -> tuple[float, float]:
@@ -195,6 +197,11 @@ class Trainer:
         config, step = self.config, self.state.step
         if step % config.log_every == 0 or self.progress[0] >= 1:
             self._report()
+        self._evaluate_and_save()
+
+    def _evaluate_and_save(self) -> None:
+        """What is due after this step, unless it is done already."""
+        config, step = self.config, self.state.step
         if step % config.evaluate_every == 0:
             self._evaluate()
         if step % config.checkpoint_every == 0:
@@ -259,10 +266,13 @@ class Trainer:
             observer.on_step(report)
         state.window = Window(begun=state.seconds)
 
-    def _evaluate(self) -> None:
+    def _evaluate(self) -> int:
+        """Score the model, unless that is done; the signal that came meanwhile, which makes the scores void, or 0."""
         state = self.state
         if self.evaluate is None or state.evaluated_step == state.step:
-            return
+            return 0
+        if signal := self._stop_signal():
+            return signal
         self.clock.pause()
         timer = Clock()
         timer.run()
@@ -271,6 +281,8 @@ class Trainer:
             model = state.whole_model().eval()
             scores = self.world.from_main(self.evaluate(model))
             model.train()
+        if signal := self._stop_signal():  # the run that goes on evaluates again
+            return signal
         exact = scores.get("exact", -math.inf)
         better = exact > (state.best["exact"] if state.best else -math.inf)
         if better:
@@ -282,6 +294,7 @@ class Trainer:
         if better:
             self._save()
         self.clock.run()
+        return 0
 
     # Checkpoints
 
@@ -297,23 +310,19 @@ class Trainer:
         # The weights of this step may be saved already, without the evaluation that came after.
         only_scores = self.saved[0] == state.step
         tensors = {} if only_scores else state.tensors()  # gathering shards needs every process; writing needs one
-        problem: Exception | None = None
-        if self.world.is_main:
-            try:
-                self.metrics.sync()
-                path = self.folder.checkpoints / checkpoint_name(state.step)
-                if only_scores:
-                    write_json(path / STATE_FILE, state.to_json())
-                else:
-                    write_checkpoint(self.folder.checkpoints, state.step, tensors, state.to_json())
-                self.folder.prune(self.config.keep_last, int(state.best["step"]) if state.best else None)
-                for observer in self.observers:
-                    observer.on_checkpoint(state.step, path)
-            except (UserError, OSError) as error:
-                problem = error
-        problem = self.world.from_main(problem)  # also keeps the others from running ahead
-        if problem is not None:
-            raise problem
+
+        def write() -> None:
+            self.metrics.sync()
+            path = self.folder.checkpoints / checkpoint_name(state.step)
+            if only_scores:
+                write_json(path / STATE_FILE, state.to_json())
+            else:
+                write_checkpoint(self.folder.checkpoints, state.step, tensors, state.to_json())
+            self.folder.prune(self.config.keep_last, int(state.best["step"]) if state.best else None)
+            for observer in self.observers:
+                observer.on_checkpoint(state.step, path)
+
+        self.world.on_main(write)  # also keeps the others from running ahead
         self.saved = (state.step, state.evaluated_step)
         if was_running:
             self.clock.run()

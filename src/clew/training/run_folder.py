@@ -52,6 +52,7 @@ FREE_FIELDS = {
     "device",
     "parallel",
     "threads",
+    "timeout_hours",
 }
 
 

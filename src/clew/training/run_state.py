@@ -48,7 +48,7 @@ class RunState:
         self.optimizer = build_optimizer(self.model, config.optimizer)
         self.ema = None if config.ema is None else Ema(self.model, config.ema)
         self.scale = LossScale(config.precision)
-        self.watch = GradientWatch(config.explosion, harmless=config.clip or 1.0)
+        self.watch = GradientWatch(config.explosion, floor=config.clip or 1.0)
         self.window = Window()
         self.step = 0  # steps done
         self.seconds = 0.0  # the main process's clock after the last step, so that all processes agree

@@ -1,10 +1,14 @@
-"""Ctrl-C, SIGTERM, and SIGUSR2, by which a scheduler warns of its time limit: finish the step, save, leave.
+"""Ctrl-C, SIGTERM, and SIGUSR2, by which a scheduler warns of its time limit: finish the step, save, stop.
 
-    with asked_to_leave() as leave:
-        while not leave.asked: ...
+    with handle_stop_signals() as stop:
+        while not stop.requested: ...
 
-The first signal only sets `asked`; a second one ends the process at once, as without this. A warning ends nothing:
+The first signal only sets `requested`; a second one ends the process at once, as without this. A warning ends nothing:
 it may follow a SIGTERM, and the checkpoint must still be written.
+
+Work that takes long between two steps asks for itself:
+
+    check_stop()          # raises Stopped if a signal has come
 """
 
 from __future__ import annotations
@@ -20,28 +24,41 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 WARNINGS = (signal.SIGUSR2,) if hasattr(signal, "SIGUSR2") else ()  # Windows has none
 
 
+class Stopped(Exception):
+    """A signal has asked the process to stop."""
+
+
 @dataclass
-class Leave:
-    """Whether, and by which signal, the run was asked to end."""
+class StopRequest:
+    """Whether, and by which signal, the run was asked to stop."""
 
     signal: int = 0
 
     @property
-    def asked(self) -> bool:
+    def requested(self) -> bool:
         return self.signal != 0
 
 
+_handled: list[StopRequest] = []  # a process has one set of handlers; the innermost request is the last
+
+
+def check_stop() -> None:
+    """Raise Stopped if a signal has come since `handle_stop_signals` began."""
+    if _handled and _handled[-1].requested:
+        raise Stopped
+
+
 @contextmanager
-def asked_to_leave() -> Iterator[Leave]:
+def handle_stop_signals() -> Iterator[StopRequest]:
     """Within, the first SIGTERM or SIGINT and every warning is noted and not obeyed."""
-    leave = Leave()
+    stop = StopRequest()
     if threading.current_thread() is not threading.main_thread():
-        yield leave  # only the main thread may have handlers; a run in another thread is ended by its owner
+        yield stop  # only the main thread may have handlers; a run in another thread is ended by its owner
         return
     before = {number: signal.getsignal(number) for number in (*SIGNALS, *WARNINGS)}
 
     def note(number: int, frame: FrameType | None) -> None:
-        leave.signal = number
+        stop.signal = number
         restore(SIGNALS)
 
     def restore(numbers: Iterable[int]) -> None:
@@ -50,7 +67,9 @@ def asked_to_leave() -> Iterator[Leave]:
 
     for number in before:
         signal.signal(number, note)
+    _handled.append(stop)
     try:
-        yield leave
+        yield stop
     finally:
+        _handled.remove(stop)
         restore(before)

@@ -2,11 +2,13 @@
 
     clew train PRESET --out RUN --launcher slurm --slurm.partition gpu --slurm.nodes 2 --slurm.gpus-per-node 4
 
-    job = submit(work, "runs/x", SlurmOptions(partition="gpu"))     # work: () -> RunEnd
+    job = submit(work, "runs/x", SlurmOptions(partition="gpu"))                            # work: () -> RunEnd
+    submit(score, "runs/x-score", SlurmOptions(partition="gpu"), after=[job.job_id])       # score: () -> None
 
 Slurm starts one process a GPU. Each learns from Slurm's environment who it is and joins the others. Some time before
-the limit Slurm sends SIGUSR2 to all: the loop finishes its step, saves and leaves, and the job goes back into the
-queue, from where it goes on with the last checkpoint. SIGTERM (`scancel`) also saves, but does not requeue.
+the limit Slurm sends SIGUSR2 to all: the loop finishes its step, or breaks off its evaluation, saves and stops, and
+the job goes back into the queue, from where it goes on with the last checkpoint. SIGTERM (`scancel`) also saves, but
+does not requeue. If a process fails, Slurm ends the others. What a user can mend is one sentence in the job's log.
 
 submitit keeps its own files (logs, and the pickled job, which nobody but submitit reads) in RUN-slurm/.
 """
@@ -17,13 +19,15 @@ import importlib.util
 import os
 import shutil
 import signal
+import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from clew.errors import UserError
+from clew.guard import guarded
 
 if TYPE_CHECKING:  # `clew train --help` needs SlurmOptions alone, without torch
     from clew.training.observer import RunEnd
@@ -69,24 +73,34 @@ class SlurmOptions:
         """Processes on each node."""
         return max(self.gpus_per_node, 1) if self.tasks_per_node is None else self.tasks_per_node
 
+    def for_scoring(self) -> SlurmOptions:
+        """The same for one process with one GPU, if there are any."""
+        return replace(self, nodes=1, gpus_per_node=min(self.gpus_per_node, 1), tasks_per_node=1)
+
+
+Work = Callable[[], "RunEnd | None"]  # None of work that is done, and of which nothing else is to be told
+
 
 class RequeuedRun:
     """What each process of the job does; submitit asks for `checkpoint` when the job goes back into the queue."""
 
-    def __init__(self, work: Callable[[], RunEnd]) -> None:
+    def __init__(self, work: Work) -> None:
         self.work = work
 
     def __call__(self) -> int:
-        """Train; the steps done. The process ends here, without a result, if the run is to go on later."""
+        """Do the work; the steps done. The process ends here, without a result, if it failed or is to go on later."""
         from submitit.helpers import TorchDistributedEnvironment
 
         # Slurm's words for rank, size and address in those of torchrun, which the run reads.
         TorchDistributedEnvironment().export(set_cuda_visible_devices=False, overwrite=True)
         number = getattr(signal, f"SIG{REQUEUE_SIGNAL}")
         requeue: Any = signal.getsignal(number)  # submitit's; the loop has its own while it runs
-        end = self.work()
-        if end.reason != "signal":
-            return end.step
+        ends: list[RunEnd | None] = []
+        if code := guarded(lambda: ends.append(self.work())):
+            sys.exit(code)
+        end = ends[0]
+        if end is None or end.reason != "signal":
+            return 0 if end is None else end.step
         if end.signal == number:
             requeue(number, None)  # does not come back, on the main process
         sys.exit(0 if end.signal == number else 128 + end.signal)
@@ -99,12 +113,16 @@ class RequeuedRun:
 
 
 def submit(
-    work: Callable[[], RunEnd],
+    work: Work,
     run: str | Path,
     options: SlurmOptions,
     cluster: Literal["slurm", "local"] = "slurm",
+    after: Sequence[str] = (),
 ) -> Any:
-    """Hand the work to Slurm and give submitit's job; `local` starts the same processes here, for tests."""
+    """Hand the work to Slurm and give submitit's job; `local` starts the same processes here, for tests.
+
+    The job starts when those in `after` have succeeded, and is removed if one of them fails.
+    """
     if importlib.util.find_spec("submitit") is None:
         raise UserError("submitit is not installed; run: pip install 'clew[slurm]', or use examples/train.sbatch.")
     if cluster == "slurm" and (shutil.which("srun") is None or shutil.which("sbatch") is None):
@@ -118,7 +136,7 @@ def submit(
     executor = submitit.AutoExecutor(
         folder=job_folder(run) / "%j", cluster=cluster, **{f"{cluster}_max_num_timeout": options.requeues}
     )
-    executor.update_parameters(**_parameters(Path(run).name, options))
+    executor.update_parameters(**_parameters(Path(run).name, options, after))
     try:
         return executor.submit(RequeuedRun(work))
     except submitit.core.utils.FailedJobError as error:
@@ -130,7 +148,23 @@ def job_folder(run: str | Path) -> Path:
     return Path(run).absolute().with_name(f"{Path(run).name}-slurm")
 
 
-def _parameters(name: str, options: SlurmOptions) -> dict[str, Any]:
+def queued_jobs() -> set[str]:
+    """The numbers of this user's jobs that wait or run; empty if there is no Slurm to ask."""
+    if shutil.which("squeue") is None:
+        return set()
+    done = subprocess.run(["squeue", "--me", "--noheader", "--format=%i"], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise UserError(f"squeue does not answer ({(done.stderr.strip() or 'no reason given').splitlines()[-1]}).")
+    return set(done.stdout.split())
+
+
+def submitted_jobs(run: str | Path) -> set[str]:
+    """The numbers of all jobs that were ever submitted for a run."""
+    folder = job_folder(run)
+    return {path.name for path in folder.glob("*/")}
+
+
+def _parameters(name: str, options: SlurmOptions, after: Sequence[str] = ()) -> dict[str, Any]:
     given = {
         "slurm_partition": options.partition,
         "slurm_account": options.account,
@@ -148,7 +182,10 @@ def _parameters(name: str, options: SlurmOptions) -> dict[str, Any]:
         "timeout_min": max(round(options.hours * 60), 1),
         "slurm_signal_delay_s": options.warn_seconds,
         # So that Slurm itself may start the job again, after a node has failed or another job was more urgent.
-        "slurm_additional_parameters": {"requeue": True},
+        "slurm_additional_parameters": {"requeue": True, **({"kill-on-invalid-dep": "yes"} if after else {})},
+        # The others would wait for a process that has failed.
+        "slurm_srun_args": ["--kill-on-bad-exit=1"],
+        **({"slurm_dependency": f"afterok:{':'.join(after)}"} if after else {}),
         **{key: value for key, value in given.items() if value is not None},
     }
 

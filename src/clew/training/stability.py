@@ -1,12 +1,13 @@
 """Stops a run whose loss or gradient has gone wrong, before the weights are touched.
 
-    watch = GradientWatch(explosion=1000, harmless=1.0)
+    watch = GradientWatch(explosion=1000, floor=1.0)
     problem = watch.problem(loss, norm)      # None, or what is wrong in words
     watch.remember(norm)                     # once a step is taken
 
 A norm counts as an explosion if it is above `explosion` times the median of the last hundred norms, of which there
-must be twenty. One that clipping would leave as it is harms nothing, however rare: a model that has learnt nearly all
-has gradients of a hundred-thousandth, and then meets a maze that it cannot solve.
+must be twenty. A median below `floor` counts as `floor`, the norm to which gradients are clipped: a converged model
+has gradients of a hundred-thousandth, and one maze that it cannot solve then has a norm of 1 or 10, which clipping
+makes harmless.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ REMEMBERED, NEEDED = 100, 20
 class GradientWatch:
     """The norms of the last steps."""
 
-    def __init__(self, explosion: float, harmless: float) -> None:
-        self.explosion, self.harmless = explosion, harmless
+    def __init__(self, explosion: float, floor: float) -> None:
+        self.explosion, self.floor = explosion, floor
         self.norms: deque[float] = deque(maxlen=REMEMBERED)
 
     def problem(self, loss: float, norm: float) -> str | None:
@@ -33,7 +34,7 @@ class GradientWatch:
             return f"the norm of the gradient is {norm}"
         if len(self.norms) >= NEEDED:
             usual = statistics.median(self.norms)
-            if usual > 0 and norm > max(self.explosion * usual, self.harmless):
+            if norm > self.explosion * max(usual, self.floor):
                 return f"the norm of the gradient is {norm:.3g}, where {usual:.3g} was usual"
         return None
 

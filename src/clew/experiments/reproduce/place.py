@@ -25,7 +25,7 @@ if sys.platform != "win32":
     import fcntl
 
 # Where a run is computed is no part of what it is.
-MACHINE_FIELDS = ("device", "parallel", "threads", "compile", "micro_batch")
+MACHINE_FIELDS = ("device", "parallel", "threads", "compile", "micro_batch", "timeout_hours")
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any, Literal
 
 import torch
@@ -51,6 +52,7 @@ def square(size: int) -> str:
     return f"{size}x{size}"
 
 
+@cache
 def parameters_of(model: ModelConfig) -> int:
     """How many parameters a model has, without making it."""
     with torch.device("meta"):

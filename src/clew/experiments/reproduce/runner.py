@@ -3,18 +3,21 @@
     signal = reproduce([STUDIES["astar"]], Options("smoke", root=Path("somewhere")), say=print)
 
 Every training is a run folder that resumes by itself, every exam is a file, and the result is written in one step, so a
-kill at any moment costs the work since the last checkpoint. SIGTERM and Ctrl-C save and leave. Under torchrun all
-processes train together; then the main one scores.
+kill at any moment costs the work since the last checkpoint. SIGTERM and Ctrl-C save and leave. Several processes
+(torchrun) train together, and each scores some of the trained models. The three parts can also be done one by one, as
+the jobs of a cluster do:
+
+    train_run(run, place); score_run(run, place); collect(study, options, say=print)
 """
 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +26,10 @@ from torch import nn
 
 from clew.errors import UserError
 from clew.experiments.held_out import evaluator_on, held_out_evaluator
+from clew.experiments.reproduce.estimate import fitted
 from clew.experiments.reproduce.place import Place, batches_of, only_one
 from clew.experiments.reproduce.recipes import parameters_of
-from clew.experiments.reproduce.score import exam_scores, training_mazes
+from clew.experiments.reproduce.score import exam_scores, is_scored, training_mazes
 from clew.experiments.reproduce.study import Exam, Run, Scale, Study
 from clew.experiments.reproduce.write import write_result
 from clew.experiments.shrink import HELD_OUT, shrunken
@@ -52,6 +56,7 @@ class Options:
     minutes: float | None = None  # of each training, instead of its own budget
     threads: int | None = None
     micro_batch: int | None = None
+    timeout_hours: float = 4.0  # that one of several processes waits for the others
 
     @property
     def place(self) -> Place:
@@ -80,8 +85,22 @@ def runs_of(study: Study, options: Options) -> list[Run]:
         runs = [replace(run, config=replace(run.config, threads=options.threads)) for run in runs]
     if options.micro_batch is not None:
         runs = [replace(run, config=replace(run.config, micro_batch=options.micro_batch)) for run in runs]
+    runs = [replace(run, config=replace(run.config, timeout_hours=options.timeout_hours)) for run in runs]
     pairs = [(seed, run) for seed in range(seeds_of(study, options)) for run in runs]
     return [options.place.settled(run.seeded(seed)) for seed, run in pairs if run.seeds is None or seed < run.seeds]
+
+
+def unique_runs(studies: Sequence[Study], options: Options) -> dict[Path, Run]:
+    """The trainings of all studies by their folders; studies that ask for the same one share it.
+
+    It has the exams of all of them.
+    """
+    found: dict[Path, Run] = {}
+    for study in studies:
+        for run in runs_of(study, options):
+            other = found.setdefault(options.place.run(run), run)
+            found[options.place.run(run)] = replace(other, exams=tuple(dict.fromkeys([*other.exams, *run.exams])))
+    return found
 
 
 def seeds_of(study: Study, options: Options) -> int:
@@ -102,22 +121,12 @@ def smoke(run: Run) -> Run:
 
 def reproduce(studies: Sequence[Study], options: Options, say: Callable[[str], None]) -> int:
     """Do all studies, or what is left of them; the signal that stopped it, or 0."""
-    with joined_world() as world:
-        # Many processes train for all studies first: nobody should wait for the main one to score.
+    with joined_world("auto", options.timeout_hours) as world:
         for study in studies:
-            try:
-                signal = train_all(study, options, world, say)
-            except UserError:
-                if not world.is_main:
-                    sys.exit(1)  # the main process says it
-                raise
-            if signal:
+            if signal := train_all(study, options, world, say):
                 return signal
-            if world.size == 1:
-                finish(study, options, say)
-    if world.size > 1 and world.is_main:
-        for study in studies:
-            finish(study, options, say)
+            score_all(study, options, world, say)
+            world.on_main(partial(collect, study, options, say))
     return 0
 
 
@@ -141,8 +150,11 @@ def finished(run: Run, place: Place) -> bool:
 def train_run(run: Run, place: Place, world: World | None = None) -> RunEnd:
     """Train a run to its end, or go on with it; without a world, as one of torchrun's or Slurm's processes."""
     if world is None:
-        with joined_world() as joined:
+        with joined_world("auto", run.config.timeout_hours) as joined:
             return train_run(run, place, joined)
+    if world.device.type == "cuda":
+        memory = torch.cuda.get_device_properties(world.device).total_memory
+        run = replace(run, config=fitted(run.config, world.size, memory))
     with only_one(place.run(run)) if world.is_main else nullcontext():
         end: RunEnd | None = world.from_main(_finished_end(run, place) if world.is_main else None)
         return end or _train(run, place, world)
@@ -157,9 +169,7 @@ def _finished_end(run: Run, place: Place) -> RunEnd | None:
 
 def _train(run: Run, place: Place, world: World) -> RunEnd:
     folder = place.run(run)
-    if world.is_main:
-        make_dataset(run.config.data)
-    world.wait_for_all()
+    world.on_main(lambda: make_dataset(run.config.data))
     observers = [] if place.scale == "smoke" else [terminal_view()]
     end = train(run.config, folder, evaluate=curve_evaluator(run, world), observers=observers, world=world)
     if world.is_main and end.reason == "done":
@@ -186,22 +196,49 @@ def curve_evaluator(run: Run, world: World) -> Callable[[nn.Module], dict[str, f
     return evaluate
 
 
-def finish(study: Study, options: Options, say: Callable[[str], None]) -> None:
-    """Score the trained runs, and write the result with its picture."""
+def score_all(study: Study, options: Options, world: World, say: Callable[[str], None]) -> None:
+    """Score the trained runs of a study, each on one of the processes."""
     runs = runs_of(study, options)
-    if runs:
+    if runs and world.is_main:
         say(f"{study.name}: scoring {len(runs)} trained models, unless they were before")
-    entries = []
-    for run in runs:
-        folder = options.place.run(run)
-        with only_one(folder):
-            entries.append(entry(run, folder))
+    for run in runs[world.rank :: world.size]:
+        score_run(run, options.place)
+    world.wait_for_all()
+
+
+def score_run(run: Run, place: Place) -> None:
+    """Score a trained run in all of its exams, unless that is done."""
+    folder = place.run(run)
+    with only_one(folder):
+        for exam in run.exams:
+            exam_scores(folder, run, exam)
+
+
+def scored(run: Run, place: Place) -> bool:
+    """Whether a run has been trained and scored in all of its exams."""
+    return finished(run, place) and all(is_scored(place.run(run), exam) for exam in run.exams)
+
+
+def collect(study: Study, options: Options, say: Callable[[str], None]) -> None:
+    """Write the result of a study, with its picture, from the runs that have been scored."""
+    runs = runs_of(study, options)
+    done = [run for run in runs if scored(run, options.place)]
+    if runs and not done:
+        raise UserError(
+            f"no training of {study.name} at {options.scale} scale has been scored below {options.root.absolute()}; "
+            "wait for the jobs, or run the same command without --collect."
+        )
+    missing = [", ".join([*run.labels.values(), f"seed {run.config.seed}"]) for run in runs if run not in done]
+    if missing:
+        say(f"{study.name}: {len(missing)} of {len(runs)} runs are not scored yet and left out: {'; '.join(missing)}")
+    entries = [entry(run, options.place.run(run)) for run in done]
     value = {
         "study": study.name,
         "scale": options.scale,
         "provenance": provenance(options.command(study), list(range(seeds_of(study, options)))),
         "minutes": round(sum(each["minutes"] for each in entries), 3),
         "runs": entries,
+        **({"missing": missing} if missing else {}),
         "measured": study.measure(options.scale) if study.measure else {},
     }
     file = write_result(study, value, options.place)

@@ -49,15 +49,28 @@ def digest(value: Any) -> str:
 
 def exam_scores(folder: Path, run: Run, exam: Exam) -> dict[str, Any]:
     """The scores of an exam, from the run's folder if they are there."""
-    # How many wrong answers are wanted changes nothing about the others: a few are always kept.
-    asked = to_plain(replace(exam, name="", failures=0))
-    file = folder / SCORES / f"{digest(asked)}.json"
-    if not file.exists() or "precision" not in read_json(file)["scores"]:  # as of earlier versions
+    file = _file(folder, exam)
+    if not is_scored(folder, exam):
         scores = _score(folder, run.config.data, exam)
         file.parent.mkdir(exist_ok=True)
-        write_json(file, {"exam": asked, "scores": scores})
+        write_json(file, {"exam": _asked(exam), "scores": scores})
     found: dict[str, Any] = read_json(file)["scores"]
     return found | {"examples": found["examples"][: exam.failures]}
+
+
+def is_scored(folder: Path, exam: Exam) -> bool:
+    """Whether the scores of an exam are in the run's folder; those of earlier versions lack something."""
+    file = _file(folder, exam)
+    return file.exists() and {"missed", "precision"} <= read_json(file)["scores"].keys()
+
+
+def _asked(exam: Exam) -> Any:
+    """All that the scores depend on: how many wrong answers are wanted does not, since a few are always kept."""
+    return to_plain(replace(exam, name="", failures=0))
+
+
+def _file(folder: Path, exam: Exam) -> Path:
+    return folder / SCORES / f"{digest(_asked(exam))}.json"
 
 
 def _score(folder: Path, data: DataConfig, exam: Exam) -> dict[str, Any]:

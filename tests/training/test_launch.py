@@ -1,0 +1,98 @@
+"""Several processes of this machine: what becomes of the others when one is lost, and signals."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from clew.training.distributed import first_sentence, is_lost_process
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="the processes of the launcher are found in /proc")
+def test_a_lost_process_ends_the_others_and_a_signal_saves(tmp_path: Path) -> None:
+    words = ["reproduce", "architectures", "--scale", "smoke", "--minutes", "5", "--processes", "2"]
+    command = [sys.executable, "-m", "clew", *words, "--root", str(tmp_path)]
+
+    launcher = started(command, tmp_path)
+    os.kill(children(launcher.pid)[-1], signal.SIGKILL)
+    told = launcher.communicate(timeout=120)[1].splitlines()
+    assert launcher.returncode == 128 + signal.SIGKILL
+    sentences = [line.partition("(")[0] for line in told if "training 1 of 2" not in line]
+    assert sentences[-1] == "clew: rank 1 of 2 was ended by SIGKILL "
+    assert sentences[:-1] in ([], ["clew: rank 0 of 2 has lost another process "])  # unless it was ended first
+
+    launcher = started(command, tmp_path)
+    launcher.send_signal(signal.SIGTERM)
+    told = launcher.communicate(timeout=120)[1].splitlines()
+    assert launcher.returncode == 128 + signal.SIGTERM
+    assert told[-1] == "clew: saved and stopped; the same command goes on from there."
+    assert len(told) == 2
+
+
+def started(command: list[str], root: Path) -> subprocess.Popen[str]:
+    """The command, when it has done some steps more."""
+    before = lines(root)
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while lines(root) < before + 5:
+        assert process.poll() is None, process.communicate()[1]
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return process
+
+
+def lines(root: Path) -> int:
+    return sum(len(file.read_text().splitlines()) for file in root.glob("runs/reproduce/smoke/*/metrics.jsonl"))
+
+
+def children(pid: int) -> list[int]:
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+LOSE = """
+import os, signal, sys
+from clew.guard import guarded
+from clew.training.distributed import joined_world
+
+def work():
+    with joined_world("cpu") as world:
+        world.wait_for_all()
+        if world.rank == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        world.wait_for_all()
+
+sys.exit(guarded(work))
+"""
+
+
+def test_a_process_that_loses_another_one_says_so(free_port: int) -> None:
+    """As under torchrun and Slurm, where nobody else says it."""
+    place = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port)}
+    workers = [
+        subprocess.Popen(
+            [sys.executable, "-c", LOSE],
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **place, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+        )
+        for rank in range(2)
+    ]
+    told = [worker.communicate(timeout=120)[1] for worker in workers]
+    assert [worker.returncode for worker in workers] == [1, -signal.SIGKILL]
+    assert told[0].startswith("clew: rank 0 of 2 has lost another process (")
+    assert told[0].count("\n") == 1
+
+
+def test_errors_of_lost_processes_are_known() -> None:
+    where = "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:553] "
+    lost = RuntimeError(f"{where}Connection closed by peer [127.0.0.1]:12416. This is typically caused by a crash.")
+    assert is_lost_process(lost)
+    assert first_sentence(lost) == "Connection closed by peer [127.0.0.1]:12416"
+    assert first_sentence(RuntimeError("NCCL error in: x.cpp")) == "NCCL error in: x.cpp"
+    assert not is_lost_process(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
