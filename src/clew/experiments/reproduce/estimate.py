@@ -161,7 +161,7 @@ def micro_batch_for(config: TrainConfig, processes: int, memory: float = SMALL_G
 
 
 def fitted(config: TrainConfig, processes: int, memory: float) -> TrainConfig:
-    """The config with a micro-batch that fits into this memory of a GPU, unless it has one; the numbers stay the same."""
+    """Return the config with a micro-batch that fits into this memory of a GPU, unless it has one already."""
     if config.micro_batch is not None:
         return config
     return replace(config, micro_batch=micro_batch_for(config, processes, memory) or 1)
