@@ -64,7 +64,7 @@ def cells(family: CellFamily, sizes: tuple[int, ...], steps: int, *, long_share:
 
 def cells_dfs() -> TrainConfig:
     """DFS mazes of 5x5 to 30x30: the shipped weights `cells-dfs`."""
-    return cells("dfs", DFS_SIZES, steps=7000)
+    return cells("dfs", DFS_SIZES, steps=3500)
 
 
 def cells_astar() -> TrainConfig:
