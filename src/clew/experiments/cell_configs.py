@@ -74,7 +74,7 @@ def cells_astar() -> TrainConfig:
 
 def cells_astar_large() -> TrainConfig:
     """A* mazes of 8x8 to 30x30 at a lower rate, to continue cells-astar: `--start-from runs/cells-astar`."""
-    config = cells("walls", LARGE_ASTAR_SIZES, steps=8000, long_share=0.25)
+    config = cells("walls", LARGE_ASTAR_SIZES, steps=4500, long_share=0.25)
     return replace(
         config,
         data=replace(config.data, mixture="mix", seed=1),
