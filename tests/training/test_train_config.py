@@ -130,3 +130,19 @@ def test_several_sizes_are_for_streams_of_the_grid_form() -> None:
     data = DataConfig(sizes=(3, 4, 5), format="grid", mixture="grow", grow_steps=10)
     assert data.shapes == ((3, 3), (4, 4), (5, 5))
     assert DataConfig(sizes=(3,), width=5).shapes == ((3, 5),)
+
+
+def test_a_config_from_before_adaptive_rates_had_their_name_loads() -> None:
+    value = tiny_config(objective=ObjectiveConfig(rates=RateConfig("adaptive", adaptive_bins=3))).to_json()
+    old = {name.replace("adaptive", "dwell"): setting for name, setting in value["objective"]["rates"].items()}
+    value["objective"]["rates"] = old | {"shape": "dwell"}
+    assert TrainConfig.from_json(value).objective.rates == RateConfig("adaptive", adaptive_bins=3)
+
+
+def test_the_labels_of_path_star_graphs_are_their_nodes_by_default() -> None:
+    assert DataConfig(family="path-star-3x4", sizes=(1,), format="path-star").shapes == ((1, 10),)
+    assert DataConfig(family="path-star-3x4", sizes=(1,), width=50, format="path-star").shapes == ((1, 50),)
+    with pytest.raises(UserError, match="has labels, not 10 rows"):
+        DataConfig(family="path-star-3x4", format="path-star")
+    with pytest.raises(UserError, match="cannot be written as edge-list"):
+        DataConfig(family="path-star-3x4", sizes=(1,))
