@@ -31,6 +31,8 @@ def test_format_and_open_share_follow_the_family() -> None:
         ({"format": "prose"}, "no text format 'prose'"),
         ({"format": "wall-list"}, "dfs mazes have none"),
         ({"open_share": 0.5}, "belongs to percolation"),
+        ({"min_path": 21}, "path of at least 21 cells; use 1 to 20"),
+        ({"min_path": 0}, "use 1 to 20"),
         ({"family": "percolation", "open_share": 0.0}, "open share 0.0 is out of range"),
         ({"family": "percolation", "open_share": float("nan")}, "open share nan is out of range"),
     ],
@@ -40,7 +42,7 @@ def test_impossible_settings_are_refused(change: dict[str, Any], words: str) -> 
         DatasetSettings(**GOOD | change)
 
 
-@pytest.mark.parametrize("change", [{}, {"family": "percolation", "open_share": 0.7}, {"format": "grid"}])
+@pytest.mark.parametrize("change", [{}, {"family": "percolation", "open_share": 0.7}, {"format": "grid"}, {"min_path": 9}])
 def test_json_round_trip(change: dict[str, Any]) -> None:
     settings = DatasetSettings(**GOOD | change)
     assert DatasetSettings.from_json(json.loads(json.dumps(settings.to_json())), "here") == settings
@@ -66,3 +68,10 @@ def test_differences_are_told() -> None:
     assert settings.differences(settings) == ""
     other = DatasetSettings(**GOOD | {"seed": 2, "format": "grid"})
     assert settings.differences(other) == "seed 1 and not 2, format edge-list and not grid"
+
+
+def test_settings_of_earlier_versions_have_no_shortest_path() -> None:
+    settings = DatasetSettings(**GOOD)
+    plain = settings.to_json()
+    del plain["min_path"]
+    assert DatasetSettings.from_json(plain, "here") == settings

@@ -24,6 +24,7 @@ def generate(
     seed: int = 0,
     format: FormatName | None = None,
     open_share: float | None = None,
+    min_path: int = 1,
     workers: int | None = None,
 ) -> None:
     """Make a dataset of mazes with their solutions: memory-mapped arrays and a dataset.json.
@@ -45,6 +46,7 @@ def generate(
         format: the text that the dataset names as its own (any format can be made from it later); by default
             wall-list for walls and edge-list for all others.
         open_share: for percolation, the chance of each passage to be open.
+        min_path: the least number of cells on the path, both ends counted; mazes with shorter paths are redrawn.
         workers: threads; all cores if nothing is said.
     """
     if size is not None and (height is not None or width is not None):
@@ -61,7 +63,7 @@ def generate(
     from clew.data.writer import write_dataset
 
     counts = {"train": count, "test": test}
-    settings = DatasetSettings(family, rows, columns, seed, counts, format or "", open_share)
+    settings = DatasetSettings(family, rows, columns, seed, counts, format or "", open_share, min_path)
     columns_shown = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     console = Console(stderr=True)
     with Progress(*columns_shown, console=console, transient=True, disable=not console.is_terminal) as bar:

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from clew.errors import UserError
-from clew.mazes.generate import DEFAULT_OPEN_SHARE, FAMILIES
+from clew.mazes.generate import DEFAULT_OPEN_SHARE, FAMILIES, check_min_path
 from clew.mazes.maze import check_shape
 from clew.text.format import format_named
 
@@ -39,11 +39,13 @@ class DatasetSettings:
     counts: dict[str, int]  # mazes of each split
     format: str = ""  # "" takes the family's own
     open_share: float | None = None  # percolation only: how many of the passages are open; None takes the default
+    min_path: int = 1  # cells of the shortest path that a maze may have
 
     def __post_init__(self) -> None:
         if self.family not in FAMILIES:
             raise UserError(f"there is no family of mazes named {self.family!r}; choose one of {', '.join(FAMILIES)}.")
         check_shape(self.height, self.width)
+        check_min_path(self.min_path, self.height, self.width)
         if not 0 <= self.seed <= MAX_SEED:
             raise UserError(f"the seed {self.seed} is out of range; use a whole number from 0 to 2**63 - 1.")
         if self.counts.get("train", 0) < 1 or self.counts.get("test", -1) < 0 or set(self.counts) != set(SPLITS):
@@ -95,7 +97,9 @@ class DatasetSettings:
             "counts": (dict,),
             "format": (str,),
             "open_share": (float, int, type(None)),
+            "min_path": (int,),
         }
+        value = {"min_path": 1} | value  # datasets of earlier versions have none
         for name, kind in kinds.items():
             if name not in value or not isinstance(value[name], kind) or isinstance(value[name], bool):
                 raise UserError(

@@ -205,6 +205,7 @@ def _generate(settings: DatasetSettings, split: str, first: int, count: int, wor
         side="train" if split == "train" else "test",
         workers=workers,
         open_share=DEFAULT_OPEN_SHARE if settings.open_share is None else settings.open_share,
+        min_path=settings.min_path,
     )
 
 

@@ -46,7 +46,7 @@ _DFS, _WALLS, _WILSON, _KRUSKAL, _PERCOLATION = range(len(FAMILIES))  # in the o
 _TRAIN, _TEST, _ANY = 0, 1, 2
 
 # After so many layouts there is none on the wanted side, or none with a long enough path.
-MAX_ATTEMPTS = 10_000
+MAX_ATTEMPTS = 100_000
 DEFAULT_OPEN_SHARE = 0.6
 
 
@@ -66,13 +66,20 @@ def _draw_layout(family: int, cells_HW: Cells, state: Stream, open_share: float)
 
 @njit(cache=True)
 def _draw_task(
-    family: int, cells_HW: Cells, state: Stream, desk: Desk, path: Indices, trace_E4: Events, want_trace: bool
+    family: int,
+    cells_HW: Cells,
+    state: Stream,
+    min_path: int,
+    desk: Desk,
+    path: Indices,
+    trace_E4: Events,
+    want_trace: bool,
 ) -> tuple[int, int]:
     """Draw start and goal, write their path and trace; (length, number of events), (0, 0) if no draw gave a task."""
     cell_C, width = cells_HW.ravel(), cells_HW.shape[1]
     if family in (_WALLS, _PERCOLATION):
-        min_length = max(cells_HW.shape) if family == _WALLS else 2
-        return draw_astar_task(cell_C, width, state, min_length, desk, path, trace_E4)
+        shortest = max(cells_HW.shape) if family == _WALLS else 2
+        return draw_astar_task(cell_C, width, state, max(shortest, min_path), desk, path, trace_E4)
     # A perfect maze joins every two cells.
     start = below(state, cells_HW.size)
     goal = below(state, cells_HW.size - 1)
@@ -80,6 +87,8 @@ def _draw_task(
         goal += 1
     came_from_C, _, _ = search_breadth_first(cells_HW, start, goal)
     length = write_path(came_from_C, start, goal, path)
+    if length < min_path:
+        return 0, 0
     events = 0
     if want_trace:
         _, events = search_astar(cell_C, width, start, goal, desk.search, trace_E4)
@@ -93,6 +102,7 @@ def _fill(
     index_N: npt.NDArray[np.uint64],
     side: int,
     open_share: float,
+    min_path: int,
     keys_SM: Keys,
     brief_M: Keys,
     want_traces: bool,
@@ -122,7 +132,7 @@ def _fill(
             if side != _ANY and layout_is_held_out(cells_HW, keys_SM, brief_M) != (side == _TEST):
                 continue
             length_N[i], events_N[i] = _draw_task(
-                family, cells_HW, state, desk, path[used:], event_E4[events:], want_traces
+                family, cells_HW, state, min_path, desk, path[used:], event_E4[events:], want_traces
             )
             if length_N[i] > 0:
                 break
@@ -144,12 +154,14 @@ def _generate(
     side: Side,
     workers: int | None,
     open_share: float,
+    min_path: int,
     want_traces: bool,
 ) -> tuple[TaskBatch, TraceBatch]:
     """The tasks with these indices, and their traces, which are empty if not wanted."""
     check_shape(height, width)
     index_N = np.asarray(index_N)
     _check(family, seed, index_N, side, open_share)
+    check_min_path(min_path, height, width)
     family_number = list(FAMILIES).index(family)
     side_number = get_args(Side).index(side)
 
@@ -167,6 +179,7 @@ def _generate(
             number_N[piece],
             side_number,
             open_share,
+            min_path,
             keys_SM,
             brief_M,
             want_traces,
@@ -182,7 +195,9 @@ def _generate(
         raise UserError(
             f"no {family} maze of {height} rows and {width} columns "
             + ("" if side == "any" else f"on the {side} side ")
-            + f"was found in {MAX_ATTEMPTS:,} attempts: use a larger or squarer maze, or another family."
+            + ("" if min_path <= 1 else f"with a path of at least {min_path} cells ")
+            + f"was found in {MAX_ATTEMPTS:,} attempts: use a larger or squarer maze, "
+            + ("or another family." if min_path <= 1 else "a shorter path, or another family.")
         )
 
     path = np.concatenate([np.empty(0, dtype=np.int32), *(path for path, _ in pieces)])
@@ -205,7 +220,7 @@ def generate_indices(
     open_share: float = DEFAULT_OPEN_SHARE,
 ) -> TaskBatch:
     """The tasks with these indices, in this order; `generate` for any set of indices."""
-    return _generate(family, height, width, index_N, seed, side, workers, open_share, want_traces=False)[0]
+    return _generate(family, height, width, index_N, seed, side, workers, open_share, 1, want_traces=False)[0]
 
 
 def generate(
@@ -219,13 +234,15 @@ def generate(
     side: Side,
     workers: int | None = None,
     open_share: float = DEFAULT_OPEN_SHARE,
+    min_path: int = 1,
 ) -> TaskBatch:
     """The tasks with indices `first` to `first + count - 1`.
 
-    `workers` threads, all cores if None. `open_share` is the chance of each passage in `percolation`.
+    `workers` threads, all cores if None. `open_share` is the chance of each passage in `percolation`. Mazes are redrawn
+    until their path has at least `min_path` cells.
     """
     index_N = _indices(first, count)
-    return _generate(family, height, width, index_N, seed, side, workers, open_share, want_traces=False)[0]
+    return _generate(family, height, width, index_N, seed, side, workers, open_share, min_path, want_traces=False)[0]
 
 
 def generate_with_traces(
@@ -245,7 +262,7 @@ def generate_with_traces(
     The same as `trace_batch` of the tasks, but quicker: the search that found a task need not be done again.
     """
     index_N = _indices(first, count)
-    return _generate(family, height, width, index_N, seed, side, workers, open_share, want_traces=True)
+    return _generate(family, height, width, index_N, seed, side, workers, open_share, 1, want_traces=True)
 
 
 def _indices(first: int, count: int) -> npt.NDArray[np.uint64]:
@@ -265,3 +282,12 @@ def _check(family: str, seed: int, index_N: npt.NDArray[np.integer], side: str, 
         raise UserError(f"an open share of {open_share} is not a chance; use a number above 0 and up to 1.")
     if index_N.ndim != 1 or index_N.dtype.kind not in "iu" or (index_N.size and int(index_N.min()) < 0):
         raise UserError("the indices of mazes must be a list of whole numbers from 0 up.")
+
+
+def check_min_path(min_path: int, height: int, width: int) -> None:
+    """UserError unless a maze of this shape has room for a path of `min_path` cells."""
+    if not 1 <= min_path <= height * width:
+        raise UserError(
+            f"no maze of {height} rows and {width} columns has a path of at least {min_path} cells; use 1 to "
+            f"{height * width}."
+        )
