@@ -9,7 +9,7 @@ import pytest
 import torch
 from tiny_runs import tiny_config
 
-from clew.data.batch import GridBatch
+from clew.data.batch import CellBatch
 from clew.data.dataset import open_dataset
 from clew.data.stream import StreamConfig, fresh_tasks
 from clew.errors import UserError
@@ -26,7 +26,7 @@ from clew.training.sources import (
 
 def mixed(grow_steps: int | None = None, seed: int = 0) -> ShapeMixSource:
     streams = [StreamConfig("dfs", size, size, seed, batch_size=4) for size in (2, 3, 6)]
-    return ShapeMixSource(streams, "grid", tail=1, grow_steps=grow_steps)
+    return ShapeMixSource(streams, "cell-labels", grow_steps=grow_steps)
 
 
 def test_a_step_has_as_many_cells_whatever_its_size() -> None:
@@ -34,7 +34,7 @@ def test_a_step_has_as_many_cells_whatever_its_size() -> None:
     found = {}
     for step in range(20):
         batch = source.batch(step)
-        assert isinstance(batch, GridBatch)
+        assert isinstance(batch, CellBatch)
         assert len(batch) == source.rows(step)
         found[batch.cells_BHW.shape[1]] = len(batch)
     assert found == {2: 36, 3: 16, 6: 4}  # 144 cells each
@@ -56,7 +56,7 @@ def test_processes_share_a_step_of_any_shape() -> None:
         whole = source.batch(step)
         parts = [source.batch(step, rank, 3) for rank in range(3)]
         assert torch.equal(torch.cat([part.index_B for part in parts]), whole.index_B)
-        assert isinstance(whole, GridBatch)
+        assert isinstance(whole, CellBatch)
         assert torch.equal(torch.cat([part.cells_BHW for part in parts]), whole.cells_BHW)  # type: ignore[attr-defined]
 
 
@@ -99,5 +99,5 @@ def test_held_out_mazes_are_the_same_for_dataset_and_stream_and_never_trained_on
 
 
 def test_held_out_mazes_of_several_sizes() -> None:
-    sets = held_out_tasks(DataConfig(sizes=(3, 5), format="grid"), 11)
+    sets = held_out_tasks(DataConfig(sizes=(3, 5), format="cell-labels"), 11)
     assert [(len(tasks), tasks.height) for tasks in sets] == [(6, 3), (6, 5)]

@@ -48,10 +48,9 @@ def evaluate(
             longer: 125 of 20x20, 24 of 30x30.
         input: a file of mazes instead, as drawings, edge-list, wall-list or grid text, or JSON lines; - for
             standard input.
-        decoder: one or more ways to read the answer: left-to-right, right-to-left, both-ends, certainty,
-            certainty-margin, certainty-entropy, threshold, entropy-bound, repair; with options as in
-            certainty:count=4 or threshold:probability=0.8; or all. By default left-to-right for a text model, and
-            repair for a grid-pointer.
+        decoder: one or more decoders: for text models left-to-right (the default), right-to-left, both-ends, certainty,
+            certainty-margin, certainty-entropy, threshold, entropy-bound, repair; for a cell network walk (the
+            default), one-pass, backtrack; with options as in certainty:count=4 or walk:origin=goal; or all.
         compare: other runs to evaluate on the same mazes.
         family: which held-out mazes; by default those that the run was trained on.
         size: their rows and columns; by default the (largest) size that the run was trained on.
@@ -89,17 +88,18 @@ def evaluate(
             print(f"{model.name}: {leak}", file=sys.stderr)
 
     evaluations = [_evaluate(model, groups, name, batch_size) for model in models for name in _decoders(model, decoder)]
+    options = {"mazes": mazes, "input": input, "decoder": decoder, "compare": compare, "family": family}
+    options |= {"size": size, "embedded-in": embedded_in, "seed": seed}
+    origin = provenance(_command(run, options), [models[0].seed if seed is None else seed])
     if report is not None:
-        _write_report(
-            report, models, evaluations, what, [f"{m.name}: {leak}" for m, leak in zip(models, leaks, strict=True)]
-        )
+        notes = [f"{m.name}: {m.parameters:,} parameters." for m in models]
+        notes += [f"{m.name}: {leak}" for m, leak in zip(models, leaks, strict=True)]
+        _write_report(report, models, evaluations, what, origin, notes)
     if json:
-        options = {"mazes": mazes, "input": input, "decoder": decoder, "compare": compare, "family": family}
-        options |= {"size": size, "embedded-in": embedded_in, "seed": seed}
         value = {
             "mazes": what,
             "leakage": [str(leak) for leak in leaks],
-            "provenance": provenance(_command(run, options), [models[0].seed if seed is None else seed]),
+            "provenance": origin,
             "evaluations": [scores_json(each) for each in evaluations],
         }
         print(json_module.dumps(value, indent=2))
@@ -149,15 +149,10 @@ def _leakage(model: Trained, groups: list[TaskBatch]) -> Any:
 
 
 def _decoders(model: Trained, wanted: tuple[str, ...]) -> list[str]:
-    from clew.decoding.decode import reads_left_to_right_only
-    from clew.decoding.registry import DECODERS, default_decoder
+    from clew.decoding.registry import decoders_for, default_decoder
 
-    wanted = wanted or (default_decoder(model.model, model.script),)
-    names = [name for each in wanted for name in (DECODERS if each == ALL else [each])]
-    if ALL in wanted:  # every one that the model can do and that is not the same as another
-        names = [name for name in names if name != "left-to-right-naive"]
-        if reads_left_to_right_only(model.model):
-            names = [name for name in names if name == "left-to-right"]
+    wanted = wanted or (default_decoder(model.script),)
+    names = [name for each in wanted for name in (decoders_for(model.model) if each == ALL else [each])]
     return list(dict.fromkeys(names))
 
 
@@ -237,10 +232,14 @@ def _command(run: str, options: dict[str, Any]) -> str:
 
 
 def _write_report(
-    file: Path, models: list[Trained], evaluations: list[Evaluation], what: str, leaks: list[str]
+    file: Path,
+    models: list[Trained],
+    evaluations: list[Evaluation],
+    what: str,
+    origin: dict[str, Any],
+    notes: list[str],
 ) -> None:
     from clew.report.evaluation_page import Page, write_page
 
     title = " and ".join(model.name for model in models)
-    sizes = [f"{model.name}: {model.parameters:,} parameters." for model in models]
-    write_page(file, Page(f"{title}: {what}", evaluations, [*sizes, *leaks]))
+    write_page(file, Page(f"{title}: {what}", evaluations, origin, notes))

@@ -20,6 +20,7 @@ from clew.decoding.parallel import Certainty, EntropyBound, Threshold
 from clew.decoding.repair import Repair
 from clew.decoding.script import Script
 from clew.errors import UserError
+from clew.models.cell_network import CellNetwork
 from clew.models.interface import Model
 
 
@@ -71,15 +72,21 @@ DECODERS: dict[str, Entry] = {
 }
 
 
-def default_decoder(model: Model, script: Script) -> str:
-    """What is used where nothing is said: the paper's for text models, a few passes for models that read cells.
+# Those for labels of cells; the others are for tokens.
+CELL_DECODERS = ("one-pass", "walk", "backtrack")
 
-    Text models were trained in many ways, of which all can be read from left to right. On cells a repair costs no more
-    than its inner decoder wherever that one's path is sound, and mends many of the others.
-    """
-    if script.form == "cell-labels":
-        return "walk"
-    return "left-to-right" if script.vocabulary is not None or reads_left_to_right_only(model) else "repair"
+
+def decoders_for(model: Model) -> list[str]:
+    """Return the names of all decoders that a model can use; the naive form of another one is left out."""
+    if reads_left_to_right_only(model):
+        return ["left-to-right"]
+    cells = isinstance(model, CellNetwork)
+    return [name for name in DECODERS if (name in CELL_DECODERS) == cells and name != "left-to-right-naive"]
+
+
+def default_decoder(script: Script) -> str:
+    """Return the decoder for a model if none is given: the paper's for text models, a walk for labels of cells."""
+    return "walk" if script.vocabulary is None else "left-to-right"
 
 
 def decoder_named(name: str, **options: Any) -> Decoder:

@@ -16,7 +16,6 @@ from typing import Any, Literal
 
 from clew.errors import UserError
 from clew.experiments.cell_configs import CELL_CONFIGS
-from clew.experiments.grid_presets import GRID_PRESETS
 from clew.experiments.laptop import text_config
 from clew.models.build import sized_config
 from clew.models.config import EncoderDecoderConfig
@@ -181,7 +180,6 @@ PRESETS: dict[str, Preset] = {
         "the same mazes, minutes and parameters, next token on a small decoder", partial(_laptop, "next-token")
     ),
     **{name: Preset((make.__doc__ or "").rstrip("."), make) for name, make in CELL_CONFIGS.items()},
-    **{name: Preset(summary, make) for name, (summary, make) in GRID_PRESETS.items()},
     **_paper_presets(),
 }
 

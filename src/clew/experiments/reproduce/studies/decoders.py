@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from clew.decoding.registry import DECODERS
-from clew.experiments.grid_presets import single_size
-from clew.experiments.reproduce.recipes import MLMU, RunScale, dfs_run, scheduled, square
+from clew.decoding.registry import CELL_DECODERS, DECODERS
+from clew.experiments.reproduce.recipes import MLMU, RunScale, dfs_run, square
 from clew.experiments.reproduce.result import Result
+from clew.experiments.reproduce.studies.cells import LEFT_TO_RIGHT, cell_config
 from clew.experiments.reproduce.studies.training_curves import half_hour_run
 from clew.experiments.reproduce.study import Exam, Finding, Run, Show, Study
 from clew.experiments.reproduce.tell import EXACT, best_of, point, table_of
@@ -16,21 +16,19 @@ from clew.report.panels import Panel, Series
 
 FIRST = "left-to-right"
 BY_CERTAINTY = [name for name in DECODERS if name.startswith("certainty")]
-# One that is the same as another, only slower, tells nothing.
-COMPARED = [name for name in DECODERS if name != "left-to-right-naive"]
+# One that is the same as another, only slower, is left out.
+ON_TEXT = [name for name in DECODERS if name not in ("left-to-right-naive", *CELL_DECODERS)]
+ON_CELLS = [LEFT_TO_RIGHT, "one-pass", "walk", "walk:origin=goal", "backtrack"]
 TEXT_SIZE = {"laptop": 4, "paper": 10}
-CELLS = {"laptop": {5: 2.0, 10: 6.0}, "paper": {10: 600.0, 20: 600.0}}  # size: minutes
+CELLS = {"laptop": {5: 2.0, 10: 4.0}, "paper": {10: 600.0, 20: 600.0}}  # size: minutes
 MAZES = {"laptop": 1000, "paper": 2000}
-SLOW_SIDE, SLOW_MAZES = 10, 200  # on a laptop, nine decoders take most of a second for one such maze
 
 
 def runs(scale: RunScale) -> list[Run]:
     found = [_text_run(scale)]
     for side, minutes in CELLS[scale].items():
-        config = single_size("grid-pointer", side, minutes)
-        if scale == "laptop":
-            config = scheduled(config, minutes=minutes)
-        found.append(Run({"model": f"grid-pointer, {square(side)}"}, config, _exams(scale, side)))
+        config = cell_config(scale, "mlm-u", side, minutes)
+        found.append(Run({"model": f"cell network, {square(side)}"}, config, _exams(scale, ON_CELLS)))
     return found
 
 
@@ -39,24 +37,24 @@ def _text_run(scale: RunScale) -> Run:
     size = TEXT_SIZE[scale]
     labels = {"model": f"text, {square(size)}"}
     if scale == "laptop":
-        return replace(half_hour_run(MLMU), labels=labels, exams=_exams(scale, size))
-    return dfs_run(scale, MLMU, size, _exams(scale, size), **labels)
+        return replace(half_hour_run(MLMU), labels=labels, exams=_exams(scale, ON_TEXT))
+    return dfs_run(scale, MLMU, size, _exams(scale, ON_TEXT), **labels)
 
 
-def _exams(scale: RunScale, side: int) -> tuple[Exam, ...]:
-    mazes = SLOW_MAZES if scale == "laptop" and side >= SLOW_SIDE else MAZES[scale]
-    return tuple(Exam(name, mazes=mazes, decoder=name) for name in COMPARED)
+def _exams(scale: RunScale, decoders: list[str]) -> tuple[Exam, ...]:
+    return tuple(Exam(name, mazes=MAZES[scale], decoder=name) for name in decoders)
 
 
 def show(result: Result) -> Show:
     models = {model: model for model in result.values("model")}
+    names = [name for name in (*ON_TEXT, *ON_CELLS) if result.scores(name)]
     tables = [
-        table_of(EXACT, COMPARED, models, lambda name, model: result.mean(exam=name, model=model)),
-        table_of("passes of the model a maze", COMPARED, models, lambda name, model: passes(result, name, model)),
+        table_of(EXACT, names, models, lambda name, model: result.mean(exam=name, model=model)),
+        table_of("passes of the model a maze", names, models, lambda name, model: passes(result, name, model)),
     ]
     series = []
     for model in models:
-        means = [(name, result.mean(exam=name, model=model)) for name in COMPARED]
+        means = [(name, result.mean(exam=name, model=model)) for name in names]
         series.append(Series(model, [point(name, mean) for name, mean in means if mean]))
     return Show(tables, [Panel("held-out mazes, the same weights", "", EXACT, series)])
 
@@ -68,14 +66,17 @@ def passes(result: Result, decoder: str, model: str) -> str:
 
 
 def findings(result: Result) -> list[Finding]:
-    paper = "suggested as future work, not measured"
     found = []
     for model in result.values("model"):
-        means = {name: result.mean(exam=name, model=model) for name in COMPARED}
-        certain = {name: means[name] for name in (FIRST, *BY_CERTAINTY)}
-        gain = partial(result.gain, over=FIRST, model=model)
-        found.append(best_of("writing by certainty beats left to right", paper, certain, FIRST, gain).at(model))
-        found.append(best_of("some decoder beats left to right", "not measured", means, FIRST, gain).at(model))
+        on_cells = bool(result.scores(LEFT_TO_RIGHT, model=model))
+        first, names = (LEFT_TO_RIGHT, ON_CELLS) if on_cells else (FIRST, ON_TEXT)
+        means = {name: result.mean(exam=name, model=model) for name in names}
+        gain = partial(result.gain, over=first, model=model)
+        if not on_cells:
+            certain = {name: means[name] for name in (FIRST, *BY_CERTAINTY)}
+            paper = "suggested as future work, not measured"
+            found.append(best_of("writing by certainty beats left to right", paper, certain, first, gain).at(model))
+        found.append(best_of("some decoder beats left to right", "not measured", means, first, gain).at(model))
     return found
 
 
@@ -88,4 +89,5 @@ STUDY = Study(
     runs=runs,
     show=show,
     findings=findings,
+    notes=(f"On cells, left to right is `{LEFT_TO_RIGHT}`: one cell a pass, from the start.",),
 )
