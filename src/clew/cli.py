@@ -17,7 +17,6 @@ from dataclasses import dataclass
 
 from clew import __version__
 from clew.guard import UsageError, guarded
-from clew.memory import keep_freed_memory
 
 
 @dataclass(frozen=True)
@@ -46,19 +45,11 @@ COMMANDS = {
     "bench generation": Command("clew.commands.bench:generation", "measure how fast mazes are generated"),
     "bench training": Command("clew.commands.bench:training", "measure how fast the paper's model trains"),
     "bench decoding": Command("clew.commands.bench:decoding", "measure how fast answers are decoded"),
-    "bench going-on": Command("clew.commands.bench:going_on", "measure what it saves not to think afresh in each pass"),
-    "bench cost": Command("clew.commands.bench:cost", "measure what a grid-pointer costs against size"),
-    "bench time-to-accuracy": Command(
-        "clew.commands.bench:time_to_accuracy", "measure the minutes to 50, 90 and 99 % exact paths"
-    ),
-    "bench report": Command("clew.commands.bench:report", "write what was measured into the pages under docs"),
-    "bench recipes": Command("clew.commands.bench:recipes", "train a model on cells with one thing changed at a time"),
 }
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command that `arguments` (by default the process's own) ask for, and exit."""
-    keep_freed_memory()
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 

@@ -30,7 +30,7 @@ from clew.text.ascii import draw_ascii
 class Filled:
     """A place of the response that a step filled or hid again."""
 
-    place: int  # 0 is the response's first token
+    place: int  # 0 is the response's first token; of a cell network, the index of the cell
     token: str
     confidence: float
 
@@ -97,7 +97,7 @@ def solve_tasks(
     """The model's answers to tasks of any sizes, in their order; as many at once as fit into memory, if not said."""
     if batch_size is not None and batch_size < 1:
         raise UserError(f"a batch size of {batch_size} is impossible; use 1 or more.")
-    decoder = decoder or default_decoder(model, script)
+    decoder = decoder or default_decoder(script)
     best = [_way_through(task) for task in tasks]
     groups: dict[tuple[int, ...], list[int]] = {}
     for i, task in enumerate(tasks):
@@ -120,8 +120,7 @@ def _solve_batch(model: Model, script: Script, tasks: TaskBatch, decoder: str) -
         of_row: dict[int, list[Filled]] = {}
         columns = (step.row_F, step.place_F, step.token_F, step.confidence_F)
         for row, place, token, confidence in zip(*(column.tolist() for column in columns), strict=True):
-            word = script.word(token, tasks.height, tasks.width)
-            of_row.setdefault(row, []).append(Filled(place, word, confidence))
+            of_row.setdefault(row, []).append(Filled(place, script.word(token), confidence))
         for row, filled in of_row.items():
             steps[row].append(SolutionStep(tuple(filled), step.hides))
 

@@ -8,9 +8,8 @@ from clew.cli import run
 from clew.commands.evaluate import mazes_by_default
 from clew.loading import export_weights, load_trained
 from clew.models.build import build_model
+from clew.models.cell_network import CellNetworkConfig
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
-from clew.models.grid_next_token import GridNextTokenConfig
-from clew.models.grid_pointer import GridPointerConfig
 from clew.objectives.config import ObjectiveConfig
 from clew.training.checkpoint import model_tensors, write_checkpoint
 from clew.training.config import Budget, DataConfig, TrainConfig
@@ -33,9 +32,9 @@ def make_run(folder, data, model, objective="mlm-u", **changes):
 
 
 @pytest.fixture(scope="module")
-def grid_run(tmp_path_factory):
-    data = DataConfig(sizes=(4,), format="grid", tail=2)
-    return make_run(tmp_path_factory.mktemp("runs") / "pointer", data, GridPointerConfig(width=16, heads=2))
+def cell_run(tmp_path_factory):
+    data = DataConfig(sizes=(4,), format="cell-labels")
+    return make_run(tmp_path_factory.mktemp("runs") / "cells", data, CellNetworkConfig(width=16, hidden=16))
 
 
 @pytest.fixture(scope="module")
@@ -52,39 +51,33 @@ def next_token_run(tmp_path_factory):
     return make_run(tmp_path_factory.mktemp("runs") / "next", data, model, "next-token")
 
 
-def test_everything_at_once(grid_run, text_run, next_token_run, tmp_path, capsys):
+def test_everything_at_once(cell_run, text_run, next_token_run, tmp_path, capsys):
     report = tmp_path / "out.html"
-    arguments = [grid_run, "--mazes", "3", "--decoder", "all", "--compare", text_run, next_token_run]
+    arguments = [cell_run, "--mazes", "3", "--decoder", "all", "--compare", text_run, next_token_run]
     assert run(["evaluate", *arguments, "--report", str(report), "--json"]) == 0
     out = json.loads(capsys.readouterr().out)
     assert out["mazes"] == "3 held-out dfs mazes of 4x4"
-    command = f"clew evaluate {grid_run} --mazes 3 --decoder all --compare {text_run} {next_token_run} --json"
+    command = f"clew evaluate {cell_run} --mazes 3 --decoder all --compare {text_run} {next_token_run} --json"
     assert out["provenance"]["command"] == command
     assert out["leakage"] == ["none of the 3 mazes has a layout that was trained on."] * 3
     pairs = [(each["model"], each["decoder"]) for each in out["evaluations"]]
-    assert pairs.count(("pointer", "left-to-right")) == 1
+    assert [decoder for model, decoder in pairs if model == "cells"] == ["one-pass", "walk", "backtrack"]
     assert ("mlmu", "repair") in pairs
     assert [decoder for model, decoder in pairs if model == "next"] == ["left-to-right"]
     assert all(each["mazes"] == 3 and each["passes"] >= 1 for each in out["evaluations"])
     page = report.read_text()
+    assert f"Made by <code>{command}</code>. Seed 0." in page
+    assert page.count("all 3 mazes</summary>") == len(pairs)
     assert page.count('class="chart"') == 3
     assert "http://www.w3.org" in page
     assert "https://" not in page
     assert "<script" not in page
 
 
-@pytest.fixture(scope="module")
-def grid_next_token_run(tmp_path_factory):
-    data = DataConfig(sizes=(4,), format="grid", tail=2)
-    model = GridNextTokenConfig(width=16, heads=2, hops=1, query_blocks=1)
-    return make_run(tmp_path_factory.mktemp("runs") / "rival", data, model, "next-token")
-
-
-def test_the_decoder_where_nothing_is_said(grid_run, text_run, next_token_run, grid_next_token_run, capsys):
-    others = [text_run, next_token_run, grid_next_token_run]
-    assert run(["evaluate", grid_run, "--mazes", "3", "--compare", *others]) == 0
-    told = [line.split()[:2] for line in capsys.readouterr().out.splitlines()[2:6]]
-    assert told == [["pointer", "repair"], *([name, "left-to-right"] for name in ("mlmu", "next", "rival"))]
+def test_the_decoder_where_nothing_is_said(cell_run, text_run, next_token_run, capsys):
+    assert run(["evaluate", cell_run, "--mazes", "3", "--compare", text_run, next_token_run]) == 0
+    told = [line.split()[:2] for line in capsys.readouterr().out.splitlines()[2:5]]
+    assert told == [["cells", "walk"], ["mlmu", "left-to-right"], ["next", "left-to-right"]]
 
 
 def test_larger_mazes_are_fewer_where_nothing_is_said():
@@ -92,18 +85,18 @@ def test_larger_mazes_are_fewer_where_nothing_is_said():
     assert mazes_by_default(10**6) == 1
 
 
-def test_the_table(grid_run, capsys):
-    assert run(["evaluate", grid_run, "--mazes", "5", "--decoder", "threshold", "certainty:count=4"]) == 0
+def test_the_table(cell_run, capsys):
+    assert run(["evaluate", cell_run, "--mazes", "5", "--decoder", "one-pass", "walk:origin=goal"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "5 held-out dfs mazes of 4x4, precision fp32"
-    assert lines[2].split()[:2] == ["pointer", "threshold"]
-    assert lines[3].split()[:2] == ["pointer", "certainty:count=4"]
+    assert lines[2].split()[:2] == ["cells", "one-pass"]
+    assert lines[3].split()[:2] == ["cells", "walk:origin=goal"]
 
 
-def test_mazes_from_a_file_of_any_size(grid_run, tmp_path, capsys):
+def test_mazes_from_a_file_of_any_size(cell_run, tmp_path, capsys):
     file = tmp_path / "mazes.txt"
     file.write_text(f"{WALLS}\n{PERFECT}")
-    assert run(["evaluate", grid_run, "--input", str(file), "--json"]) == 0
+    assert run(["evaluate", cell_run, "--input", str(file), "--json"]) == 0
     out = json.loads(capsys.readouterr().out)
     assert out["evaluations"][0]["mazes"] == 2
 
@@ -142,15 +135,15 @@ def test_a_run_is_scored_in_its_own_precision_or_in_float32(text_run, tmp_path, 
     assert load_trained(tmp_path / "weights").precision == "fp16"
 
 
-def test_solving_with_a_model(grid_run, tmp_path, capsys):
+def test_solving_with_a_model(cell_run, tmp_path, capsys):
     file = tmp_path / "mazes.txt"
     file.write_text(f"{PERFECT}\n{PERFECT}")
-    assert run(["solve", str(file), "--solver", grid_run]) == 0
+    assert run(["solve", str(file), "--solver", cell_run]) == 0
     out = capsys.readouterr().out
     assert out.count("+--+--+--+") == 4
     assert out.count("found in") == 2
     assert "valid" in out or "no path could be read" in out
-    assert run(["solve", str(file), "--solver", grid_run, "--decoder", "repair", "--json"]) == 0
+    assert run(["solve", str(file), "--solver", cell_run, "--decoder", "backtrack", "--json"]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert set(lines[0]) == {"path", "length", "valid", "shortest", "problem", "passes", "seconds"}
 
@@ -178,40 +171,40 @@ def expect(capsys, arguments, sentence, code=1):
         ),
     ],
 )
-def test_garbage_files(grid_run, tmp_path, capsys, content, sentence):
+def test_garbage_files(cell_run, tmp_path, capsys, content, sentence):
     file = tmp_path / "garbage"
     file.write_bytes(content)
-    expect(capsys, ["evaluate", grid_run, "--input", str(file)], sentence)
+    expect(capsys, ["evaluate", cell_run, "--input", str(file)], sentence)
 
 
 def test_a_model_of_another_size_or_format(text_run, tmp_path, capsys):
     expect(capsys, ["evaluate", text_run, "--mazes", "3", "--size", "6"], "the model does not know the token (0,4)")
 
 
-def test_wrong_calls(grid_run, next_token_run, tmp_path, capsys):
+def test_wrong_calls(cell_run, next_token_run, tmp_path, capsys):
     expect(capsys, ["evaluate", "no-such-run"], "no-such-run does not exist; give the folder of a run")
-    expect(capsys, ["evaluate", grid_run, "--input", "x", "--mazes", "3"], "give either --input or --mazes")
-    expect(capsys, ["evaluate", grid_run, "--input", str(tmp_path / "none")], "No such file")
-    expect(capsys, ["evaluate", grid_run, "--mazes", "0"], "0 mazes leave nothing to evaluate")
-    expect(capsys, ["evaluate", grid_run, "--decoder", "magic"], "there is no decoder 'magic'")
-    expect(capsys, ["evaluate", grid_run, "--device", "tpu"], "there is no device 'tpu'")
-    expect(capsys, ["evaluate", grid_run, "--report", str(tmp_path / "no" / "r.html")], "does not exist; make it first")
+    expect(capsys, ["evaluate", cell_run, "--input", "x", "--mazes", "3"], "give either --input or --mazes")
+    expect(capsys, ["evaluate", cell_run, "--input", str(tmp_path / "none")], "No such file")
+    expect(capsys, ["evaluate", cell_run, "--mazes", "0"], "0 mazes leave nothing to evaluate")
+    expect(capsys, ["evaluate", cell_run, "--decoder", "magic"], "there is no decoder 'magic'")
+    expect(capsys, ["evaluate", cell_run, "--device", "tpu"], "there is no device 'tpu'")
+    expect(capsys, ["evaluate", cell_run, "--report", str(tmp_path / "no" / "r.html")], "does not exist; make it first")
     expect(
         capsys,
         ["evaluate", next_token_run, "--mazes", "3", "--decoder", "threshold"],
         "can only be decoded left-to-right",
     )
-    expect(capsys, ["evaluate", grid_run, "--family", "moss", "--mazes", "3"], "no family of mazes named 'moss'")
-    expect(capsys, ["evaluate", grid_run, "--mazes", "3", "--embedded-in", "4"], "give a larger size")
+    expect(capsys, ["evaluate", cell_run, "--family", "moss", "--mazes", "3"], "no family of mazes named 'moss'")
+    expect(capsys, ["evaluate", cell_run, "--mazes", "3", "--embedded-in", "4"], "give a larger size")
     expect(capsys, ["solve", "x", "--solver", "bfs", "--decoder", "threshold"], "bfs is exact; leave it out")
-    expect(capsys, ["solve", "x", "--solver", grid_run, "--trace"], "use --solver astar")
+    expect(capsys, ["solve", "x", "--solver", cell_run, "--trace"], "use --solver astar")
 
 
-def test_solving_garbage_with_a_model(grid_run, text_run, tmp_path, capsys):
+def test_solving_garbage_with_a_model(cell_run, text_run, tmp_path, capsys):
     file = tmp_path / "mazes.txt"
     file.write_text("S#G\n.#.\n.#.\n")
-    expect(capsys, ["solve", str(file), "--solver", grid_run], "line 1: no way leads from the start (0, 0)")
+    expect(capsys, ["solve", str(file), "--solver", cell_run], "line 1: no way leads from the start (0, 0)")
     file.write_text("\n\nS....\n....G\n.....\n")
     expect(capsys, ["solve", str(file), "--solver", text_run], "line 3: the model does not know the token")
     file.write_text("")
-    expect(capsys, ["solve", str(file), "--solver", grid_run], "holds no maze")
+    expect(capsys, ["solve", str(file), "--solver", cell_run], "holds no maze")

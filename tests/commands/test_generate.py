@@ -25,6 +25,15 @@ def test_generate_says_what_it_made_and_what_is_there(tmp_path: Path, capsys: py
     assert "other settings (format edge-list and not grid)" in capsys.readouterr().err
 
 
+def test_every_path_has_as_many_cells_as_asked_for(tmp_path: Path) -> None:
+    command = ["generate", "walls", "--size", "8", "--count", "20", "--test", "10", "--min-path", "16"]
+    assert run([*command, "--out", str(tmp_path)]) == 0
+    dataset = open_dataset(tmp_path)
+    assert dataset.settings.min_path == 16
+    for split in ("train", "test"):
+        assert dataset.split(split).slice(0, 10).length_N.min() >= 16
+
+
 def test_options_reach_the_dataset(tmp_path: Path) -> None:
     command = ["generate", "percolation", "--height", "3", "--width", "6", "--count", "8", "--test", "0"]
     assert run([*command, "--open-share", "0.8", "--workers", "1", "--format", "grid", "--out", str(tmp_path)]) == 0
@@ -45,6 +54,7 @@ def test_options_reach_the_dataset(tmp_path: Path) -> None:
         (["dfs", "--tasks-per-layout", "one"], "belong to walls mazes"),
         (["dfs", "--format", "wall-list"], "dfs mazes have none"),
         (["percolation", "--open-share", "2"], "open share 2.0"),
+        (["dfs", "--size", "5", "--min-path", "26"], "no maze of 5 rows and 5 columns has a path of at least 26 cells"),
     ],
 )
 def test_bad_options_get_one_sentence(

@@ -6,14 +6,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clew.data.batches import grid_batch, text_seeds, token_batch
+from clew.data.batches import cell_batch, text_seeds, token_batch
 from clew.mazes.generate import generate
-from clew.text.format import FORMATS, format_named
+from clew.mazes.maze import Task
+from clew.mazes.solve import bfs_path
+from clew.text.format import format_named
 
 
 @settings(max_examples=20, deadline=None)
 @given(
-    form=st.sampled_from(list(FORMATS)),
+    form=st.sampled_from(["edge-list", "wall-list", "wall-list-trace", "grid"]),
     height=st.integers(4, 7),
     width=st.integers(4, 7),
     seed=st.integers(0, 2**63 - 1),
@@ -41,17 +43,20 @@ def test_token_batch_is_the_text_of_every_maze(form: str, height: int, width: in
 
 
 @settings(max_examples=20, deadline=None)
-@given(tail=st.integers(1, 4), seed=st.integers(0, 2**63 - 1), count=st.integers(0, 9))
-def test_grid_batch_is_the_path_of_every_maze(tail: int, seed: int, count: int) -> None:
+@given(seed=st.integers(0, 2**63 - 1), count=st.integers(0, 9))
+def test_cell_batch_labels_the_cells_of_the_path_among_those_in_reach(seed: int, count: int) -> None:
     tasks = generate("percolation", 5, 7, seed=seed, first=0, count=count, side="train")
-    batch = grid_batch(tasks, np.arange(count), tail)
+    batch = cell_batch(tasks, np.arange(count))
     for row in range(count):
         path = tasks.path_of(row).tolist()
-        assert batch.tokens_BT[row, batch.valid_BT[row]].tolist() == path + [35] * tail
-        assert batch.tokens_BT[row, 0] == batch.start_B[row]
-        assert path[-1] == batch.goal_B[row]
+        assert batch.tokens_BT[row].nonzero()[:, 0].tolist() == sorted(path)
+        assert batch.step_BT[row, path].tolist() == list(range(1, len(path) + 1))
+        assert (batch.start_B[row], batch.goal_B[row]) == (path[0], path[-1])
+        task, _ = tasks[row]
+        for cell, reached in enumerate(batch.valid_BT[row].tolist()):
+            assert reached == (bfs_path(Task(task.maze, task.start, divmod(cell, 7))) is not None)
     assert torch.equal(batch.valid_BT, batch.response_BT)
-    assert batch.tokens_BT.shape == (count, max(tasks.length_N, default=0) + tail)
+    assert batch.tokens_BT.shape == (count, 35)
     assert np.array_equal(batch.cells_BHW.numpy(), tasks.cells_NHW)
     assert batch.cells_BHW.dtype == torch.uint8
     assert batch.start_B.dtype == batch.goal_B.dtype == batch.tokens_BT.dtype == torch.int64

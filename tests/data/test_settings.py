@@ -33,6 +33,8 @@ def test_format_and_open_share_follow_the_family() -> None:
         ({"open_share": 0.5}, "belongs to percolation"),
         ({"tasks_per_layout": "one"}, "tasks per layout belong to walls mazes"),
         ({"family": "walls", "tasks_per_layout": "some"}, "cannot be 'some'; use one of all, one"),
+        ({"min_path": 21}, "path of at least 21 cells; use 1 to 20"),
+        ({"min_path": 0}, "use 1 to 20"),
         ({"family": "percolation", "open_share": 0.0}, "open share 0.0 is out of range"),
         ({"family": "percolation", "open_share": float("nan")}, "open share nan is out of range"),
     ],
@@ -56,7 +58,9 @@ def test_walls_keep_all_tasks_of_a_layout_unless_told_or_made_by_version_0_1() -
 WALLS = {"family": "walls", "tasks_per_layout": "one"}
 
 
-@pytest.mark.parametrize("change", [{}, {"family": "percolation", "open_share": 0.7}, {"format": "grid"}, WALLS])
+@pytest.mark.parametrize(
+    "change", [{}, {"family": "percolation", "open_share": 0.7}, {"format": "grid"}, {"min_path": 9}, WALLS]
+)
 def test_json_round_trip(change: dict[str, Any]) -> None:
     settings = DatasetSettings(**GOOD | change)
     assert DatasetSettings.from_json(json.loads(json.dumps(settings.to_json())), "here") == settings
@@ -82,3 +86,10 @@ def test_differences_are_told() -> None:
     assert settings.differences(settings) == ""
     other = DatasetSettings(**GOOD | {"seed": 2, "format": "grid"})
     assert settings.differences(other) == "seed 1 and not 2, format edge-list and not grid"
+
+
+def test_settings_of_earlier_versions_have_no_shortest_path() -> None:
+    settings = DatasetSettings(**GOOD)
+    plain = settings.to_json()
+    del plain["min_path"]
+    assert DatasetSettings.from_json(plain, "here") == settings

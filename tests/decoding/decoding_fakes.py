@@ -14,7 +14,6 @@ from clew.mazes.generate import generate
 from clew.mazes.maze import TaskBatch
 from clew.models.build import build_model
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
-from clew.models.grid_pointer import GridPointerConfig
 
 FORMS = {"edge-list": "dfs", "wall-list": "walls", "grid": "dfs"}
 
@@ -32,7 +31,8 @@ class Oracle:
     def __init__(self, script: Script, tasks: TaskBatch, sure: float = 6.0, seed: int = 0) -> None:
         self.truth_BR, self.length_B = script.truth(tasks)
         self.first_B = script.canvas(tasks).first_B
-        self.vocabulary = script.vocabulary.size if script.vocabulary else tasks.height * tasks.width + 1
+        assert script.vocabulary is not None
+        self.vocabulary = script.vocabulary.size
         generator = torch.Generator().manual_seed(seed)
         # How sure it is of each place, all different so that an order by certainty is a random one.
         self.sure_BR = sure + torch.rand(self.truth_BR.shape[0], 1000, generator=generator)
@@ -46,16 +46,15 @@ class Oracle:
         maze = batch.index_B[row]
         place = position - self.first_B[maze]
         assert bool((place >= 0).all()), "the prompt is never asked for"
-        nonsense = 3  # some cell
+        nonsense = 3  # not the end
         inside = place < self.length_B[maze]
         token = torch.where(inside, self.truth_BR[maze, place.clamp(max=self.truth_BR.shape[1] - 1)], nonsense)
         return torch.zeros(len(row), self.vocabulary).scatter(1, token[:, None], self.sure_BR[maze, place][:, None])
 
 
 def random_models(script: Script) -> dict[str, torch.nn.Module]:
-    """Every kind of model that this script's batches fit, with random weights large enough to disagree."""
-    if script.vocabulary is None:
-        return {"grid-pointer": stirred(build_model(GridPointerConfig(width=16, heads=2), seed=0))}
+    """Every kind of text model, with random weights large enough to disagree."""
+    assert script.vocabulary is not None
     size = script.vocabulary.size
     two = {"width": 16, "heads": 2}
     configs = {

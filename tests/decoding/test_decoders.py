@@ -9,12 +9,15 @@ from hypothesis import strategies as st
 from clew.decoding.answers import Answers
 from clew.decoding.decode import decode, decode_steps
 from clew.decoding.parallel import Certainty, EntropyBound, Survey, Threshold
-from clew.decoding.registry import DECODERS, decoder_named, parse_decoder
+from clew.decoding.registry import CELL_DECODERS, DECODERS, decoder_named, decoders_for, default_decoder, parse_decoder
 from clew.decoding.script import Script
 from clew.errors import UserError
+from clew.models.cell_network import CellNetwork, CellNetworkConfig
+
+TEXT_DECODERS = [name for name in DECODERS if name not in CELL_DECODERS]
 
 
-@pytest.mark.parametrize("name", DECODERS)
+@pytest.mark.parametrize("name", TEXT_DECODERS)
 @pytest.mark.parametrize("form", FORMS)
 def test_every_decoder_reads_a_perfect_model_perfectly(form, name):
     tasks = tasks_for(form)
@@ -25,11 +28,11 @@ def test_every_decoder_reads_a_perfect_model_perfectly(form, name):
     assert torch.equal(decoded.token_BR[:, : truth_BR.shape[1]], truth_BR)
 
 
-@pytest.mark.parametrize("name", DECODERS)
+@pytest.mark.parametrize("name", TEXT_DECODERS)
 def test_every_decoder_ends_on_a_model_that_knows_nothing(name):
     tasks = tasks_for("grid", count=4, side=4)
     script = Script.of("grid", 4, 4)
-    model = random_models(script)["grid-pointer"]
+    model = random_models(script)["encoder-decoder"]
     decoded = decode(model, script.canvas(tasks), decoder_named(name))
     places = torch.arange(17)
     assert bool((decoded.token_BR >= 0).eq(places < decoded.length_B[:, None]).all()), "no holes before the end"
@@ -105,7 +108,7 @@ class SaysTheEndEverywhere(Oracle):
 
     def __call__(self, batch, rank_BT, ask_BT):
         logits = super().__call__(batch, rank_BT, ask_BT)
-        logits[:, -1] = 7.5
+        logits[:, self.end] = 7.5
         return logits
 
 
@@ -114,6 +117,7 @@ def test_the_end_cannot_stand_before_something_known():
     script = Script.of("grid", 5, 5)
     canvas = script.canvas(tasks)
     model = SaysTheEndEverywhere(script, tasks)
+    model.end = canvas.end
     answers = Answers(canvas)
     row = torch.tensor([0])
     answers.fill(row, torch.tensor([4]), model.truth_BR[:, 4], torch.ones(1))
@@ -126,15 +130,15 @@ def test_a_filled_end_drops_what_stands_after_it():
     script, tasks = Script.of("grid", 5, 5), tasks_for("grid", count=2)
     answers = Answers(script.canvas(tasks))
     answers.fill(torch.tensor([0, 1]), torch.tensor([7, 7]), torch.tensor([3, 3]), torch.ones(2))
-    answers.fill(torch.tensor([0]), torch.tensor([2]), torch.tensor([25]), torch.ones(1))
+    answers.fill(torch.tensor([0]), torch.tensor([2]), torch.tensor([answers.canvas.end]), torch.ones(1))
     assert answers.limit_B.tolist() == [3, 26]
     assert answers.known_BR.sum(1).tolist() == [1, 1]
-    assert answers.hide(torch.tensor([0]), torch.tensor([2])).token_F.tolist() == [25]
+    assert answers.hide(torch.tensor([0]), torch.tensor([2])).token_F.tolist() == [answers.canvas.end]
     assert answers.limit_B.tolist() == [26, 26]
 
 
 @pytest.mark.parametrize("kind", ["decoder-only", "causal"])
-@pytest.mark.parametrize("name", [name for name in DECODERS if not name.startswith("left-to-right")])
+@pytest.mark.parametrize("name", [name for name in TEXT_DECODERS if not name.startswith("left-to-right")])
 def test_a_next_token_model_refuses_other_orders(kind, name):
     tasks = tasks_for("edge-list", count=2, side=4)
     script = Script.of("edge-list", 4, 4)
@@ -162,6 +166,15 @@ def test_a_next_token_model_refuses_other_orders(kind, name):
 def test_a_wrong_name_or_option_is_told_in_one_sentence(text, problem):
     with pytest.raises(UserError, match=problem):
         parse_decoder(text)
+
+
+def test_a_model_has_the_decoders_that_it_can_use():
+    script = Script.of("edge-list", 4, 4)
+    models = random_models(script)
+    assert decoders_for(models["decoder-only"]) == decoders_for(models["causal"]) == ["left-to-right"]
+    assert set(decoders_for(models["encoder-decoder"])) == set(TEXT_DECODERS) - {"left-to-right-naive"}
+    assert decoders_for(CellNetwork(CellNetworkConfig(width=4, hidden=4))) == list(CELL_DECODERS)
+    assert [default_decoder(Script.of(form, 4, 4)) for form in ("grid", "cell-labels")] == ["left-to-right", "walk"]
 
 
 def test_options_are_read_from_text():

@@ -16,6 +16,8 @@ from clew.mazes.maze import Maze, PathStar, Task
 TASK = Task(Maze.from_edges(3, 3, [((0, 0), (1, 0)), ((1, 0), (2, 0)), ((2, 0), (2, 1))]), (0, 0), (2, 1))
 GRID = Script.of("grid", 3, 3)
 END = 9
+# The token of each cell, in reading order, and of the end.
+TOKENS = GRID.vocabulary.encode([f"({row},{col})" for row in range(3) for col in range(3)] + ["<PATH_END>"]).tolist()
 
 
 @pytest.mark.parametrize(
@@ -32,7 +34,7 @@ END = 9
     ],
 )
 def test_wrong_places_of_grid_responses(response, wrong):
-    assert wrong_places(GRID, TASK, response) == wrong
+    assert wrong_places(GRID, TASK, [TOKENS[place] for place in response]) == wrong
 
 
 def test_wrong_places_of_texts():
@@ -57,9 +59,10 @@ class Stumbles(Oracle):
     def __call__(self, batch, rank_BT, ask_BT):
         logits = super().__call__(batch, rank_BT, ask_BT)
         if self.passes == 1:
-            place = ask_BT.nonzero()[:, 1]
+            row, position = ask_BT.nonzero(as_tuple=True)
+            place = position - self.first_B[batch.index_B[row]]
             logits[place == 2] = 0.0
-            logits[place == 2, 12] = 9.0
+            logits[place == 2, Script.of("grid", 5, 5).vocabulary.id_of["(2,2)"]] = 9.0
         return logits
 
 

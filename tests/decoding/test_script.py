@@ -8,10 +8,10 @@ from clew.decoding.script import Script
 from clew.errors import UserError
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", [*FORMS, "cell-labels"])
 @pytest.mark.parametrize("model_side", [5, 8])
 def test_the_true_response_reads_back_as_the_path(form, model_side):
-    tasks = tasks_for(form)
+    tasks = tasks_for(form if form in FORMS else "edge-list")
     script = Script.of(form, model_side, model_side)
     token_BR, length_B = script.truth(tasks)
     for i in range(len(tasks)):
@@ -35,8 +35,14 @@ def test_a_maze_larger_than_the_model_is_refused(form):
         Script.of(form, 4, 4).canvas(tasks_for(form))
 
 
-def test_a_grid_model_takes_any_size():
-    assert Script.of("grid", 4, 4).canvas(tasks_for("grid", side=6)).room == 37
+def test_a_cell_network_takes_any_size():
+    assert Script.of("cell-labels", 4, 4).canvas(tasks_for("grid", side=6)).room == 37
+
+
+def test_labels_are_read_as_words():
+    assert [Script.of("cell-labels", 4, 4).word(label) for label in (0, 1)] == ["off", "on"]
+    text = Script.of("edge-list", 4, 4)
+    assert text.word(text.end(4, 4)) == "<PATH_END>"
 
 
 def test_mazes_that_the_format_cannot_write_are_refused():
@@ -48,9 +54,9 @@ def test_mazes_that_the_format_cannot_write_are_refused():
     ("response", "problem"),
     [([], "no end after 0"), ([1, 2], "no end after 2 steps"), ([25], "no cell before its end")],
 )
-def test_grid_responses_that_say_no_path(response, problem):
+def test_cells_that_say_no_path(response, problem):
     with pytest.raises(UserError, match=problem):
-        Script.of("grid", 5, 5).read(response, 5, 5)
+        Script.of("cell-labels", 5, 5).read(response, 5, 5)
 
 
 def test_random_tokens_say_no_path():

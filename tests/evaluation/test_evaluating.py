@@ -29,24 +29,28 @@ def tasks_of(count=6, side=5, family="dfs", which="test"):
     return generate(family, side, side, seed=0, first=0, count=count, side=which, workers=1)
 
 
+SCRIPT = Script.of("grid", 6, 6)
+
+
 class Knows:
-    """Says the true path of each maze, which it knows by its start and goal; of some mazes it says nonsense."""
+    """Says the true path of each maze, which it knows by its prompt; of some mazes it says the end at once."""
 
     def __init__(self, tasks, nonsense=()):
-        self.paths = {
-            (int(tasks.start_N[i]), int(tasks.goal_N[i]), tasks.cells_NHW[i].tobytes()): tasks.path_of(i).tolist()
+        prompt, (truth_BR, length_B) = SCRIPT.canvas(tasks).prompt, SCRIPT.truth(tasks)
+        self.responses = {
+            tuple(prompt.tokens_BT[i].tolist()): truth_BR[i, : int(length_B[i])].tolist()
             for i in range(len(tasks))
             if i not in nonsense
         }
 
     def __call__(self, batch, rank_BT, ask_BT):
-        row, place = ask_BT.nonzero(as_tuple=True)
-        end = batch.cells_BHW[0].numel()
-        logits = torch.zeros(len(row), end + 1)
-        for q, (b, p) in enumerate(zip(row.tolist(), place.tolist(), strict=True)):
-            key = (int(batch.start_B[b]), int(batch.goal_B[b]), batch.cells_BHW[b].numpy().tobytes())
-            path = [*self.paths.get(key, [end]), *[end] * 400]
-            logits[q, path[p]] = 9.0
+        end = SCRIPT.end(6, 6)
+        prompt_B = (batch.valid_BT & ~batch.response_BT).sum(1).tolist()
+        logits = torch.zeros(int(ask_BT.sum()), SCRIPT.vocabulary.size)
+        for q, (b, position) in enumerate(ask_BT.nonzero().tolist()):
+            prompt = tuple(batch.tokens_BT[b, : prompt_B[b]].tolist())
+            response = [*self.responses.get(prompt, [end]), *[end] * 400]
+            logits[q, response[position - prompt_B[b]]] = 9.0
         return logits
 
 
@@ -54,12 +58,10 @@ class Knows:
 @pytest.mark.parametrize("batch_size", [2, 100])
 def test_what_a_model_knows_is_what_it_scores(decoder, batch_size):
     tasks = tasks_of()
-    evaluation = evaluate_model(
-        Knows(tasks, nonsense=(1, 4)), Script.of("grid", 5, 5), tasks, decoder_named(decoder), batch_size
-    )
+    evaluation = evaluate_model(Knows(tasks, nonsense=(1, 4)), SCRIPT, tasks, decoder_named(decoder), batch_size)
     assert [outcome.exact for outcome in evaluation.outcomes] == [True, False, True, True, False, True]
     assert evaluation.outcomes[1].failure == "unparsable"
-    assert evaluation.outcomes[1].problem == "the response has no cell before its end."
+    assert evaluation.outcomes[1].problem.startswith("token 1 is '<PATH_END>'")
     scores = scores_of(evaluation)
     right = sum(int(n) + 1 for i, n in enumerate(tasks.length_N) if i not in (1, 4))
     assert scores.per_token.hits == right
@@ -71,18 +73,16 @@ def test_what_a_model_knows_is_what_it_scores(decoder, batch_size):
 def test_mazes_of_several_shapes_in_one_evaluation():
     groups = [tasks_of(2, 4), tasks_of(3, 6)]
     both = Knows(groups[0])
-    both.paths |= Knows(groups[1]).paths
+    both.responses |= Knows(groups[1]).responses
     done = []
-    evaluation = evaluate_model(
-        both, Script.of("grid", 4, 4), groups, decoder_named("certainty"), batch_size=2, progress=done.append
-    )
+    evaluation = evaluate_model(both, SCRIPT, groups, decoder_named("certainty"), batch_size=2, progress=done.append)
     assert all(outcome.exact for outcome in evaluation.outcomes)
     assert done == [2, 4, 5]
 
 
 def test_a_batch_size_of_zero_is_refused():
     with pytest.raises(UserError, match="batch size of 0"):
-        evaluate_model(Knows(tasks_of()), Script.of("grid", 5, 5), tasks_of(), decoder_named("certainty"), 0)
+        evaluate_model(Knows(tasks_of()), SCRIPT, tasks_of(), decoder_named("certainty"), 0)
 
 
 @pytest.mark.parametrize(("precision", "dtype"), [("fp32", None), ("bf16", torch.bfloat16), ("fp16", torch.float16)])

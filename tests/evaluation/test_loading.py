@@ -13,8 +13,8 @@ from clew.errors import UserError
 from clew.loading import export_weights, load_trained, shipped_weights
 from clew.mazes.generate import generate
 from clew.models.build import build_model
+from clew.models.cell_network import CellNetworkConfig
 from clew.models.config import DecoderOnlyConfig
-from clew.models.grid_pointer import GridPointerConfig
 from clew.training.checkpoint import model_tensors, write_checkpoint
 from clew.training.config import Budget, DataConfig, TrainConfig
 from clew.training.run_folder import RunFolder
@@ -39,10 +39,10 @@ def make_run(folder, config):
 
 
 @pytest.fixture(scope="module")
-def grid_run(tmp_path_factory):
-    data = DataConfig(sizes=(4,), format="grid", tail=2)
-    config = TrainConfig(data=data, model=GridPointerConfig(width=16, heads=2), budget=Budget(steps=1))
-    return make_run(tmp_path_factory.mktemp("runs") / "grid", config)
+def cell_run(tmp_path_factory):
+    data = DataConfig(sizes=(4,), format="cell-labels")
+    config = TrainConfig(data=data, model=CellNetworkConfig(width=16, hidden=16), budget=Budget(steps=1))
+    return make_run(tmp_path_factory.mktemp("runs") / "cells", config)
 
 
 @pytest.fixture(scope="module")
@@ -61,25 +61,27 @@ def test_importing_clew_is_quick():
     assert done.stdout.split() == ["False", "False"]
 
 
-def test_a_solution_has_its_path_its_checks_and_its_steps(grid_run):
-    solver = clew.load(grid_run)
-    solution = solver.solve(DRAWING, decoder="certainty:count=2")
+def test_a_solution_has_its_path_its_checks_and_its_steps(cell_run):
+    solver = clew.load(cell_run)
+    solution = solver.solve(DRAWING, decoder="walk:ask=cell")
     assert solution.shortest_path[0] == (0, 0)
     assert len(solution.shortest_path) == 6
     assert solution.passes == len(solution.steps) > 0
-    places = sorted(filled.place for step in solution.steps for filled in step.filled)
-    assert places == list(range(len(places)))
+    # Each step labels cells of the walk, in their order.
+    cells = [divmod(filled.place, 3) for step in solution.steps for filled in step.filled]
+    assert cells == solution.path
+    assert {filled.token for step in solution.steps for filled in step.filled} == {"on"}
     assert all(0 <= filled.confidence <= 1 for step in solution.steps for filled in step.filled)
     assert solution.valid == (solution.problem is None)
     assert solution.seconds > 0
     assert solution._repr_svg_().startswith("<svg")
     assert "<figcaption>" in solution._repr_html_()
     assert solution.verdict in str(solution)
-    assert "grid: " in repr(solver)
+    assert "cells: " in repr(solver)
 
 
-def test_many_tasks_of_several_sizes_in_their_order(grid_run):
-    solver = clew.load(grid_run)
+def test_many_tasks_of_several_sizes_in_their_order(cell_run):
+    solver = clew.load(cell_run)
     tasks = [
         generate("dfs", side, side, seed=0, first=i, count=1, side="test", workers=1)[0][0]
         for i, side in enumerate([4, 6, 4, 5, 6])
@@ -98,17 +100,17 @@ def test_a_next_token_model_is_read_left_to_right_unless_told_otherwise(next_tok
         solver.solve(task, decoder="threshold")
 
 
-def test_weights_give_the_same_answers_as_their_run(grid_run, tmp_path, monkeypatch):
-    export_weights(grid_run, tmp_path / "shipped" / "small", about="made by a test")
+def test_weights_give_the_same_answers_as_their_run(cell_run, tmp_path, monkeypatch):
+    export_weights(cell_run, tmp_path / "shipped" / "small", about="made by a test")
     monkeypatch.setattr(loading, "_SHIPPED", (tmp_path / "shipped",))
     assert list(shipped_weights()) == ["small"]
-    run, weights = load_trained(grid_run), load_trained("small")
+    run, weights = load_trained(cell_run), load_trained("small")
     for name, tensor in run.model.state_dict().items():
         assert torch.equal(tensor, weights.model.state_dict()[name])
     assert (weights.height, weights.width, weights.family, weights.script) == (4, 4, "dfs", run.script)
-    assert clew.load("small").solve(DRAWING).path == clew.load(grid_run).solve(DRAWING).path
+    assert clew.load("small").solve(DRAWING).path == clew.load(cell_run).solve(DRAWING).path
     with pytest.raises(UserError, match="is not empty"):
-        export_weights(grid_run, tmp_path / "shipped" / "small")
+        export_weights(cell_run, tmp_path / "shipped" / "small")
     with pytest.raises(
         UserError, match=r"does not exist; give the folder of a run, or one of the shipped models \(small"
     ):
@@ -131,9 +133,9 @@ def test_every_shipped_model_loads():
         ("\ud800", "not text in UTF-8"),
     ],
 )
-def test_texts_that_cannot_be_solved(grid_run, given, problem):
+def test_texts_that_cannot_be_solved(cell_run, given, problem):
     with pytest.raises(UserError, match=problem):
-        clew.load(grid_run).solve(given)
+        clew.load(cell_run).solve(given)
 
 
 def test_a_maze_larger_than_a_text_model(next_token_run):
@@ -158,15 +160,15 @@ def damage(folder, change):
         (lambda value: value.update(form="poem"), "no text format 'poem'"),
     ],
 )
-def test_damaged_weights_are_told(grid_run, tmp_path, change, problem):
-    export_weights(grid_run, tmp_path / "w")
+def test_damaged_weights_are_told(cell_run, tmp_path, change, problem):
+    export_weights(cell_run, tmp_path / "w")
     damage(tmp_path / "w", change)
     with pytest.raises(UserError, match=problem):
         clew.load(tmp_path / "w")
 
 
-def test_a_cut_off_weights_file_is_told(grid_run, tmp_path):
-    export_weights(grid_run, tmp_path / "w")
+def test_a_cut_off_weights_file_is_told(cell_run, tmp_path):
+    export_weights(cell_run, tmp_path / "w")
     file = tmp_path / "w" / "model.safetensors"
     file.write_bytes(file.read_bytes()[:1000])
     with pytest.raises(UserError, match="damaged"):

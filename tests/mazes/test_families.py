@@ -345,9 +345,26 @@ def test_bad_indices_get_one_sentence(indices):
 )
 def test_mazes_that_do_not_exist_are_not_sought_for_ever(family, height, width, side):
     """With fewer than 10 cells there is one layout only, without walls; along 2x200 cells there is no way through."""
-    with pytest.raises(UserError, match="was found in 10,000 attempts"):
+    with pytest.raises(UserError, match="was found in 100,000 attempts"):
         draw(family, height, width, count=100, side=side)
 
 
 def test_a_single_layout_may_be_trained_on():
     assert len(draw("walls", 3, 3, count=10, side="train")) == 10
+
+
+@pytest.mark.parametrize("family", ["dfs", "walls", "percolation"])
+def test_no_path_is_shorter_than_asked_for(family: str) -> None:
+    for side in ("train", "test"):
+        long = generate(family, 10, 10, seed=0, first=0, count=20, side=side, min_path=25, open_share=0.8)
+        assert long.length_N.min() >= 25
+        assert (is_held_out(layout_hashes(long.cells_NHW)) == (side == "test")).all()
+    again = generate(family, 10, 10, seed=0, first=7, count=1, side="test", min_path=25, open_share=0.8, workers=1)
+    assert again.cells_NHW[0].tolist() == long.cells_NHW[7].tolist()
+
+
+def test_a_path_that_no_maze_has_room_for_is_refused() -> None:
+    with pytest.raises(UserError, match="no maze of 3 rows and 4 columns has a path of at least 13 cells; use 1 to 12"):
+        generate("dfs", 3, 4, seed=0, first=0, count=1, side="test", min_path=13)
+    with pytest.raises(UserError, match=r"at least 16 cells was found in 100,000 attempts: .* a shorter path"):
+        generate("walls", 4, 4, seed=0, first=0, count=1, side="test", min_path=16)

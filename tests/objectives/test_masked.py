@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from objective_batches import grid_batch, token_batch
+from objective_batches import token_batch
 
 from clew.data.batch import Batch
 from clew.objectives.config import ObjectiveConfig, RateConfig, build_objective
@@ -25,9 +25,9 @@ def chi_square_uniform(values: torch.Tensor, low: int, high: int) -> float:
 
 
 @pytest.mark.parametrize("name", ["mlm-u", "fixed-rate", "ordered", "ordered-reverse"])
-@pytest.mark.parametrize("make", [token_batch, grid_batch])
-def test_question_is_well_formed(name, make):
-    batch = make([9, 4, 1, 12])
+@pytest.mark.parametrize("prompt", [3, 0])
+def test_question_is_well_formed(name, prompt):
+    batch = token_batch([9, 4, 1, 12], prompt)
     question = ask(ObjectiveConfig(name), batch)
     assert question.rank_BT.dtype == torch.int64
     assert question.weight_BT.dtype == torch.float32

@@ -52,7 +52,6 @@ ALL_RUNS: dict[str, Any] = {
     "objective.at_least_one": False,
     "data.source": "dataset",
     "data.width": None,
-    "data.tail": 1,
     "data.long_share": 0.0,
     "data.longest_of": 64,
     "budget.steps": None,

@@ -8,13 +8,12 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 from tiny_runs import mean_weight, tiny_config
 
 from clew.errors import UserError
-from clew.models.grid_pointer import GridPointerConfig
+from clew.models.cell_network import CellNetworkConfig
 from clew.objectives.config import ObjectiveConfig, RateConfig
 from clew.training.config import DataConfig
 from clew.training.distributed import World, joined_world
@@ -25,8 +24,8 @@ from clew.training.optimizers import OptimizerConfig
 ADAPTIVE = ObjectiveConfig("mlm-u", RateConfig("adaptive", "stratified", adaptive_bins=3))
 # A share so small that in most steps one of two processes has no such row.
 CONFIDENCE = ObjectiveConfig("mlm-u", RateConfig(spread="stratified", fully_hidden=0.2), confidence_share=0.15)
-GROWING = DataConfig(sizes=(3, 4), format="grid", tail=2, mixture="grow", grow_steps=4)
-GRID_POINTER = GridPointerConfig(width=16, heads=2, hops=2, attention=True)
+GROWING = DataConfig(sizes=(3, 4), format="cell-labels", mixture="grow", grow_steps=4)
+CELLS = CellNetworkConfig(width=16, hidden=16)
 CASES = {
     "ddp": tiny_config(ema=0.9, micro_batch=2),
     "ddp-adaptive": tiny_config(objective=ADAPTIVE, batch_size=7),
@@ -36,9 +35,8 @@ CASES = {
     "fsdp-uneven": tiny_config(parallel="fsdp", batch_size=7, micro_batch=1),
     "fsdp-muon": tiny_config(parallel="fsdp", optimizer=OptimizerConfig("muon")),
     # Weights that are used several times in a pass, and steps of several shapes.
-    "ddp-grid": tiny_config(data=GROWING, model=GRID_POINTER),
-    "fsdp-grid": tiny_config(data=GROWING, model=GRID_POINTER, parallel="fsdp"),
-    "fsdp-loops": tiny_config(data=GROWING, model=replace(GRID_POINTER, attention=False), parallel="fsdp"),
+    "ddp-cells": tiny_config(data=GROWING, model=CELLS),
+    "fsdp-cells": tiny_config(data=GROWING, model=CELLS, parallel="fsdp"),
 }
 # Begun by one process, gone on with by two, ended by one.
 HANDED_ON = ("ddp", "fsdp")

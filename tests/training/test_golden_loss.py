@@ -17,9 +17,8 @@ import pytest
 import torch
 
 from clew.models.build import ModelConfig
+from clew.models.cell_network import CellNetworkConfig
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
-from clew.models.grid_next_token import GridNextTokenConfig
-from clew.models.grid_pointer import GridPointerConfig
 from clew.objectives.config import ObjectiveConfig, ObjectiveName
 from clew.training.config import Budget, DataConfig, TrainConfig
 from clew.training.loop import train
@@ -32,15 +31,13 @@ MODELS: dict[str, ModelConfig] = {
     "encoder-decoder": EncoderDecoderConfig(128, 16, 2, encoder_depth=1, decoder_depth=1),
     "causal-encoder-decoder": EncoderDecoderConfig(128, 16, 2, encoder_depth=1, decoder_depth=1, causal=True),
     "decoder-only": DecoderOnlyConfig(128, 16, 2, depth=2),
-    "grid-pointer": GridPointerConfig(width=16, heads=2, hops=2, attention=True),
-    "grid-next-token": GridNextTokenConfig(width=16, heads=2, hops=2, attention=True),
+    "cell-network": CellNetworkConfig(width=16, hidden=16),
 }
 FITTING: dict[str, tuple[ObjectiveName, ...]] = {
     "encoder-decoder": ("mlm-u", "fixed-rate", "ordered", "ordered-reverse", "next-token", "any-order", "trace"),
     "causal-encoder-decoder": ("ordered", "next-token", "trace"),
     "decoder-only": ("next-token", "trace"),
-    "grid-pointer": ("mlm-u", "fixed-rate", "ordered", "ordered-reverse"),
-    "grid-next-token": ("next-token",),
+    "cell-network": ("mlm-u", "fixed-rate", "ordered", "ordered-reverse", "next-token"),
 }
 
 
@@ -48,8 +45,8 @@ def _config(model: str, objective: ObjectiveName) -> TrainConfig:
     data = DataConfig(sizes=(3,))
     if objective == "trace":  # which only mazes of wall cells have
         data = DataConfig(family="walls", sizes=(4,), format="wall-list-trace")
-    elif model.startswith("grid"):
-        data = DataConfig(sizes=(3, 4), format="grid", tail=2, mixture="grow", grow_steps=10)
+    elif model == "cell-network":
+        data = DataConfig(sizes=(3, 4), format="cell-labels", mixture="grow", grow_steps=10)
     # Both optimizers have their turn.
     return TrainConfig(
         data=data,

@@ -10,7 +10,7 @@ import pytest
 import torch
 from tiny_runs import tiny_config
 
-from clew.data.batch import GridBatch
+from clew.data.batch import CellBatch
 from clew.data.dataset import open_dataset
 from clew.data.stream import StreamConfig, fresh_tasks
 from clew.data.writer import write_dataset
@@ -34,7 +34,7 @@ from clew.training.step import draw_part
 
 def mixed(grow_steps: int | None = None, seed: int = 0) -> ShapeMixSource:
     streams = [StreamConfig("dfs", size, size, seed, batch_size=4) for size in (2, 3, 6)]
-    return ShapeMixSource(streams, "grid", tail=1, grow_steps=grow_steps)
+    return ShapeMixSource(streams, "cell-labels", grow_steps=grow_steps)
 
 
 def test_a_step_has_as_many_cells_whatever_its_size() -> None:
@@ -42,7 +42,7 @@ def test_a_step_has_as_many_cells_whatever_its_size() -> None:
     found = {}
     for step in range(20):
         batch = source.batch(step)
-        assert isinstance(batch, GridBatch)
+        assert isinstance(batch, CellBatch)
         assert len(batch) == source.rows(step)
         found[batch.cells_BHW.shape[1]] = len(batch)
     assert found == {2: 36, 3: 16, 6: 4}  # 144 cells each
@@ -62,10 +62,10 @@ def test_processes_share_a_step_of_any_shape() -> None:
     source = mixed()
     for step in range(5):
         whole = source.batch(step)
-        assert isinstance(whole, GridBatch)
+        assert isinstance(whole, CellBatch)
         for rank in range(3):
             part = source.batch(step, rank, 3)
-            assert isinstance(part, GridBatch)
+            assert isinstance(part, CellBatch)
             assert torch.equal(part.index_B, whole.index_B[rank::3])
             assert torch.equal(part.cells_BHW, whole.cells_BHW[rank::3])
 
@@ -148,5 +148,5 @@ def test_held_out_walls_tasks_are_those_that_the_training_set_was_made_for(tmp_p
 
 
 def test_held_out_mazes_of_several_sizes() -> None:
-    sets = held_out_tasks(DataConfig(sizes=(3, 5), format="grid"), 11)
+    sets = held_out_tasks(DataConfig(sizes=(3, 5), format="cell-labels"), 11)
     assert [(len(tasks), tasks.height) for tasks in sets] == [(6, 3), (6, 5)]

@@ -9,7 +9,9 @@ import pytest
 from tiny_runs import encoder_decoder, next_token_config, tiny_config
 
 from clew.errors import UserError
-from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
+from clew.models.build import ModelConfig
+from clew.models.cell_network import CellNetworkConfig
+from clew.models.config import DecoderOnlyConfig
 from clew.objectives.config import ObjectiveConfig, RateConfig
 from clew.training.config import Budget, DataConfig, TrainConfig
 from clew.training.optimizers import OptimizerConfig
@@ -59,7 +61,6 @@ def _changed(*path: str, value: Any) -> dict[str, Any]:
         (("data", "family"), "horse", "one of dfs, walls"),
         (("data", "format"), "wall-list", "dfs mazes have none"),
         (("data", "folder"), "x", "--data.source dataset"),
-        (("data", "tail"), 2, "2 end tokens"),
         (("data",), 7, "must be an object"),
         (("precision",), "fp8", "one of fp32"),
         (("seed",), -1, "seed"),
@@ -76,6 +77,15 @@ def _changed(*path: str, value: Any) -> dict[str, Any]:
 def test_what_does_not_fit_is_named(path: tuple[str, ...], value: Any, words: str) -> None:
     with pytest.raises(UserError, match=words):
         TrainConfig.from_json(_changed(*path, value=value))
+
+
+def test_runs_of_earlier_versions_are_read() -> None:
+    plain = tiny_config().to_json()
+    plain["data"]["tail"] = 1
+    assert TrainConfig.from_json(plain) == tiny_config()
+    plain["data"]["tale"] = 1
+    with pytest.raises(UserError, match="no field 'tale'"):
+        TrainConfig.from_json(plain)
 
 
 def test_a_missing_field_is_named_or_has_its_default() -> None:
@@ -97,7 +107,8 @@ def test_a_config_of_version_0_1_is_read(accumulation: int, micro_batch: int | N
 
 WALLS = DataConfig(family="walls", sizes=(10,), format="wall-list")
 TRACE = DataConfig(family="walls", sizes=(10,), format="wall-list-trace")
-GRID = DataConfig(sizes=(3,), format="grid")
+CELLS = DataConfig(sizes=(3,), format="cell-labels")
+CELL_NETWORK = CellNetworkConfig(width=16, hidden=16)
 DECODER = DecoderOnlyConfig(128, 16, 2, depth=1)
 
 
@@ -109,14 +120,14 @@ DECODER = DecoderOnlyConfig(128, 16, 2, depth=1)
         (DataConfig(sizes=(3,)), DECODER, "ordered", "from left to right"),
         (WALLS, DECODER, "trace", "needs the format wall-list-trace"),
         (TRACE, DECODER, "next-token", "use trace"),
-        (GRID, encoder_decoder(), "mlm-u", "reads a text format"),
+        (CELLS, encoder_decoder(), "mlm-u", "reads a text format"),
+        (DataConfig(sizes=(3,), format="grid"), CELL_NETWORK, "mlm-u", "reads the format cell-labels, not grid"),
+        (CELLS, CELL_NETWORK, "any-order", "has no order of tokens for 'any-order'"),
         (DataConfig(sizes=(3,)), encoder_decoder(causal=True), "mlm-u", "turn causal off"),
         (DataConfig(sizes=(3,)), encoder_decoder(causal=True), "any-order", "turn causal off"),
     ],
 )
-def test_pairs_that_cannot_work_are_refused(
-    data: DataConfig, model: EncoderDecoderConfig | DecoderOnlyConfig, objective: Any, words: str
-) -> None:
+def test_pairs_that_cannot_work_are_refused(data: DataConfig, model: ModelConfig, objective: Any, words: str) -> None:
     with pytest.raises(UserError, match=words):
         tiny_config(data=data, model=model, objective=ObjectiveConfig(objective))
 
@@ -126,8 +137,8 @@ def test_a_causal_encoder_takes_what_hides_a_suffix(objective: Any) -> None:
     tiny_config(model=encoder_decoder(causal=True), objective=ObjectiveConfig(objective))
 
 
-def test_several_sizes_are_for_streams_of_the_grid_form() -> None:
-    data = DataConfig(sizes=(3, 4, 5), format="grid", mixture="grow", grow_steps=10)
+def test_several_sizes_are_for_streams_of_cell_labels() -> None:
+    data = DataConfig(sizes=(3, 4, 5), format="cell-labels", mixture="grow", grow_steps=10)
     assert data.shapes == ((3, 3), (4, 4), (5, 5))
     assert DataConfig(sizes=(3,), width=5).shapes == ((3, 5),)
 

@@ -52,10 +52,9 @@ def evaluate(
             longer: 125 of 20x20, 24 of 30x30.
         input: a file of mazes instead, as drawings, edge-list, wall-list, grid or path-star text, or JSON lines; -
             for standard input.
-        decoder: one or more ways to read the answer: left-to-right, right-to-left, both-ends, certainty,
-            certainty-margin, certainty-entropy, threshold, entropy-bound, repair; with options as in
-            certainty:count=4 or threshold:probability=0.8; or all. By default left-to-right for a text model, and
-            repair for a grid-pointer.
+        decoder: one or more decoders: for text models left-to-right (the default), right-to-left, both-ends, certainty,
+            certainty-margin, certainty-entropy, threshold, entropy-bound, repair; for a cell network walk-repair (the
+            default), walk, one-pass; with options as in certainty:count=4 or walk:origin=goal; or all.
         compare: other runs to evaluate on the same mazes.
         family: which held-out mazes; by default those that the run was trained on.
         size: their rows and columns; by default the (largest) size that the run was trained on. Path-star graphs
@@ -102,18 +101,20 @@ def evaluate(
     evaluations = [
         _evaluate(model, groups, name, batch_size, precision) for model in models for name in _decoders(model, decoder)
     ]
+    options = {"mazes": mazes, "input": input, "decoder": decoder, "compare": compare, "family": family}
+    options |= {"size": size, "embedded-in": embedded_in, "embedding": embedding, "seed": seed}
+    options |= {"precision": precision}
+    origin = provenance(_command(run, options), [models[0].seed if seed is None else seed])
     if report is not None:
-        _write_report(
-            report, models, evaluations, what, [f"{m.name}: {leak}" for m, leak in zip(models, leaks, strict=True)]
-        )
+        precisions = {each.name: each.precision for each in evaluations}
+        notes = [f"{m.name}: {m.parameters:,} parameters, precision {precisions[m.name]}." for m in models]
+        notes += [f"{m.name}: {leak}" for m, leak in zip(models, leaks, strict=True)]
+        _write_report(report, models, evaluations, what, origin, notes)
     if json:
-        options = {"mazes": mazes, "input": input, "decoder": decoder, "compare": compare, "family": family}
-        options |= {"size": size, "embedded-in": embedded_in, "embedding": embedding, "seed": seed}
-        options |= {"precision": precision}
         value = {
             "mazes": what,
             "leakage": [str(leak) for leak in leaks],
-            "provenance": provenance(_command(run, options), [models[0].seed if seed is None else seed]),
+            "provenance": origin,
             "evaluations": [scores_json(each) for each in evaluations],
         }
         print(json_module.dumps(value, indent=2))
@@ -183,7 +184,7 @@ def _leakage(model: Trained, groups: list[TaskBatch]) -> Any:
 def _decoders(model: Trained, wanted: tuple[str, ...]) -> list[str]:
     from clew.decoding.registry import decoders_for, default_decoder
 
-    wanted = wanted or (default_decoder(model.model, model.script),)
+    wanted = wanted or (default_decoder(model.script),)
     names = [name for each in wanted for name in (decoders_for(model.model) if each == ALL else [each])]
     return list(dict.fromkeys(names))
 
@@ -275,11 +276,14 @@ def _command(run: str, options: dict[str, Any]) -> str:
 
 
 def _write_report(
-    file: Path, models: list[Trained], evaluations: list[Evaluation], what: str, leaks: list[str]
+    file: Path,
+    models: list[Trained],
+    evaluations: list[Evaluation],
+    what: str,
+    origin: dict[str, Any],
+    notes: list[str],
 ) -> None:
     from clew.report.evaluation_page import Page, write_page
 
     title = " and ".join(model.name for model in models)
-    precision = {each.name: each.precision for each in evaluations}
-    sizes = [f"{model.name}: {model.parameters:,} parameters, precision {precision[model.name]}." for model in models]
-    write_page(file, Page(f"{title}: {what}", evaluations, [*sizes, *leaks]))
+    write_page(file, Page(f"{title}: {what}", evaluations, origin, notes))

@@ -28,6 +28,7 @@ def generate(
     format: FormatName | None = None,
     open_share: float | None = None,
     tasks_per_layout: Literal["all", "one"] | None = None,
+    min_path: int = 1,
     workers: int | None = None,
 ) -> None:
     """Make a dataset of mazes with their solutions: memory-mapped arrays and a dataset.json.
@@ -55,6 +56,7 @@ def generate(
         open_share: for percolation, the chance of each passage to be open.
         tasks_per_layout: for walls; all (the default) trains on every good start and goal of 100 draws in a layout, as
             Searchformer does, one on the first of them. Held-out tasks have a layout each in both.
+        min_path: the least number of cells on the path, both ends counted; mazes with shorter paths are redrawn.
         workers: threads; all cores if nothing is said.
     """
     star = (arms, length, labels) != (None, None, None)
@@ -81,7 +83,7 @@ def generate(
         shape = StarShape(2 if arms is None else arms, 5 if length is None else length)
         name, rows, columns = shape.family, 1, shape.nodes if labels is None else labels
     counts = {"train": count, "test": test}
-    settings = DatasetSettings(name, rows, columns, seed, counts, format or "", open_share, tasks_per_layout)
+    settings = DatasetSettings(name, rows, columns, seed, counts, format or "", open_share, tasks_per_layout, min_path)
     columns_shown = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     console = Console(stderr=True)
     with Progress(*columns_shown, console=console, transient=True, disable=not console.is_terminal) as bar:

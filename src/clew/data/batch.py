@@ -1,8 +1,8 @@
-"""The typed batches that walk from data to objective to model.
+"""Typed batches, the input of objectives and models.
 
-Both kinds have a sequence of T positions of which some, the response (the path and its end), may be hidden and
-asked for. In a TokenBatch the sequence is the whole text, maze and path; in a GridBatch it is the path alone, and
-the maze stands beside it as cells.
+Both kinds have T positions of which some, the response, may be hidden and predicted. In a TokenBatch the positions are
+the tokens of the whole text, maze and path, and the response is the path with its end. In a CellBatch they are the
+cells of the maze, and the response is one label a cell.
 
 Shape suffixes: B mazes, T positions, H rows, W columns.
 """
@@ -22,7 +22,7 @@ class Batch:
 
     tokens_BT: Tensor  # int64; what stands at padding positions has no meaning
     valid_BT: Tensor  # bool; False at padding, which comes after the last token
-    response_BT: Tensor  # bool; the path and its end, the only positions that may be hidden
+    response_BT: Tensor  # bool; the only positions that may be hidden
     index_B: Tensor  # int64; each maze's number in its dataset or stream, to name it when something goes wrong
 
     def __len__(self) -> int:
@@ -41,15 +41,6 @@ class Batch:
 @dataclass(frozen=True)
 class TokenBatch(Batch):
     """Mazes and paths written as text tokens: prompt, then response, then padding."""
-
-
-@dataclass(frozen=True)
-class GridBatch(Batch):
-    """Mazes as cells, all of one shape; a token is a cell's index, or `height * width` for the end of the path."""
-
-    cells_BHW: Tensor  # uint8; open sides or WALL, as in clew.mazes.maze
-    start_B: Tensor  # int64
-    goal_B: Tensor  # int64
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """From tasks and paths as arrays to the typed batches that objectives and models take.
 
     batch = token_batch("edge-list", tasks, text_seeds(seed, "train", index_N), index_N)
-    batch = grid_batch(tasks, index_N)
+    batch = cell_batch(tasks, index_N)
 
 Shape suffixes: N, B mazes, T positions.
 """
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from clew.data.batch import CellBatch, GridBatch, TokenBatch
+from clew.data.batch import CellBatch, TokenBatch
 from clew.mazes.bfs import reachable
 from clew.mazes.maze import TaskBatch
 from clew.text.batch_encode import encode_batch
@@ -52,31 +52,6 @@ def token_batch(
         valid_BT=torch.from_numpy(valid_NT),
         response_BT=torch.from_numpy(response_NT),
         index_B=_int64(index_N),
-    )
-
-
-def grid_batch(tasks: TaskBatch, index_N: npt.NDArray[np.integer], tail: int = 1) -> GridBatch:
-    """The tasks as cells and the paths as cell numbers, followed by `tail` end tokens.
-
-    More than one end token also teaches what comes after the end, which a decoder that does not know the path's
-    length asks for.
-    """
-    assert tail >= 1, "a path has an end"
-    end = tasks.height * tasks.width
-    length_N = tasks.length_N
-    steps = int(length_N.max(initial=0)) + tail
-    tokens_NT = np.full((len(tasks), steps), end, dtype=np.int64)
-    row = np.repeat(np.arange(len(tasks)), length_N)
-    tokens_NT[row, np.arange(len(tasks.path)) - np.repeat(tasks.offset_N1[:-1], length_N)] = tasks.path
-    valid_BT = torch.from_numpy(np.arange(steps) < length_N[:, None] + tail)
-    return GridBatch(
-        tokens_BT=torch.from_numpy(tokens_NT),
-        valid_BT=valid_BT,
-        response_BT=valid_BT.clone(),
-        index_B=_int64(index_N),
-        cells_BHW=torch.from_numpy(np.array(tasks.cells_NHW, dtype=np.uint8)),
-        start_B=_int64(tasks.start_N),
-        goal_B=_int64(tasks.goal_N),
     )
 
 

@@ -18,17 +18,15 @@ import numpy as np
 import numpy.typing as npt
 
 from clew.data.batch import Batch
-from clew.data.batches import cell_batch, grid_batch, text_seeds, token_batch
+from clew.data.batches import cell_batch, text_seeds, token_batch
 from clew.data.dataset import Dataset, Split
 from clew.data.stream import StreamConfig, fresh_tasks, rank_part
 from clew.errors import UserError
 from clew.mazes.maze import WALL, TaskBatch
 from clew.text.format import format_named
 
-GRID = "grid"
+# The format whose model reads cells instead of text, so that one model takes mazes of any size.
 CELL_LABELS = "cell-labels"
-# Forms in which a model reads cells instead of text, so that one model takes mazes of any size.
-CELL_FORMS = (GRID, CELL_LABELS)
 Ints = npt.NDArray[np.int64]
 
 
@@ -66,9 +64,8 @@ class DatasetLoader:
         batch_size: int,
         seed: int,
         limit: int | None = None,
-        tail: int = 1,
     ) -> None:
-        """`limit` takes the first mazes of the split only; `tail` is the number of end tokens of the grid form."""
+        """`limit` takes the first mazes of the split only."""
         self._split: Split = dataset.split(split)
         count = len(self._split) if limit is None else limit
         if batch_size < 1:
@@ -78,7 +75,7 @@ class DatasetLoader:
                 f"{count} mazes cannot be taken from the {len(self._split)} in {split} of {dataset.directory}; "
                 f"use 1 to {len(self._split)}."
             )
-        self._batcher = _Batcher(form, dataset.settings.seed, split, tail)
+        self._batcher = _Batcher(form, dataset.settings.seed, split)
         self._count, self._seed = count, seed
         self._length_N = sequence_lengths(self._split, form, count)
         self.steps_per_epoch = -(-count // batch_size)
@@ -106,11 +103,11 @@ class DatasetLoader:
 class StreamLoader:
     """Fresh mazes, never the same twice: an epoch that does not end."""
 
-    def __init__(self, config: StreamConfig, form: str, tail: int = 1, workers: int | None = None) -> None:
+    def __init__(self, config: StreamConfig, form: str, workers: int | None = None) -> None:
         if config.batch_size < 1:
             raise UserError(f"a batch size of {config.batch_size} is impossible; use 1 or more.")
         self._config, self._workers = config, workers
-        self._batcher = _Batcher(form, config.seed, "stream", tail)
+        self._batcher = _Batcher(form, config.seed, "stream")
 
     def batch(self, step: int, rank: int = 0, world_size: int = 1) -> Batch:
         assert step >= 0
@@ -130,15 +127,11 @@ def _own_part(count: int, rank: int, world_size: int) -> slice:
 class _Batcher:
     """Writes tasks in a format, each text from its own seed."""
 
-    def __init__(self, form: str, seed: int, source: str, tail: int) -> None:
-        if tail < 1:
-            raise UserError(f"a path cannot have {tail} end tokens; use 1 or more.")
+    def __init__(self, form: str, seed: int, source: str) -> None:
         self._form = format_named(form).name
-        self._seed, self._source, self._tail = seed, source, tail
+        self._seed, self._source = seed, source
 
     def __call__(self, tasks: TaskBatch, index_N: Ints) -> Batch:
-        if self._form == GRID:
-            return grid_batch(tasks, index_N, self._tail)
         if self._form == CELL_LABELS:
             return cell_batch(tasks, index_N)
         return token_batch(self._form, tasks, text_seeds(self._seed, self._source, index_N), index_N)
@@ -151,7 +144,8 @@ def sequence_lengths(split: Split | TaskBatch, form: str, count: int) -> Ints:
     trace is not known before it is run; it grows with the path too.
     """
     length_N: Ints = np.diff(split.offset_N1[: count + 1])
-    if form in CELL_FORMS or split.height == 1:  # path-star graphs of one family have as many edges
+    # All cells are listed in the cell forms, and path-star graphs of one family have as many edges.
+    if form in ("grid", CELL_LABELS) or split.height == 1:
         return length_N
     listed_N = np.empty(count, dtype=np.int64)
     block = max(1, 16_000_000 // (split.height * split.width))

@@ -12,7 +12,7 @@ from typing import Any
 
 from clew.errors import UserError
 from clew.mazes.astar_tasks import MAX_PAIRS
-from clew.mazes.generate import DEFAULT_OPEN_SHARE, check_family
+from clew.mazes.generate import DEFAULT_OPEN_SHARE, check_family, check_min_path
 from clew.mazes.path_star import FAMILY as PATH_STAR
 from clew.mazes.path_star import star_shape
 from clew.text.format import format_named
@@ -52,9 +52,11 @@ class DatasetSettings:
     format: str = ""  # "" takes the family's own
     open_share: float | None = None  # percolation only: how many of the passages are open; None takes the default
     tasks_per_layout: str | None = None  # walls only, see TASKS_PER_LAYOUT; None takes the first
+    min_path: int = 1  # cells of the shortest path that a maze may have
 
     def __post_init__(self) -> None:
         check_family(self.family, self.height, self.width)
+        check_min_path(self.min_path, self.height, self.width)
         if not 0 <= self.seed <= MAX_SEED:
             raise UserError(f"the seed {self.seed} is out of range; use a whole number from 0 to 2**63 - 1.")
         if self.counts.get("train", 0) < 1 or self.counts.get("test", -1) < 0 or set(self.counts) != set(SPLITS):
@@ -133,9 +135,10 @@ class DatasetSettings:
             "format": (str,),
             "open_share": (float, int, type(None)),
             "tasks_per_layout": (str, type(None)),
+            "min_path": (int,),
         }
-        # Datasets of version 0.1 of Clew do not say it.
-        value = {"tasks_per_layout": "one" if value.get("family") == "walls" else None, **value}
+        # Datasets of earlier versions do not say these.
+        value = {"tasks_per_layout": "one" if value.get("family") == "walls" else None, "min_path": 1, **value}
         for name, kind in kinds.items():
             if name not in value or not isinstance(value[name], kind) or isinstance(value[name], bool):
                 raise UserError(

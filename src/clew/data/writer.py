@@ -235,6 +235,7 @@ def _generate(
         workers=workers,
         open_share=DEFAULT_OPEN_SHARE if settings.open_share is None else settings.open_share,
         draws=settings.test_draws,
+        min_path=settings.min_path,
     )
     return tasks, count
 

@@ -8,7 +8,7 @@ A response is over at its end token: once the end is filled in, the places after
 how long a response is.
 
 Shape suffixes: B mazes, N some of them, T positions, R places of the response, F filled places, Q asked places of
-all N mazes in row-major order, V vocabulary, M cells, D width of a grid-pointer.
+all N mazes in row-major order, V vocabulary.
 """
 
 from __future__ import annotations
@@ -18,9 +18,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from clew.data.batch import GridBatch
 from clew.decoding.canvas import Canvas
-from clew.models.grid_pointer import GridPointer
 from clew.models.interface import Model
 
 
@@ -41,12 +39,9 @@ class Step:
 class Answers:
     """The responses so far."""
 
-    def __init__(self, canvas: Canvas, fresh: bool = False) -> None:
+    def __init__(self, canvas: Canvas) -> None:
         count, room, device = len(canvas), canvas.room, canvas.device
         self.canvas = canvas
-        self.fresh = fresh  # whether a model thinks from nothing in each pass, even where it could go on
-        self.state_BMD: Tensor | None = None  # what a grid-pointer's cells know
-        self.unasked_B = torch.ones(count, dtype=torch.bool, device=device)
         self.token_BR = torch.zeros(count, room, dtype=torch.int64, device=device)
         self.known_BR = torch.zeros(count, room, dtype=torch.bool, device=device)
         # How many places belong to the response, its end included; all of the room until the end is known.
@@ -78,11 +73,10 @@ class Answers:
         self.limit_B[row_F[token_F == self.canvas.end]] = self.canvas.room
         return Step(row_F, place_F, token_F, torch.zeros(len(row_F), device=token_F.device), hides=True)
 
-    def ask(self, model: Model, row_N: Tensor, want_NR: Tensor, whole: bool = False, go_on: bool = False) -> Tensor:
+    def ask(self, model: Model, row_N: Tensor, want_NR: Tensor, whole: bool = False) -> Tensor:
         """Logits [Q, V] at the wanted places, each seen from the prompt and from all that is known.
 
         The sequence is cut after the last place that is known or wanted; `whole` leaves it as long as the canvas.
-        With `go_on`, a model that can goes on from what it thought when it was last asked so.
         """
         canvas = self.canvas
         known_NR = self.known_BR[row_N]
@@ -110,16 +104,4 @@ class Answers:
             response_BT=response_NT,
         )
         ask_NT = spread(torch.zeros_like(is_prompt_NT), want_NR, 0)
-        if go_on and not self.fresh and isinstance(model, GridPointer) and isinstance(batch, GridBatch):
-            return self._go_on(model, row_N, batch, rank_NT, ask_NT)
         return model(batch, rank_NT, ask_NT)
-
-    def _go_on(self, model: GridPointer, row_N: Tensor, batch: GridBatch, rank_NT: Tensor, ask_NT: Tensor) -> Tensor:
-        """Ask a grid-pointer, whose cells still know what they knew when it was last asked for these mazes."""
-        if self.state_BMD is None:
-            cells, width = batch.cells_BHW[0].numel(), model.config.width
-            self.state_BMD = torch.zeros(len(self.canvas), cells, width, device=self.canvas.device)
-        state_NMD, fresh_N = self.state_BMD[row_N], self.unasked_B[row_N]
-        logits_QV, self.state_BMD[row_N] = model.go_on(batch, rank_NT, ask_NT, state_NMD, fresh_N)
-        self.unasked_B[row_N] = False
-        return logits_QV

@@ -61,21 +61,15 @@ class DecodedBatch:
         return tokens
 
 
-def decode_steps(
-    model: Model, canvas: Canvas, decoder: AnyDecoder, fresh: bool = False, cells: CellState | None = None
-) -> Iterator[Step]:
-    """The steps of decoding all mazes of the canvas; no gradients, and the model in evaluation mode.
-
-    A grid-pointer goes on from pass to pass with what its cells know, unless it is to think `fresh` in each; from left
-    to right it always does that, as the paper's models do.
-    """
+def decode_steps(model: Model, canvas: Canvas, decoder: AnyDecoder, cells: CellState | None = None) -> Iterator[Step]:
+    """Yield the steps of decoding all mazes of the canvas, without gradients and with the model in evaluation mode."""
     check_order(model, decoder)
     canvas = canvas.to(device_of(model))
     row_B = torch.arange(len(canvas), device=canvas.device)
     if isinstance(model, CellNetwork):
         steps = cast(CellDecoder, decoder).cell_steps(model, cells or CellState(canvas), row_B)
     else:
-        steps = cast(Decoder, decoder).steps(model, Answers(canvas, fresh), row_B)
+        steps = cast(Decoder, decoder).steps(model, Answers(canvas), row_B)
     while True:
         # Set and put back around each step: what the caller does between two steps is its own.
         training = isinstance(model, nn.Module) and model.training
@@ -98,16 +92,15 @@ def decode(
     canvas: Canvas,
     decoder: AnyDecoder,
     on_step: Callable[[Step], None] = lambda step: None,
-    fresh: bool = False,
 ) -> DecodedBatch:
-    """Decode to the end; `on_step` is shown every step, and `fresh` is as in decode_steps."""
+    """Decode to the end; `on_step` is called with every step."""
     began = time.perf_counter()
     count, room = len(canvas), canvas.room
     token_BR = torch.full((count, room), -1, dtype=torch.int64)
     confidence_BR = torch.zeros(count, room)
     passes_B = torch.zeros(count, dtype=torch.int64)
     cells = CellState(canvas.to(device_of(model))) if isinstance(model, CellNetwork) else None
-    for step in decode_steps(model, canvas, decoder, fresh, cells):
+    for step in decode_steps(model, canvas, decoder, cells):
         on_step(step)
         row_F, place_F = step.row_F.cpu(), step.place_F.cpu()
         token_BR[row_F, place_F] = -1 if step.hides else step.token_F.cpu()

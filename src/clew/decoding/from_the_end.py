@@ -66,7 +66,7 @@ def _fill_sides(model: Model, answers: Answers, row_N: Tensor, left: bool) -> It
         want_NR = hidden_NR & (hidden_NR.flip(1).cumsum(1).flip(1) == 1)
         if left:
             want_NR = want_NR | (hidden_NR & (hidden_NR.cumsum(1) == 1))
-        logits_FV = answers.ask(model, row_N, want_NR, go_on=True).float()
+        logits_FV = answers.ask(model, row_N, want_NR).float()
         logits_FV[:, end] = -torch.inf  # the end stands further right
         confidence_F, token_F = logits_FV.softmax(-1).max(-1)
         n, place_F = want_NR.nonzero(as_tuple=True)

@@ -2,7 +2,7 @@
 
 Three forms give the same tokens. `LeftToRightNaive` runs the whole model over the whole canvas of every maze for each
 token, as the published code does. `LeftToRight` asks for one place of each unfinished maze, over a sequence that ends
-there; and for a next-token model (decoder-only, or on the grid) it keeps the keys and values of what was read.
+there; and for a decoder-only model it keeps the keys and values of what was read.
 
 Shape suffixes: B mazes, N mazes that are unfinished, R places, D width, V vocabulary.
 """
@@ -16,12 +16,10 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from clew.data.batch import GridBatch
 from clew.decoding.answers import Answers, Step
 from clew.decoding.canvas import Canvas
 from clew.models.blocks import KeysAndValues
 from clew.models.decoder_only import DecoderOnly
-from clew.models.grid_next_token import GridNextToken
 from clew.models.interface import Model
 
 NO_TOKEN = -1
@@ -34,7 +32,7 @@ class LeftToRight:
     any_order = False
 
     def steps(self, model: Model, answers: Answers, row_N: Tensor) -> Iterator[Step]:
-        if isinstance(model, DecoderOnly | GridNextToken):
+        if isinstance(model, DecoderOnly):
             yield from _with_cache(model, answers, row_N)
             return
         while len(row_N := answers.unfinished(row_N)):
@@ -86,13 +84,13 @@ def _naive(model: Model) -> Iterator[None]:
         model.naive = before
 
 
-def _with_cache(model: DecoderOnly | GridNextToken, answers: Answers, row_N: Tensor) -> Iterator[Step]:
+def _with_cache(model: DecoderOnly, answers: Answers, row_N: Tensor) -> Iterator[Step]:
     canvas = answers.canvas
     assert not bool(answers.known_BR[row_N].any()), "a next-token model reads from the very left"
     row_N = answers.unfinished(row_N)
     if not len(row_N):
         return
-    reader = _TextReader(model, canvas, row_N) if isinstance(model, DecoderOnly) else _CellReader(model, canvas, row_N)
+    reader = _Reader(model, canvas, row_N)
     for place in range(canvas.room):
         yield _fill_best(answers, row_N, torch.full_like(row_N, place), reader.logits_NV)
         going = (answers.limit_B[row_N] > place + 1).nonzero()[:, 0]
@@ -104,7 +102,7 @@ def _with_cache(model: DecoderOnly | GridNextToken, answers: Answers, row_N: Ten
         reader.read(answers.token_BR[row_N, place], place)
 
 
-class _TextReader:
+class _Reader:
     """A decoder-only model and what it has read of some mazes: the prompts, then token after token."""
 
     def __init__(self, model: DecoderOnly, canvas: Canvas, row_N: Tensor) -> None:
@@ -130,19 +128,3 @@ class _TextReader:
             assert block.key_BHKE is not None
             assert block.value_BHKE is not None
             cache.blocks[number] = KeysAndValues(block.key_BHKE[going], block.value_BHKE[going])
-
-
-class _CellReader:
-    """A next-token model on the grid: the cells are encoded once, then it reads step after step."""
-
-    def __init__(self, model: GridNextToken, canvas: Canvas, row_N: Tensor) -> None:
-        prompt = canvas.prompt.rows(row_N)
-        assert isinstance(prompt, GridBatch)
-        self.model, self.reading = model, model.begin(prompt)
-        self.read(torch.full_like(row_N, prompt.cells_BHW[0].numel()), place=-1)  # no cell before the first step
-
-    def read(self, token_N: Tensor, place: int) -> None:
-        self.logits_NV = self.model.extend(self.reading, token_N[:, None])[:, 0]
-
-    def keep(self, going: Tensor) -> None:
-        self.reading.keep(going)

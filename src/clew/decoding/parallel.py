@@ -46,7 +46,7 @@ class Survey:
 def survey(model: Model, answers: Answers, row_N: Tensor) -> Survey:
     """Ask for every hidden place of these mazes."""
     want_NR = answers.hidden(row_N)
-    logits_QV = answers.ask(model, row_N, want_NR, go_on=True).float()
+    logits_QV = answers.ask(model, row_N, want_NR).float()
     place_R, end = answers.place_R, answers.canvas.end
     # The end is no possible token to the left of something known.
     known_NR = answers.known_BR[row_N]

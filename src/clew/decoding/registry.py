@@ -87,15 +87,9 @@ def decoders_for(model: Model) -> dict[str, Entry]:
     return {name: entry for name, entry in DECODERS.items() if name != "left-to-right-naive"}
 
 
-def default_decoder(model: Model, script: Script) -> str:
-    """What is used where nothing is said: the paper's for text models, a few passes for models that read cells.
-
-    Text models were trained in many ways, of which all can be read from left to right. On cells a repair costs no more
-    than its inner decoder wherever that one's path is sound, and mends many of the others.
-    """
-    if script.form == "cell-labels":
-        return "walk-repair"
-    return "left-to-right" if script.vocabulary is not None or reads_left_to_right_only(model) else "repair"
+def default_decoder(script: Script) -> str:
+    """Return the decoder for a model if none is given: the paper's for text models, a walk with repair for cells."""
+    return "walk-repair" if script.vocabulary is None else "left-to-right"
 
 
 def decoder_named(name: str, **options: Any) -> Decoder:

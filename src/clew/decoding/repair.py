@@ -119,8 +119,7 @@ def wrong_places(script: Script, task: Task, response: list[int]) -> list[int]:
 def _cell(script: Script, task: Task, tokens: list[int]) -> Cell | None:
     """The cell that the tokens of one step say, or None if they say none."""
     height, width = task.maze.height, task.maze.width
-    if script.vocabulary is None:
-        return divmod(tokens[0], width) if 0 <= tokens[0] < height * width else None
+    assert script.vocabulary is not None, "a repair is for text models"
     return _cell_names(script.form, height, width).get(tuple(script.vocabulary.decode(tokens)))
 
 

@@ -4,8 +4,8 @@
     canvas = script.canvas(tasks)                             # 10x10 or smaller
     path = script.read(decoded.response(0), tasks.height, tasks.width)
 
-The grid form has no vocabulary: a token is a cell's index, or height * width for the end. So its models take mazes of
-any size; a text model takes those whose every token is in its vocabulary.
+Cell labels have no vocabulary, so their models take mazes of any size; their response is the path itself: the index of
+each cell, and height * width for the end. A text model takes the mazes whose every token is in its vocabulary.
 
 Shape suffixes: N, B mazes, T positions, R places of the response.
 """
@@ -21,15 +21,14 @@ import torch
 from torch import Tensor
 
 from clew.data.batch import Batch, CellBatch
-from clew.data.batches import cell_batch, grid_batch, text_seeds, token_batch
-from clew.data.loaders import CELL_FORMS, CELL_LABELS, sequence_lengths
+from clew.data.batches import cell_batch, text_seeds, token_batch
+from clew.data.loaders import CELL_LABELS, sequence_lengths
 from clew.decoding.canvas import Canvas, blank_canvas
 from clew.errors import UserError
 from clew.mazes.astar import MAX_EVENTS_PER_CELL
 from clew.mazes.maze import Path, TaskBatch
 from clew.text.cell_labels import LABELS
 from clew.text.format import format_named
-from clew.text.token_reader import cell_token
 from clew.text.vocabulary import Vocabulary
 
 TRACE = "wall-list-trace"
@@ -38,7 +37,7 @@ PROMPT_WORDS = 16  # at most so many tokens of a prompt tell neither a passage n
 
 @dataclass(frozen=True)
 class Script:
-    """The form of a model's sequences; the vocabulary is None for the grid form."""
+    """The form of a model's sequences; the vocabulary is None for cell labels."""
 
     form: str
     vocabulary: Vocabulary | None
@@ -47,7 +46,7 @@ class Script:
     def of(cls, form: str, height: int, width: int) -> Script:
         """The script of a model that was trained on mazes of this size."""
         known = format_named(form)
-        return cls(known.name, None if known.name in CELL_FORMS else known.vocabulary(height, width))
+        return cls(known.name, None if known.name == CELL_LABELS else known.vocabulary(height, width))
 
     def end(self, height: int, width: int) -> int:
         """The token that ends a response."""
@@ -84,8 +83,9 @@ class Script:
 
     def truth(self, tasks: TaskBatch) -> tuple[Tensor, Tensor]:
         """The responses that say the tasks' own paths: tokens [N, R], -1 after the end, and their lengths."""
-        # A path of cells is compared as its cells in order, however its labels were predicted.
-        batch = grid_batch(tasks, np.arange(len(tasks))) if self.vocabulary is None else self._batch(tasks, None)
+        if self.vocabulary is None:
+            return _cells_in_order(tasks)
+        batch = self._batch(tasks, None)
         length_B = batch.response_BT.sum(1)
         token_BR = torch.full((len(tasks), int(length_B.max())), -1, dtype=torch.int64)
         token_BR[torch.arange(token_BR.shape[1]) < length_B[:, None]] = batch.tokens_BT[batch.response_BT]
@@ -103,20 +103,16 @@ class Script:
             raise UserError("the response has no cell before its end.")
         return [divmod(cell, width) for cell in response[:-1]]
 
-    def word(self, token: int, height: int, width: int) -> str:
-        """A token as people read it."""
+    def word(self, token: int) -> str:
+        """A token, or a label, as people read it."""
         if self.vocabulary is not None:
             return self.vocabulary.decode([token])[0]
-        if self.form == CELL_LABELS:
-            return LABELS[token]
-        return cell_token(divmod(token, width)) if 0 <= token < height * width else format_named(self.form).end_token
+        return LABELS[token]
 
     def _batch(self, tasks: TaskBatch, text_seed_N: npt.NDArray[np.uint64] | None) -> Batch:
         index_N = np.arange(len(tasks))
-        if self.form == CELL_LABELS:
-            return cell_batch(tasks, index_N)
         if self.vocabulary is None:
-            return grid_batch(tasks, index_N)
+            return cell_batch(tasks, index_N)
         if text_seed_N is None:
             text_seed_N = text_seeds(0, "test", index_N)
         batch = token_batch(self.form, tasks, text_seed_N, index_N)
@@ -134,3 +130,13 @@ class Script:
                 "columns need: it was trained on smaller ones or on another format; use a model made for this size."
             )
         return torch.from_numpy(self.vocabulary.encode(own.tokens).astype(np.int64))
+
+
+def _cells_in_order(tasks: TaskBatch) -> tuple[Tensor, Tensor]:
+    """The paths as cell indices and an end, -1 after it, and their lengths."""
+    length_B = torch.from_numpy(tasks.length_N.astype(np.int64)) + 1
+    token_BR = torch.full((len(tasks), int(length_B.max())), -1, dtype=torch.int64)
+    place_R = torch.arange(token_BR.shape[1])
+    token_BR[place_R < length_B[:, None] - 1] = torch.from_numpy(tasks.path.astype(np.int64))
+    token_BR[place_R == length_B[:, None] - 1] = tasks.height * tasks.width
+    return token_BR, length_B

@@ -5,19 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
 from rich.columns import Columns
 from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from clew.data.batches import cell_batch
 from clew.demo.telling import step
+from clew.experiments.cell_configs import cell_model
 from clew.mazes.generate import generate
 from clew.mazes.maze import Path as MazePath
 from clew.mazes.maze import Task, TaskBatch
 from clew.mazes.solve import astar, bfs_path, num_shortest
-from clew.models.grid_layers import norm
-from clew.models.passages import PassageStep
+from clew.models.build import build_model
 from clew.report.demo_page import FAMILY_NAMES as FAMILIES
 from clew.report.picture import save_picture
 from clew.text.ascii import draw_ascii
@@ -41,8 +43,9 @@ def warm_up() -> None:
         task, _ = generate(family, 5, 5, seed=1, first=0, count=1, side="test")[0]
         astar(task)
         bfs_path(task)
-    x_BND = torch.zeros(1, 4, 16, requires_grad=True)
-    torch.autograd.backward(norm(PassageStep(16, 1)(x_BND, torch.zeros(1, 2, 2, dtype=torch.uint8))).sum())
+    batch = cell_batch(generate("dfs", 5, 5, seed=1, first=0, count=1, side="test"), np.arange(1))
+    order_BT = torch.ones_like(batch.tokens_BT)
+    torch.autograd.backward(build_model(cell_model("dfs"), seed=0)(batch, order_BT, order_BT == 1).sum())
 
 
 def make_mazes(settings: FirstMazes) -> dict[str, TaskBatch]:

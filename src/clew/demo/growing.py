@@ -22,7 +22,7 @@ from clew.evaluation.tasks import held_out
 from clew.loading import Trained, load_trained, shipped_weights
 from clew.report.demo_page import Trial
 
-SHIPPED = ("grid-dfs", "grid-walls")
+SHIPPED = ("cells-dfs", "cells-astar")
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,9 @@ class Size:
     side: int
     mazes: int
     batch: int
-    decoder: str | None = None  # None: the model's default
 
 
-# To repair a 30x30 maze that is beyond a model takes minutes, so such a maze gets one try of few passes.
-LARGEST = Size(30, 10, 1, "certainty:count=4")
-GROWING = (Size(5, 500, 250), Size(10, 200, 50), Size(15, 100, 20), Size(20, 50, 5), LARGEST)
+GROWING = (Size(5, 500, 250), Size(10, 500, 100), Size(15, 200, 50), Size(20, 200, 25), Size(30, 100, 5))
 
 
 def load_models(names: Sequence[str]) -> list[Trained]:
@@ -64,7 +61,7 @@ def turns(models: Sequence[Trained], sizes: Sequence[Size], seconds: float) -> I
 def solve(model: Trained, size: Size, seed: int, until: float = float("inf")) -> Trial:
     """Solve the mazes batch by batch, one batch at least, as long as time.perf_counter() stays below `until`."""
     (tasks,) = held_out(model.family, size.side, size.side, count=size.mazes, seed=seed)
-    decoder = size.decoder or default_decoder(model.model, model.script)
+    decoder = default_decoder(model.script)
     parts: list[Evaluation] = []
     took = 0.0
     for first in range(0, size.mazes, size.batch):

@@ -2,8 +2,8 @@
 
     run(Settings(folder=Path("demo"), minutes=2), Console(highlight=False), command="clew demo")
 
-Mazes of both families are made, solved exactly and drawn (FOLDER/mazes.png); a small grid-pointer learns 5x5 mazes
-from nothing (FOLDER/trained-by-demo, an ordinary run); then it and the models that come with Clew solve held-out
+Mazes of both families are made, solved exactly and drawn (FOLDER/mazes.png); a cell network learns 10x10 mazes from
+random weights (FOLDER/trained-by-demo, an ordinary run); then it and the models that come with Clew solve held-out
 mazes. The page FOLDER/demo.html shows what they solved and what they missed. It always begins anew.
 """
 
@@ -37,8 +37,8 @@ from clew.training.loop import train
 from clew.training.observer import RunEnd
 from clew.training.run_folder import RunFolder
 
-PRESET = "demo-5x5"
-LEARNT = Size(5, 500, 250)
+PRESET = "cells-dfs-10"
+LEARNT = Size(10, 500, 250)
 # What is in the folder of this name is removed, so it is one that nobody gives to a run of their own.
 RUN_NAME = "trained-by-demo"
 TRAINED_NOW = "just trained"
@@ -74,7 +74,9 @@ def run(settings: Settings, console: Console, command: str) -> None:
     console.print("[bold]Clew[/]: mazes of two families, made, solved and drawn.\n")
     first_mazes.show(settings.first, settings.folder, console)
 
-    console.print(f"[bold]A model learns 5x5 mazes from nothing[/], in {settings.minutes:g} minutes of training.\n")
+    console.print(
+        f"[bold]A model learns 10x10 mazes from random weights[/], in {settings.minutes:g} minutes of training.\n"
+    )
     folder = settings.folder / RUN_NAME
     end = learn(folder, settings.minutes, console)
     if end.reason == "signal":
@@ -89,7 +91,8 @@ def run(settings: Settings, console: Console, command: str) -> None:
 
     console.print(Padding(accuracy_table(trials), (1, 0)))
     page = settings.folder / "demo.html"
-    write_demo_page(page, DemoPage(command, trials, curve(folder), _notes([now, *models], settings, command)))
+    origin = provenance(command, [settings.seed])
+    write_demo_page(page, DemoPage(origin, trials, curve(folder), _notes([now, *models], settings)))
     console.print(
         f"All in {time.perf_counter() - began:.0f} s. The mazes they solved and missed: [bold]{page}[/]\n"
         f"Next: clew evaluate {folder} --decoder all --report report.html, or clew --help.",
@@ -98,8 +101,8 @@ def run(settings: Settings, console: Console, command: str) -> None:
 
 
 def learn(folder: Path, minutes: float, console: Console) -> RunEnd:
-    """Train a model in the folder, watched on the console."""
-    config = replace(preset(PRESET), budget=Budget(minutes=minutes))
+    """Train a model in the folder, with a progress display on the console."""
+    config = replace(preset(PRESET), budget=Budget(minutes=minutes), evaluate_every=100, checkpoint_every=100)
     forget(folder)
     with joined_world(config.device) as world:
         evaluate = held_out_evaluator(config, world)
@@ -130,14 +133,9 @@ def _solved(console: Console, model: Trained, size: Size, seed: int, until: floa
     return trial
 
 
-def _notes(models: Sequence[Trained], settings: Settings, command: str) -> list[str]:
-    where = provenance(command, [settings.seed])
+def _notes(models: Sequence[Trained], settings: Settings) -> list[str]:
     sizes = "; ".join(
         f"{model.name}: {model.parameters:,} parameters, trained on mazes of up to {model.height}x{model.width}"
         for model in models
     )
-    return [
-        f"{sizes}.",
-        f"The first was trained for {settings.minutes:g} minutes in this very run, on {where['cores']} cores of "
-        f"{where['cpu']}.",
-    ]
+    return [f"{sizes}.", f"The first was trained for {settings.minutes:g} minutes in this very run."]

@@ -15,7 +15,6 @@ from functools import partial
 
 from clew.errors import UserError
 from clew.experiments.cell_configs import CELL_CONFIGS
-from clew.experiments.grid_presets import GRID_PRESETS
 from clew.experiments.laptop import text_config
 from clew.experiments.star_configs import STAR_CONFIGS
 from clew.models.build import kind_of
@@ -76,7 +75,7 @@ PRESETS: dict[str, Preset] = {
         partial(_laptop, "next-token"), "the same mazes, minutes and parameters, next token on a small decoder"
     ),
     **{name: Preset(make, (make.__doc__ or "").rstrip(".")) for name, make in CELL_CONFIGS.items()},
-    **{name: Preset(make, note) for name, (note, make) in (GRID_PRESETS | STAR_CONFIGS).items()},
+    **{name: Preset(make, note) for name, (note, make) in STAR_CONFIGS.items()},
     **{name: Preset(make) for name, make in NAMES.items()},
 }
 

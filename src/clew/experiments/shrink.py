@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from clew.models.cell_network import CellNetworkConfig
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
-from clew.models.grid_pointer import GridPointerConfig
 from clew.training.config import Budget, TrainConfig, with_vocabulary
 
 LARGEST_SIDE, STEPS, MAZES, BATCH_SIZE, HELD_OUT = 5, 2, 12, 4, 3
@@ -29,8 +29,8 @@ def shrunken(config: TrainConfig) -> TrainConfig:
         model = replace(model, width=16, encoder_depth=1, decoder_depth=1)
     elif isinstance(model, DecoderOnlyConfig):
         model = replace(model, width=16, depth=1)
-    elif isinstance(model, GridPointerConfig):
-        model = replace(model, width=16)
+    elif isinstance(model, CellNetworkConfig):
+        model = replace(model, width=16, hidden=16)
     return replace(
         config,
         data=data,

@@ -50,7 +50,7 @@ _DFS, _WALLS, _WILSON, _KRUSKAL, _PERCOLATION = range(len(FAMILIES))  # in the o
 _TRAIN, _TEST, _ANY = 0, 1, 2
 
 # After so many layouts there is none on the wanted side, or none with a long enough path.
-MAX_ATTEMPTS = 10_000
+MAX_ATTEMPTS = 100_000
 DEFAULT_OPEN_SHARE = 0.6
 
 
@@ -74,6 +74,7 @@ def _draw_task(
     cells_HW: Cells,
     state: Stream,
     draws: int,
+    min_path: int,
     desk: Desk,
     path: Indices,
     trace_E4: Events,
@@ -82,8 +83,8 @@ def _draw_task(
     """Draw start and goal, write their path and trace; (length, number of events), (0, 0) if no draw gave a task."""
     cell_C, width = cells_HW.ravel(), cells_HW.shape[1]
     if family in (_WALLS, _PERCOLATION):
-        min_length = max(cells_HW.shape) if family == _WALLS else 2
-        return draw_astar_task(cell_C, width, state, min_length, draws, desk, path, trace_E4)
+        shortest = max(cells_HW.shape) if family == _WALLS else 2
+        return draw_astar_task(cell_C, width, state, max(shortest, min_path), draws, desk, path, trace_E4)
     # A perfect maze joins every two cells.
     start = below(state, cells_HW.size)
     goal = below(state, cells_HW.size - 1)
@@ -91,6 +92,8 @@ def _draw_task(
         goal += 1
     came_from_C, _, _ = search_breadth_first(cells_HW, start, goal)
     length = write_path(came_from_C, start, goal, path)
+    if length < min_path:
+        return 0, 0
     events = 0
     if want_trace:
         _, events = search_astar(cell_C, width, start, goal, desk.search, trace_E4)
@@ -105,6 +108,7 @@ def _fill(
     side: int,
     draws: int,
     open_share: float,
+    min_path: int,
     keys_SM: Keys,
     brief_M: Keys,
     want_traces: bool,
@@ -134,7 +138,7 @@ def _fill(
             if side != _ANY and layout_is_held_out(cells_HW, keys_SM, brief_M) != (side == _TEST):
                 continue
             length_N[i], events_N[i] = _draw_task(
-                family, cells_HW, state, draws, desk, path[used:], event_E4[events:], want_traces
+                family, cells_HW, state, draws, min_path, desk, path[used:], event_E4[events:], want_traces
             )
             if length_N[i] > 0:
                 break
@@ -213,6 +217,7 @@ def _generate(
     side: Side,
     workers: int | None,
     open_share: float,
+    min_path: int,
     want_traces: bool,
     draws: int = MAX_PAIRS,
 ) -> tuple[TaskBatch, TraceBatch]:
@@ -220,6 +225,7 @@ def _generate(
     check_family(family, height, width)
     index_N = np.asarray(index_N)
     _check(seed, index_N, side, open_share)
+    check_min_path(min_path, height, width)
     side_number = get_args(Side).index(side)
     count = len(index_N)
     if (star := star_shape(family)) is not None:
@@ -248,6 +254,7 @@ def _generate(
             side_number,
             draws,
             open_share,
+            min_path,
             keys_SM,
             brief_M,
             want_traces,
@@ -260,7 +267,7 @@ def _generate(
 
     pieces = in_pieces(fill, count, height * width, workers)
     if stop[0]:
-        raise _not_found(family, height, width, side)
+        raise _not_found(family, height, width, side, min_path)
 
     path = np.concatenate([np.empty(0, dtype=np.int32), *(path for path, _ in pieces)])
     offset_N1 = offsets(length_N)
@@ -270,11 +277,13 @@ def _generate(
     return batch, TraceBatch(join_events([events for _, events in pieces], workers), offsets(events_N))
 
 
-def _not_found(family: str, height: int, width: int, side: Side) -> UserError:
+def _not_found(family: str, height: int, width: int, side: Side, min_path: int = 1) -> UserError:
     return UserError(
         f"no {family} maze of {height} rows and {width} columns "
         + ("" if side == "any" else f"on the {side} side ")
-        + f"was found in {MAX_ATTEMPTS:,} attempts: use a larger or squarer maze, or another family."
+        + ("" if min_path <= 1 else f"with a path of at least {min_path} cells ")
+        + f"was found in {MAX_ATTEMPTS:,} attempts: use a larger or squarer maze, "
+        + ("or another family." if min_path <= 1 else "a shorter path, or another family.")
     )
 
 
@@ -290,7 +299,7 @@ def generate_indices(
     open_share: float = DEFAULT_OPEN_SHARE,
 ) -> TaskBatch:
     """The tasks with these indices, in this order; `generate` for any set of indices."""
-    return _generate(family, height, width, index_N, seed, side, workers, open_share, want_traces=False)[0]
+    return _generate(family, height, width, index_N, seed, side, workers, open_share, 1, want_traces=False)[0]
 
 
 def generate(
@@ -305,17 +314,21 @@ def generate(
     workers: int | None = None,
     open_share: float = DEFAULT_OPEN_SHARE,
     draws: int = MAX_PAIRS,
+    min_path: int = 1,
 ) -> TaskBatch:
     """The tasks with indices `first` to `first + count - 1`, each with a layout of its own.
 
     `workers` threads, all cores if None. `open_share` is the chance of each passage in `percolation`. `draws` is for
     `walls` and `percolation`: a layout that has no good start and goal among so many pairs is drawn again. With 1,
     tasks of `walls` have the distribution of `generate_all_pairs`: a layout is taken as often as its pairs are good.
+    Mazes are redrawn until their path has at least `min_path` cells.
     """
     if not 1 <= draws <= MAX_PAIRS:
         raise UserError(f"{draws} draws of start and goal are out of range; use 1 to {MAX_PAIRS}.")
     index_N = _indices(first, count)
-    return _generate(family, height, width, index_N, seed, side, workers, open_share, want_traces=False, draws=draws)[0]
+    return _generate(
+        family, height, width, index_N, seed, side, workers, open_share, min_path, want_traces=False, draws=draws
+    )[0]
 
 
 def generate_all_pairs(
@@ -365,7 +378,7 @@ def generate_with_traces(
     The same as `trace_batch` of the tasks, but quicker: the search that found a task need not be done again.
     """
     index_N = _indices(first, count)
-    return _generate(family, height, width, index_N, seed, side, workers, open_share, want_traces=True)
+    return _generate(family, height, width, index_N, seed, side, workers, open_share, 1, want_traces=True)
 
 
 def _indices(first: int, count: int) -> npt.NDArray[np.uint64]:
@@ -399,3 +412,12 @@ def _check(seed: int, index_N: npt.NDArray[np.integer], side: str, open_share: f
         raise UserError(f"an open share of {open_share} is not a chance; use a number above 0 and up to 1.")
     if index_N.ndim != 1 or index_N.dtype.kind not in "iu" or (index_N.size and int(index_N.min()) < 0):
         raise UserError("the indices of mazes must be a list of whole numbers from 0 up.")
+
+
+def check_min_path(min_path: int, height: int, width: int) -> None:
+    """UserError unless a maze of this shape has room for a path of `min_path` cells."""
+    if not 1 <= min_path <= height * width:
+        raise UserError(
+            f"no maze of {height} rows and {width} columns has a path of at least {min_path} cells; use 1 to "
+            f"{height * width}."
+        )

@@ -24,8 +24,6 @@ from clew.models.cell_network import CellNetwork, CellNetworkConfig
 from clew.models.config import SIZES, DecoderOnlyConfig, EncoderDecoderConfig
 from clew.models.decoder_only import DecoderOnly
 from clew.models.encoder_decoder import EncoderDecoder
-from clew.models.grid_next_token import GridNextToken, GridNextTokenConfig
-from clew.models.grid_pointer import GridPointer, GridPointerConfig
 from clew.plain_json import from_plain, to_plain
 
 
@@ -49,8 +47,6 @@ KINDS = {
     "encoder-decoder": Kind(EncoderDecoderConfig, EncoderDecoder),
     "decoder-only": Kind(DecoderOnlyConfig, DecoderOnly),
     "cell-network": Kind(CellNetworkConfig, CellNetwork),
-    "grid-pointer": Kind(GridPointerConfig, GridPointer),
-    "grid-next-token": Kind(GridNextTokenConfig, GridNextToken),
 }
 
 Json: TypeAlias = dict[str, Any]

@@ -1,6 +1,6 @@
 """The demo as one HTML page that needs nothing else: accuracy by size, and mazes that were solved and missed.
 
-write_demo_page("demo/demo.html", DemoPage("clew demo", trials, learnt=[(0.5, 0.83), (2.0, 0.99)], notes=["..."]))
+write_demo_page("demo/demo.html", DemoPage(provenance("clew demo", [1]), trials, learnt=[(0.5, 0.83), (2.0, 0.99)]))
 """
 
 from __future__ import annotations
@@ -8,16 +8,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
+from typing import Any
 
 from clew.evaluation.intervals import Share
 from clew.evaluation.outcome import Evaluation, Outcome
 from clew.evaluation.scores import scores_of
 from clew.files import PathLike
 from clew.report.charts import COLOURS, Axes, Dot, Series, chart_svg
-from clew.report.page_parts import chart, document, gallery, paragraphs, percent, section, table, write_html
+from clew.report.page_parts import (
+    chart,
+    document,
+    gallery,
+    legend,
+    maze_legend,
+    maze_list,
+    origin_line,
+    paragraphs,
+    percent,
+    result_of,
+    section,
+    table,
+    write_html,
+)
 
 FAMILY_NAMES = {"dfs": "DFS", "walls": "A*"}
-SOLVED_SHOWN, MISSED_SHOWN = 4, 4  # mazes of each size
+EXACT_SHOWN, OTHERS_SHOWN, MISSED_SHOWN = 4, 2, 4  # mazes of each size
 TITLE = "Clew: a model that learns to plan, and mazes of growing size"
 
 
@@ -40,7 +55,7 @@ class Trial:
 class DemoPage:
     """What is on the page."""
 
-    command: str
+    origin: dict[str, Any]  # of clew.report.provenance
     trials: Sequence[Trial]
     learnt: Sequence[tuple[float, float]]  # minutes of training, and the share of held-out mazes solved by then
     notes: Sequence[str] = field(default_factory=tuple)  # sentences below the title
@@ -53,20 +68,21 @@ def write_demo_page(file: PathLike, page: DemoPage) -> None:
 
 def page_html(page: DemoPage) -> str:
     """The page as text."""
-    header = paragraphs(page.notes) + f"<p>Made by <code>{escape(page.command)}</code></p>" + _legend(page.trials)
+    models = {model: COLOURS[i % len(COLOURS)] for i, model in enumerate(_models(page.trials))}
+    header = paragraphs(page.notes) + origin_line(page.origin) + legend(models)
     learnt = [Dot(x, y, y, y, f"{x:.1f} minutes: {100 * y:.1f} %") for x, y in page.learnt]
     body = [
         section("Accuracy", _accuracy(page.trials), _NOTE),
         '<div class="charts">',
         chart("Exact path, by the size of the maze", _by_size(page.trials)),
         chart(
-            "The model trained just now: exact path on held-out mazes, left to right",
+            "The model trained just now: exact path on held-out mazes, one pass",
             chart_svg([Series("", learnt)], Axes("minutes of training", "exact path", x_from=0)),
         ),
         "</div>",
         "<h2>Mazes</h2>",
-        '<p class="note">Red: the true path. Amber arrows: the predicted one; purple where the maze has no such step. '
-        "Solved ones are those with the longest paths.</p>",
+        maze_legend(),
+        '<p class="note">Of the exact ones, those with the longest paths.</p>',
         *[_pictures(trial) for trial in page.trials],
     ]
     return document(TITLE, header, "".join(body))
@@ -80,14 +96,6 @@ _NOTE = (
 
 def _models(trials: Sequence[Trial]) -> list[str]:
     return list(dict.fromkeys(trial.model for trial in trials))
-
-
-def _legend(trials: Sequence[Trial]) -> str:
-    items = [
-        f'<li><span class="swatch" style="background:{COLOURS[i % len(COLOURS)]}"></span>{escape(model)}</li>'
-        for i, model in enumerate(_models(trials))
-    ]
-    return f'<ul class="legend">{"".join(items)}</ul>'
 
 
 def _accuracy(trials: Sequence[Trial]) -> str:
@@ -121,17 +129,17 @@ def _dot(trial: Trial) -> Dot:
 
 
 def _pictures(trial: Trial) -> str:
-    """A shortest path counts as solved, also where another one is stored."""
+    """The counts of the table, drawn mazes, and a row for every maze."""
     outcomes = trial.evaluation.outcomes
-    solved = sorted((each for each in outcomes if each.shortest), key=lambda each: -each.length)
+    exact = sorted((each for each in outcomes if each.exact), key=lambda each: -each.length)
+    others = [each for each in outcomes if each.shortest and not each.exact]
     missed = [each for each in outcomes if not each.shortest]
-    shown = [*solved[:SOLVED_SHOWN], *missed[:MISSED_SHOWN]]
-    counts = f"{len(solved):,} solved, {len(missed):,} missed"
+    shown = [*exact[:EXACT_SHOWN], *others[:OTHERS_SHOWN], *missed[:MISSED_SHOWN]]
+    counts = f"{len(exact):,} exact, {len(others):,} another shortest path, {len(missed):,} missed"
     title = f'{escape(f"{trial.model}: {trial.mazes}")} <span class="quiet">{counts}</span>'
-    return f"<section><h3>{title}</h3>{gallery(shown, _caption)}</section>"
+    return f"<section><h3>{title}</h3>{gallery(shown, _caption)}{maze_list(outcomes)}</section>"
 
 
 def _caption(outcome: Outcome) -> str:
-    if outcome.shortest:
-        return f"solved: {outcome.length} cells" + ("" if outcome.exact else ", another shortest path")
-    return f"missed: {outcome.failure}, {outcome.length} cells"
+    missed = "" if outcome.shortest else "missed: "
+    return f"{missed}{result_of(outcome)}, {outcome.length} cells"

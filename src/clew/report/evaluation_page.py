@@ -1,6 +1,6 @@
 """An evaluation as one HTML page that needs nothing else: tables, charts, and galleries of mazes.
 
-    write_page("out.html", Page("runs/x on 10x10 DFS mazes", [evaluation, ...], notes=["..."]))
+    write_page("out.html", Page("runs/x on 10x10 DFS mazes", [evaluation, ...], provenance("clew evaluate ...", [0])))
 
 Style and drawings are inside the page; it loads nothing and runs no script.
 """
@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
+from typing import Any
 
 from clew.evaluation.failures import failure_classes
 from clew.evaluation.intervals import Share
@@ -18,7 +19,20 @@ from clew.evaluation.outcome import Evaluation
 from clew.evaluation.scores import calibration_of, failures_of, scores_by_length, scores_of
 from clew.files import PathLike
 from clew.report.charts import COLOURS, Axes, Dot, Series, chart_svg
-from clew.report.page_parts import chart, document, gallery, paragraphs, percent, section, table, write_html
+from clew.report.page_parts import (
+    chart,
+    document,
+    gallery,
+    legend,
+    maze_legend,
+    maze_list,
+    origin_line,
+    paragraphs,
+    percent,
+    section,
+    table,
+    write_html,
+)
 
 SOLVED_SHOWN, FAILED_SHOWN = 8, 4  # mazes of an evaluation; of each failure class
 FEWEST_TOKENS = 20  # fewer say nothing about calibration
@@ -30,6 +44,7 @@ class Page:
 
     title: str
     evaluations: Sequence[Evaluation]
+    origin: dict[str, Any]  # of clew.report.provenance
     notes: Sequence[str] = field(default_factory=tuple)  # sentences below the title
 
 
@@ -55,7 +70,9 @@ def page_html(page: Page) -> str:
             for each in page.evaluations
         ],
     ]
-    return document(page.title, paragraphs(page.notes) + _legend(page.evaluations), "".join(sections))
+    colours = {label: COLOURS[i % len(COLOURS)] for i, label in enumerate(_short_labels(page.evaluations))}
+    header = paragraphs(page.notes) + origin_line(page.origin) + legend(colours)
+    return document(page.title, header, "".join(sections))
 
 
 _SCORES_NOTE = (
@@ -72,14 +89,6 @@ def _short_labels(evaluations: Sequence[Evaluation]) -> list[str]:
     """The decoder alone where there is one model."""
     one_model = len({evaluation.name for evaluation in evaluations}) == 1
     return [evaluation.decoder if one_model else _label(evaluation) for evaluation in evaluations]
-
-
-def _legend(evaluations: Sequence[Evaluation]) -> str:
-    items = [
-        f'<li><span class="swatch" style="background:{COLOURS[i % len(COLOURS)]}"></span>{escape(label)}</li>'
-        for i, label in enumerate(_short_labels(evaluations))
-    ]
-    return f'<ul class="legend">{"".join(items)}</ul>'
 
 
 def _scores_table(evaluations: Sequence[Evaluation]) -> str:
@@ -188,10 +197,6 @@ def _galleries(evaluation: Evaluation, many: bool, folded: bool) -> str:
     failed = [(name, [o for o in evaluation.outcomes if o.failure == name and o.predicted]) for name in classes]
     if any(outcomes for _, outcomes in failed):
         parts.append(f"<h2>Failed{escape(after)}</h2>")
-        parts.append(
-            '<p class="note">Red: the true path. Amber arrows: the predicted one; purple where the maze has no such '
-            "step.</p>"
-        )
     for name, outcomes in failed:
         if outcomes:
             parts.append(f'<h3>{escape(name)} <span class="quiet">{escape(classes[name])}</span></h3>')
@@ -200,8 +205,8 @@ def _galleries(evaluation: Evaluation, many: bool, folded: bool) -> str:
     if unread:
         items = "".join(f"<li>{escape(problem)}</li>" for problem in unread)
         parts.append(f'<h3>unparsable <span class="quiet">{escape(classes["unparsable"])}</span></h3><ul>{items}</ul>')
-    body = "".join(parts)
+    body = maze_legend() + "".join(parts) + maze_list(evaluation.outcomes)
     if folded:
         summary = f"mazes of {_label(evaluation)}"
         body = f'<details><summary class="quiet">{escape(summary)}</summary>{body}</details>'
-    return f"<section>{body}</section>" if parts else ""
+    return f"<section>{body}</section>"

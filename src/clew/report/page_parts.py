@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from html import escape
+from typing import Any
 
 from clew.evaluation.intervals import Share
 from clew.evaluation.outcome import Outcome
 from clew.files import PathLike, atomic_write
 from clew.report.page_style import STYLE
+from clew.report.shapes import BROKEN, GOAL, PREDICTED, START, TRUE_PATH
 from clew.report.svg import task_svg
 
 
@@ -38,6 +40,30 @@ def document(title: str, header: str, body: str) -> str:
 
 def paragraphs(sentences: Sequence[str]) -> str:
     return "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences)
+
+
+def origin_line(origin: dict[str, Any]) -> str:
+    """Command, seeds, machine and versions, from clew.report.provenance."""
+    seeds = ", ".join(map(str, origin["seeds"]))
+    versions = ", ".join(f"{name} {number}" for name, number in origin["versions"].items())
+    commit = f", commit {origin['commit'][:10]}" if origin["commit"] else ""
+    where = f"Seed {seeds}. {origin['cores']} cores of {origin['cpu']}, {origin['system']}; {versions}{commit}."
+    return f"<p>Made by <code>{escape(origin['command'])}</code>. {escape(where)}</p>"
+
+
+def legend(colours: dict[str, str]) -> str:
+    """A colour before each name."""
+    items = [
+        f'<li><span class="swatch" style="background:{colour}"></span>{escape(name)}</li>'
+        for name, colour in colours.items()
+    ]
+    return f'<ul class="legend">{"".join(items)}</ul>'
+
+
+def maze_legend() -> str:
+    """The colours of drawn mazes."""
+    path = {"true path": TRUE_PATH, "predicted path (arrows)": PREDICTED, "a step that the maze does not have": BROKEN}
+    return legend({"start": START, "goal": GOAL, **path})
 
 
 def section(title: str, body: str, note: str) -> str:
@@ -67,3 +93,26 @@ def gallery(outcomes: Sequence[Outcome], caption: Callable[[Outcome], str]) -> s
         for each in outcomes
     ]
     return f'<div class="gallery">{"".join(cards)}</div>'
+
+
+def result_of(outcome: Outcome) -> str:
+    """What became of a maze, in a word or two."""
+    if outcome.exact:
+        return "exact"
+    return "another shortest path" if outcome.shortest else str(outcome.failure)
+
+
+def maze_list(outcomes: Sequence[Outcome]) -> str:
+    """A folded table with a row for every maze, in the order of their numbers."""
+    rows = [
+        [
+            str(number),
+            escape(result_of(each)),
+            f"{each.length:,}",
+            f"{len(each.predicted):,}" if each.predicted else "",
+            str(each.passes),
+        ]
+        for number, each in enumerate(outcomes)
+    ]
+    body = table(["maze", "result", "cells of the true path", "cells of the predicted path", "passes"], rows)
+    return f'<details><summary class="quiet">all {len(rows):,} mazes</summary>{body}</details>'

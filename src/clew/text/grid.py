@@ -34,7 +34,7 @@ _MEANING["#"] = (WALL, "")
 
 @dataclass(frozen=True)
 class Grid:
-    """The format of the grid-pointer model, as text."""
+    """The grid format."""
 
     name: str = "grid"
     end_token: str = PATH_END

@@ -5,7 +5,7 @@
     config = TrainConfig.from_json(read_json(run / "config.json"))
 
 A TrainConfig is checked when it is made: pairs that cannot work (a decoder-only model with MLM-U, a text model with
-the grid form) are told in one sentence, before anything is built. clew.paper.configs has the paper's runs;
+labels of cells) are told in one sentence, before anything is built. clew.paper.configs has the paper's runs;
 `clew train PRESET --optimizer.lr 3e-4` changes a field.
 """
 
@@ -15,7 +15,7 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
-from clew.data.loaders import CELL_FORMS, CELL_LABELS, GRID
+from clew.data.loaders import CELL_LABELS
 from clew.data.settings import DatasetSettings
 from clew.errors import UserError
 from clew.mazes.path_star import star_shape
@@ -43,13 +43,11 @@ class DataConfig:
     source: Literal["dataset", "stream"] = "stream"
     # dfs, walls, wilson, kruskal, percolation, or path-star-ARMSxLENGTH.
     family: str = "dfs"
-    # Rows of the mazes, and columns too unless `width` says otherwise. Several sizes need a stream in the grid form.
+    # Rows of the mazes, and columns too unless `width` says otherwise. Several sizes need a stream of cell-labels.
     # Path-star graphs have the size 1, and as width the number of labels, by default as many as nodes.
     sizes: tuple[int, ...] = (10,)
     width: int | None = None
     format: FormatName = "edge-list"
-    # End tokens after each path, in the grid form.
-    tail: int = 1
     seed: int = 0
     # Where the dataset is, or is to be made; empty is data/FAMILY-SIZE.
     folder: str = ""
@@ -69,7 +67,7 @@ class DataConfig:
     def __post_init__(self) -> None:
         if not self.sizes or list(self.sizes) != sorted(set(self.sizes)):
             raise UserError(f"the sizes of the mazes are {list(self.sizes)}; give at least one, each once, rising.")
-        if len(self.sizes) > 1 and (self.source != "stream" or self.format not in CELL_FORMS or self.width is not None):
+        if len(self.sizes) > 1 and (self.source != "stream" or self.format != CELL_LABELS or self.width is not None):
             raise UserError(
                 "several sizes need a stream of square mazes in the form cell-labels; give one size otherwise."
             )
@@ -77,8 +75,6 @@ class DataConfig:
             DatasetSettings(
                 self.family, height, width, self.seed, {"train": 1, "test": 0}, self.format, self.open_share
             )
-        if self.tail < 1 or (self.tail > 1 and self.format != GRID):
-            raise UserError(f"a path cannot have {self.tail} end tokens; use 1, or more in the grid form.")
         if not 0 <= self.long_share <= 1 or self.longest_of < 1 or (self.long_share and self.source != "stream"):
             raise UserError(
                 f"long_share {self.long_share} of the longest of {self.longest_of} is impossible; "
@@ -191,9 +187,8 @@ class TrainConfig:
             raise UserError(f"objective {objective!r} needs the format {needed}, not {form}; change one of them.")
         if needed is None and form == "wall-list-trace":
             raise UserError(f"objective {objective!r} would learn the search trace too; use trace, or wall-list.")
-        own_form = {"cell-network": CELL_LABELS, "grid-pointer": GRID, "grid-next-token": GRID}.get(kind)
-        if form != own_form if own_form else form in CELL_FORMS:
-            wanted = f"the format {own_form}" if own_form else "a text format (edge-list, wall-list)"
+        if (kind == "cell-network") != (form == CELL_LABELS):
+            wanted = f"the format {CELL_LABELS}" if kind == "cell-network" else "a text format (edge-list, wall-list)"
             raise UserError(f"a {kind} model reads {wanted}, not {form}; change the model or the format.")
         if kind == "decoder-only" and objective not in LEFT_TO_RIGHT:
             raise UserError(
@@ -203,18 +198,10 @@ class TrainConfig:
         causal = isinstance(self.model, EncoderDecoderConfig) and self.model.causal
         if causal and objective not in (*LEFT_TO_RIGHT, "ordered"):
             raise UserError(f"a causal encoder looks only back, so {objective!r} makes no sense; turn causal off.")
-        if kind == "grid-next-token":
-            if objective != "next-token":
-                raise UserError(
-                    f"a {kind} model can only be asked from left to right, not with {objective!r}; "
-                    "use next-token, or a grid-pointer model."
-                )
-        elif kind == "cell-network" and objective in ("trace", "any-order"):
+        if kind == "cell-network" and objective in ("trace", "any-order"):
             raise UserError(
                 f"a cell network has no order of tokens for {objective!r}; use mlm-u, ordered or next-token."
             )
-        elif kind == "grid-pointer" and objective in (*LEFT_TO_RIGHT, "any-order"):
-            raise UserError(f"a {kind} model answers all hidden steps at once, not {objective!r}; use mlm-u.")
         if is_text_model(self.model) and vocabulary_of(self.model) < self.data.vocabulary:
             raise UserError(
                 f"the model's vocabulary of {vocabulary_of(self.model)} is too small for these mazes, which need "
@@ -239,6 +226,9 @@ def _current(value: Any) -> Any:
 
     Before 0.2, `accumulation` was the number of parts that each process cut its share of a step into.
     """
+    if isinstance(value, dict) and isinstance(value.get("data"), dict):
+        # `tail` was a number of end tokens.
+        value = value | {"data": {name: item for name, item in value["data"].items() if name != "tail"}}
     match value:
         case {"accumulation": int(parts), "batch_size": int(batch_size)} if parts >= 1 and "micro_batch" not in value:
             kept = {name: field for name, field in value.items() if name != "accumulation"}

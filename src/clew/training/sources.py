@@ -18,7 +18,7 @@ import numpy as np
 
 from clew.data.batch import Batch
 from clew.data.dataset import DATASET_FILE, Dataset, open_dataset
-from clew.data.loaders import CELL_FORMS, DatasetLoader, StreamLoader
+from clew.data.loaders import CELL_LABELS, DatasetLoader, StreamLoader
 from clew.data.settings import DatasetSettings
 from clew.data.stream import StreamConfig
 from clew.data.writer import write_dataset
@@ -68,12 +68,12 @@ class ShapeMixSource:
 
     steps_per_epoch = None
 
-    def __init__(self, streams: list[StreamConfig], form: str, tail: int, grow_steps: int | None) -> None:
+    def __init__(self, streams: list[StreamConfig], form: str, grow_steps: int | None) -> None:
         largest = streams[-1].height * streams[-1].width
         self._streams = [
             dataclasses.replace(s, batch_size=s.batch_size * largest // (s.height * s.width)) for s in streams
         ]
-        self._loaders = [StreamLoader(stream, form, tail) for stream in self._streams]
+        self._loaders = [StreamLoader(stream, form) for stream in self._streams]
         self._seed, self._grow_steps = streams[0].seed, grow_steps
 
     def batch(self, step: int, rank: int = 0, world_size: int = 1) -> Batch:
@@ -95,15 +95,13 @@ def build_source(config: TrainConfig) -> Source:
     data = config.data
     if data.source == "dataset":
         dataset = open_matching(data)
-        return DatasetSource(
-            dataset, "train", data.format, config.batch_size, config.seed, limit=data.mazes, tail=data.tail
-        )
+        return DatasetSource(dataset, "train", data.format, config.batch_size, config.seed, limit=data.mazes)
     share = DEFAULT_OPEN_SHARE if data.open_share is None else data.open_share
     streams = [
         StreamConfig(data.family, height, width, data.seed, config.batch_size, share, data.long_share, data.longest_of)
         for height, width in data.shapes
     ]
-    return ShapeMixSource(streams, data.format, data.tail, data.grow_steps if data.mixture == "grow" else None)
+    return ShapeMixSource(streams, data.format, data.grow_steps if data.mixture == "grow" else None)
 
 
 def check_batch_memory(config: TrainConfig, world_size: int) -> None:
@@ -163,7 +161,7 @@ def adopt_dataset(data: DataConfig, preset: DataConfig) -> DataConfig:
     if data.source != "dataset" or not same or data.folder in ("", preset.folder):
         return data
     found = open_dataset(data.folder).settings
-    form = data.format if data.format in CELL_FORMS else found.format
+    form = data.format if data.format == CELL_LABELS else found.format
     return dataclasses.replace(
         data,
         family=found.family,

@@ -18,7 +18,7 @@ from clew.experiments.reproduce.estimate import needs
 from clew.experiments.reproduce.recipes import MLMU, NEXT, parameters_of
 from clew.experiments.reproduce.runner import Options, runs_of
 from clew.experiments.reproduce.studies.position_precision import SIZES
-from clew.experiments.reproduce.study import Scale
+from clew.experiments.reproduce.study import Run, Scale
 from clew.experiments.reproduce.verdict import MIN_POINTS, convergence
 from clew.experiments.shrink import shrunken
 from clew.mazes.generate import generate
@@ -29,7 +29,7 @@ from clew.training.sources import make_dataset
 NAMES = [
     *("accuracy-by-size", "astar", "data-efficiency", "convergence", "overfitting", "model-size"),
     *("position-precision", "architectures", "rates-and-decays", "ordered-masks", "smaller-mazes", "failures"),
-    *("path-lengths", "path-star", "decoders", "mask-rates", "position-encodings", "grid-pointer"),
+    *("path-lengths", "path-star", "decoders", "mask-rates", "position-encodings", "cells"),
     "objective-or-representation",
 ]
 # Studies that set next token against MLM-U in one protocol.
@@ -73,12 +73,19 @@ def test_both_objectives_have_the_same_mazes_budget_and_parameters(name: str) ->
         assert parameters_of(plain.config.model) == pytest.approx(parameters_of(mlmu.config.model), rel=0.02)
 
 
-def test_a_representation_has_about_as_many_parameters_for_both_objectives_and_with_and_without_passages() -> None:
-    runs = STUDIES["objective-or-representation"].runs("laptop")
-    assert {run.config.budget.minutes for run in runs} == {2.0}
-    counts = [parameters_of(run.config.model) for run in runs if not is_text_model(run.config.model)]
-    assert len(counts) == 12
-    assert max(counts) == pytest.approx(min(counts), rel=0.1)
+@pytest.mark.parametrize("name", ["cells", "objective-or-representation"])
+@pytest.mark.parametrize("scale", ["laptop", "paper"])
+def test_objectives_on_cells_differ_in_nothing_else(name: str, scale: Scale) -> None:
+    runs = [run for run in STUDIES[name].runs(scale) if not is_text_model(run.config.model)]
+    by_size: dict[str, list[Run]] = {}
+    for run in runs:
+        by_size.setdefault(run.labels["size"], []).append(run)
+    for same in by_size.values():
+        objectives = [run.config.objective.name for run in same]
+        assert objectives == (["next-token", "mlm-u"] if name == "cells" else ["next-token", "mlm-u", "ordered"])
+        assert len({dataclasses.replace(run.config, objective=same[0].config.objective) for run in same}) == 1
+        assert len({run.exams for run in same}) == 1
+    assert len({run.config.budget.minutes for run in STUDIES[name].runs(scale)}) == 1
 
 
 def test_seeds_change_the_chance_but_not_what_is_scored() -> None:

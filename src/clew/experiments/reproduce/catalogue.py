@@ -12,10 +12,10 @@ from clew.errors import UserError
 from clew.experiments.reproduce.studies import (
     accuracy_by_size,
     astar,
+    cells,
     data_efficiency,
     decoders,
     failures,
-    grid_pointer,
     masks,
     model_size,
     next_token_choices,
@@ -49,7 +49,7 @@ STUDIES: dict[str, Study] = {
         decoders.STUDY,
         masks.MASK_RATES,
         position_encodings.STUDY,
-        grid_pointer.STUDY,
+        cells.STUDY,
         objective_or_representation.STUDY,
     )
 }

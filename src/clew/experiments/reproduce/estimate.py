@@ -218,7 +218,7 @@ def _batch(data: DataConfig) -> Batch:
     height, width = data.shapes[-1]
     share = DEFAULT_OPEN_SHARE if data.open_share is None else data.open_share
     stream = StreamConfig(data.family, height, width, data.seed, SAMPLE, share)
-    return StreamLoader(stream, data.format, data.tail).batch(0)
+    return StreamLoader(stream, data.format).batch(0)
 
 
 @cache

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from clew.decoding.registry import DECODERS
-from clew.experiments.grid_presets import single_size
 from clew.experiments.presets import preset
-from clew.experiments.reproduce.recipes import MLMU, RunScale, dfs_run, scheduled, square
+from clew.experiments.reproduce.recipes import MLMU, RunScale, dfs_run, square
 from clew.experiments.reproduce.result import Result
+from clew.experiments.reproduce.studies.cells import LEFT_TO_RIGHT, cell_config
 from clew.experiments.reproduce.study import Claim, Exam, Finding, Run, Show, Study
 from clew.experiments.reproduce.tell import EXACT, point, table_of
 from clew.experiments.reproduce.verdict import Side, verdict_on_best
@@ -16,21 +16,19 @@ from clew.report.panels import Panel, Series
 
 FIRST = "left-to-right"
 BY_CERTAINTY = [name for name in DECODERS if name.startswith("certainty")]
-# One that is the same as another, only slower, tells nothing.
-COMPARED = [name for name in DECODERS if name != "left-to-right-naive"]
+# One that is the same as another, only slower, is left out.
+ON_TEXT = [name for name in DECODERS if name != "left-to-right-naive"]
+ON_CELLS = [LEFT_TO_RIGHT, "one-pass", "walk", "walk:origin=goal", "walk-repair"]
 TEXT_SIZE = {"laptop": 4, "paper": 10}
-CELLS = {"laptop": {5: 2.0, 10: 6.0}, "paper": {10: 600.0, 20: 600.0}}  # size: minutes
+CELLS = {"laptop": {5: 2.0, 10: 4.0}, "paper": {10: 600.0, 20: 600.0}}  # size: minutes
 MAZES = {"laptop": 1000, "paper": 2000}
-SLOW_SIDE, SLOW_MAZES = 10, 200  # on a laptop, nine decoders take most of a second for one such maze
 
 
 def runs(scale: RunScale) -> list[Run]:
     found = [_text_run(scale)]
     for side, minutes in CELLS[scale].items():
-        config = single_size("grid-pointer", side, minutes)
-        if scale == "laptop":
-            config = scheduled(config, minutes=minutes)
-        found.append(Run({"model": f"grid-pointer, {square(side)}"}, config, _exams(scale, side)))
+        config = cell_config(scale, "mlm-u", side, minutes)
+        found.append(Run({"model": f"cell network, {square(side)}"}, config, _exams(scale, ON_CELLS)))
     return found
 
 
@@ -39,24 +37,24 @@ def _text_run(scale: RunScale) -> Run:
     size = TEXT_SIZE[scale]
     labels = {"model": f"text, {square(size)}"}
     if scale == "laptop":
-        return Run(labels, replace(preset("laptop-dfs-4-mlmu"), threads=2), _exams(scale, size))
-    return dfs_run(scale, MLMU, size, _exams(scale, size), model=labels["model"])
+        return Run(labels, replace(preset("laptop-dfs-4-mlmu"), threads=2), _exams(scale, ON_TEXT))
+    return dfs_run(scale, MLMU, size, _exams(scale, ON_TEXT), model=labels["model"])
 
 
-def _exams(scale: RunScale, side: int) -> tuple[Exam, ...]:
-    mazes = SLOW_MAZES if scale == "laptop" and side >= SLOW_SIDE else MAZES[scale]
-    return tuple(Exam(name, mazes=mazes, decoder=name) for name in COMPARED)
+def _exams(scale: RunScale, decoders: list[str]) -> tuple[Exam, ...]:
+    return tuple(Exam(name, mazes=MAZES[scale], decoder=name) for name in decoders)
 
 
 def show(result: Result) -> Show:
     models = {model: model for model in result.values("model")}
+    names = [name for name in (*ON_TEXT, *ON_CELLS) if result.scores(name)]
     tables = [
-        table_of(EXACT, COMPARED, models, lambda name, model: result.mean(exam=name, model=model)),
-        table_of("passes of the model a maze", COMPARED, models, lambda name, model: passes(result, name, model)),
+        table_of(EXACT, names, models, lambda name, model: result.mean(exam=name, model=model)),
+        table_of("passes of the model a maze", names, models, lambda name, model: passes(result, name, model)),
     ]
     series = []
     for model in models:
-        means = [(name, result.mean(exam=name, model=model)) for name in COMPARED]
+        means = [(name, result.mean(exam=name, model=model)) for name in names]
         series.append(Series(model, [point(name, mean) for name, mean in means if mean]))
     return Show(tables, [Panel("held-out mazes, the same weights", "", EXACT, series)])
 
@@ -70,14 +68,16 @@ def passes(result: Result, decoder: str, model: str) -> str:
 def findings(result: Result) -> list[Finding]:
     found = []
     for model in result.values("model"):
-        sides = {name: Side(name, result.entries(model=model), exam=name) for name in COMPARED}
-        certain = Claim("writing by certainty beats left to right", "suggested, not measured", model)
+        on_cells = bool(result.scores(LEFT_TO_RIGHT, model=model))
+        first, names = (LEFT_TO_RIGHT, ON_CELLS) if on_cells else (FIRST, ON_TEXT)
+        sides = {name: Side(name, result.entries(model=model), exam=name) for name in names}
+        if not on_cells:
+            certain = Claim("writing by certainty beats left to right", "suggested, not measured", model)
+            others = [sides[name] for name in BY_CERTAINTY]
+            found.append(verdict_on_best(certain, sides[first], others, base_is_best=False))
         some = Claim("some decoder beats left to right", "not measured", model)
-        others = [sides[name] for name in COMPARED if name != FIRST]
-        found += [
-            verdict_on_best(certain, sides[FIRST], [sides[name] for name in BY_CERTAINTY], base_is_best=False),
-            verdict_on_best(some, sides[FIRST], others, base_is_best=False),
-        ]
+        others = [sides[name] for name in names if name != first]
+        found.append(verdict_on_best(some, sides[first], others, base_is_best=False))
     return found
 
 
@@ -90,4 +90,5 @@ STUDY = Study(
     runs=runs,
     show=show,
     findings=findings,
+    notes=(f"On cells, left to right is `{LEFT_TO_RIGHT}`: one cell a pass, from the start.",),
 )
