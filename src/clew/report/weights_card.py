@@ -1,11 +1,11 @@
-"""The accuracy of shipped weights, by size and by path length: in their card, and of those on cells in two pages more.
+"""Accuracy of shipped weights by size and by path length, for their cards, docs/cells.md and the README.
 
-    clew evaluate grid-dfs --size 10 --mazes 2000 --seed 1 --decoder threshold repair --json > 10.json
-    python -m clew.report.weights_card grid-dfs --measured 5.json 10.json ...
+    clew evaluate cells-dfs --size 10 --mazes 2000 --seed 1 --decoder one-pass walk-repair --json > 10.json
+    python -m clew.report.weights_card cells-dfs --measured 5.json 10.json ...
 
 The second command gathers what `clew evaluate --json` measured in results/NAME.json, and writes the tables between the
-marks of the card, and for models that read cells of docs/grid-pointer.md and of the README. Without `--measured` it
-writes them anew from results/NAME.json; a test holds the pages to it.
+marks of the card, and for cell networks of docs/cells.md and of the README. Without `--measured` it writes them again
+from results/NAME.json; a test compares the pages with that file. benchmarks/sizes.py runs both commands for all sizes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ HEAD = (
 def pages(name: str, root: Path = Path()) -> list[tuple[Path, str]]:
     """Where the tables of these weights stand, and the way from there to results/."""
     card = (root / "weights" / name / "README.md", "../../results")
-    return [card, (root / "docs" / "grid-pointer.md", "../results")] if name in PAPER else [card]
+    return [card, (root / "docs" / "cells.md", "../results")] if name in PAPER else [card]
 
 
 def gather(files: list[Path]) -> dict[str, Any]:
@@ -58,26 +58,28 @@ def tables(name: str, results: dict[str, Any], link: str) -> str:
 
 # The weights that the README tells of, and the paper's MLM-U models of 8M parameters beside them, exact %.
 PAPER = {
-    "grid-dfs": {"5x5": "100", "10x10": "100", "15x15": "100", "20x20": "100", "30x30": "93.8"},
-    "grid-walls": {"10x10": "98.5", "20x20": "95.2", "30x30": "85.5"},
+    "cells-dfs": {"5x5": "100", "10x10": "100", "15x15": "100", "20x20": "100", "30x30": "93.8"},
+    "cells-astar": {"10x10": "98.5", "20x20": "95.2", "30x30": "85.5"},
 }
 
 
 def summary(results: dict[str, dict[str, Any]]) -> str:
-    """One row for each of the weights and each size, with the last decoder, for the README."""
+    """One row for each of the weights and each size of the paper: the first decoder and the last, for the README."""
     lines = [
-        "| weights | mazes | decoder | solved exactly | exact % | valid and shortest % | passes | the paper, exact % |",
-        "|---|---|---|---|---|---|---|---|",
+        "| weights | mazes | exact, one pass, % | exact, with repair, % (95 %) | valid and shortest, % | passes | "
+        "the paper, exact % |",
+        "|---|---|---|---|---|---|---|",
     ]
     for name, measured in results.items():
         for report in measured["measured"]:
-            each, size = report["evaluations"][-1], _size(report["mazes"])
+            first, each, size = report["evaluations"][0], report["evaluations"][-1], _size(report["mazes"])
             exact = each["exact"]
-            lines.append(
-                f"| `{name}` | {size} | `{each['decoder']}` | {exact['hits']:,} of {exact['count']:,} | "
-                f"{_percent(exact['share'])} | {_percent(each['shortest']['share'])} | {each['passes']:.1f} | "
-                f"{PAPER[name].get(size, '')} |"
-            )
+            if size in PAPER[name]:
+                lines.append(
+                    f"| `{name}` | {exact['count']:,} of {size} | {_percent(first['exact']['share'])} | "
+                    f"{_percent(exact['share'])} ({_percent(exact['low'])} to {_percent(exact['high'])}) | "
+                    f"{_percent(each['shortest']['share'])} | {each['passes']:.1f} | {PAPER[name][size]} |"
+                )
     return "\n".join(lines) + "\n"
 
 
@@ -115,7 +117,7 @@ def main(name: Positional[str], measured: list[Path] | None = None) -> None:
     """Write what was measured into results/NAME.json and the pages.
 
     Args:
-        name: of the shipped weights, such as grid-dfs.
+        name: of the shipped weights, such as cells-dfs.
         measured: files that `clew evaluate --json` printed; without any, results/NAME.json is taken as it is.
     """
     file = Path("results") / f"{name}.json"

@@ -1,0 +1,57 @@
+"""Measure a cell network on long paths: held-out A* mazes of 30x30 whose shortest path has at least 111 cells.
+
+    python benchmarks/maze_hard.py cells-astar --mazes 1000
+
+This is the rule of the Maze-Hard benchmark, whose score is the share of valid and shortest paths. Its own mazes are
+other ones; the figures of HRM (74.5 %) and TRM (85.3 %) are on that set.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from pathlib import Path
+
+import torch
+
+from clew.decoding.registry import parse_decoder
+from clew.evaluation.evaluate import evaluate_model
+from clew.evaluation.scores import scores_json
+from clew.files import write_json
+from clew.loading import load_trained
+from clew.mazes.generate import generate
+from clew.report.provenance import provenance
+
+SIZE, MIN_PATH, SEED = 30, 111, 1
+DECODERS = ("one-pass", "one-pass:loops=4", "walk-repair:loops=4")
+RESULT = Path(__file__).parents[1] / "results" / "maze-hard.json"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name")
+    parser.add_argument("--mazes", type=int, default=1000)
+    parser.add_argument("--min-path", type=int, default=MIN_PATH)
+    parser.add_argument("--decoder", nargs="+", default=DECODERS)
+    parser.add_argument("--out", type=Path, default=RESULT)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    trained = load_trained(options.name)
+    tasks = generate(
+        "walls", SIZE, SIZE, seed=SEED, first=0, count=options.mazes, side="test", min_path=options.min_path
+    )
+    found = []
+    for name in options.decoder:
+        evaluation = evaluate_model(
+            trained.model, trained.script, tasks, parse_decoder(name), 20, name=trained.name, decoder_name=name
+        )
+        found.append(scores_json(evaluation))
+        print(name, f"valid and shortest {100 * found[-1]['shortest']['share']:.1f} %", flush=True)
+    mazes = f"{options.mazes:,} held-out walls mazes of {SIZE}x{SIZE} with paths of at least {options.min_path} cells"
+    command = shlex.join(["python", "benchmarks/maze_hard.py", *sys.argv[1:]])
+    write_json(options.out, {"mazes": mazes, "provenance": provenance(command, [SEED]), "evaluations": found})
+
+
+if __name__ == "__main__":
+    main()
