@@ -1,6 +1,6 @@
 """Trained models ready to solve mazes: `clew.load`.
 
-    solver = clew.load("grid-dfs")             # shipped weights, or the folder of a run
+    solver = clew.load("cells-dfs")            # shipped weights, or the folder of a run
     solution = solver.solve(task)              # a Task, a drawing, or a line of any format that Clew reads
     solution.path, solution.valid, solution.shortest, solution.passes
     solution                                   # in a notebook: the drawing
@@ -9,7 +9,7 @@
 What can be loaded is the folder of a run (clew.training.run_folder) or a folder of weights, which is what ships with
 the package: model.safetensors, and beside it model.json with
 
-    {"model": {"kind": ..., ...}, "form": "grid", "family": "dfs", "height": 10, "width": 10, "seed": 0,
+    {"model": {"kind": ..., ...}, "form": "cell-labels", "family": "dfs", "height": 10, "width": 10, "seed": 0,
      "precision": "fp32", "about": ...}
 
 `export_weights(run, folder)` makes one of a run. Neither is ever read with pickle.

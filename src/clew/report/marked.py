@@ -1,8 +1,8 @@
 """Pages that are written by hand but for a part between two marks, which is made from results.
 
-    write_between_marks(Path("docs/grid-pointer.md"), "grid-cost", text)
+    write_between_marks(Path("docs/cells.md"), "cells-dfs", text)
 
-puts the text between `<!-- grid-cost: begin -->` and `<!-- grid-cost: end -->`, in place of what stood there.
+puts the text between `<!-- cells-dfs: begin -->` and `<!-- cells-dfs: end -->`, in place of what stood there.
 """
 
 from __future__ import annotations
