@@ -10,7 +10,7 @@ part of the mazes. A signal stops the decoding after the step it is at; there ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -19,10 +19,12 @@ from torch import Tensor, nn
 
 from clew.data.batches import text_seeds
 from clew.data.stream import rank_part
+from clew.decoding.answers import Answers, Step
 from clew.decoding.decode import decode
 from clew.decoding.registry import decoder_named
 from clew.decoding.script import Script
 from clew.mazes.maze import TaskBatch
+from clew.models.interface import Model
 from clew.training.config import TrainConfig
 from clew.training.distributed import World
 from clew.training.signals import Stopped, check_stop
@@ -30,6 +32,17 @@ from clew.training.sources import held_out_tasks
 
 # Mazes decoded at once; larger batches need more memory and are hardly faster.
 AT_ONCE = 500
+
+
+class StoppableLeftToRight:
+    """Decoding from left to right that a signal stops after the step it is at."""
+
+    any_order = False
+
+    def steps(self, model: Model, answers: Answers, row_N: Tensor) -> Iterator[Step]:
+        for step in decoder_named("left-to-right").steps(model, answers, row_N):
+            check_stop()
+            yield step
 
 
 def held_out_evaluator(config: TrainConfig, world: World) -> Callable[[nn.Module], dict[str, float]] | None:
@@ -71,7 +84,7 @@ def evaluator_on(
 def _score(model: nn.Module, script: Script, tasks: TaskBatch, text_seed_N: npt.NDArray[np.uint64]) -> Tensor:
     """(exact answers, mazes, right tokens, tokens)."""
     canvas = script.canvas(tasks, text_seed_N)
-    answer_BR = decode(model, canvas, decoder_named("left-to-right"), on_step=lambda step: check_stop()).token_BR
+    answer_BR = decode(model, canvas, StoppableLeftToRight()).token_BR
     truth_BR, length_B = script.truth(tasks)
     # Both are -1 after their ends, so they can be compared place by place once they are equally wide.
     wide_BR = torch.full_like(answer_BR, -1)
