@@ -1,4 +1,4 @@
-"""Measure shipped cell networks by size and path length, on held-out mazes of seed 1.
+"""Measure shipped cell networks by size and path length, on held-out mazes of seed 2.
 
     python benchmarks/sizes.py cells-dfs                # 5x5 to 30x30, into results/cells-dfs.json, the card and
     docs/cells.md python benchmarks/sizes.py cells-dfs --larger       # 40x40, 60x60 and 100x100, into
@@ -25,7 +25,7 @@ from clew.report.weights_card import main as write_pages
 # Size and number of mazes.
 SIZES = ((5, 2000), (10, 2000), (15, 1000), (20, 500), (30, 300))
 LARGER = ((40, 50), (60, 20), (100, 5))
-SEED = 1
+SEED = 2
 
 
 def evaluate(name: str, size: int, mazes: int, decoders: list[str]) -> str:

@@ -214,7 +214,7 @@ def test_stopped_or_killed_it_goes_on_where_it_was(number: signal.Signals, code:
     assert options.place.result("architectures").exists()
 
 
-def test_two_processes_train_together_and_one_scores(tmp_path: Path) -> None:
+def test_two_processes_train_and_score_together(tmp_path: Path) -> None:
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "clew"]
     words = ["reproduce", "architectures", "--scale", "smoke", "--root", str(tmp_path)]
     done = subprocess.run([*torchrun, *words], capture_output=True, text=True, timeout=200)
