@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import resource
 import subprocess
 import sys
@@ -76,6 +77,7 @@ class FakeSlurm:
         monkeypatch.setattr("clew.training.slurm.queued_jobs", lambda: self.queued)
 
     def submit(self, work: Any, folder: Path, options: Any, after: Sequence[str] = ()) -> SimpleNamespace:
+        work = pickle.loads(pickle.dumps(work))  # as it comes to a node
         job = SimpleNamespace(job_id=str(len(self.jobs)), work=work, folder=folder, options=options, after=[*after])
         (job_folder(folder) / job.job_id).mkdir(parents=True)  # as submitit does
         self.jobs.append(job)

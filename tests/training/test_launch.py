@@ -56,27 +56,35 @@ def children(pid: int) -> list[int]:
 
 
 LOSE = """
-import os, signal, sys
+import os, signal, sys, time
 from clew.guard import guarded
 from clew.training.distributed import joined_world
 
 def work():
-    with joined_world("cpu") as world:
+    with joined_world("cpu", timeout_hours=float(sys.argv[1])) as world:
         world.wait_for_all()
-        if world.rank == 1:
+        if world.rank == 1 and sys.argv[2] == "killed":
             os.kill(os.getpid(), signal.SIGKILL)
+        if world.rank == 1:
+            time.sleep(5)
         world.wait_for_all()
 
 sys.exit(guarded(work))
 """
 
 
-def test_a_process_that_loses_another_one_says_so(free_port: int) -> None:
+@pytest.mark.parametrize(
+    ("hours", "what", "codes", "reason"),
+    [("1", "killed", [1, -signal.SIGKILL], "Connection"), ("0.0003", "slow", [1, 1], "Timed out")],
+)
+def test_a_process_that_loses_another_one_says_so(
+    hours: str, what: str, codes: list[int], reason: str, free_port: int
+) -> None:
     """As under torchrun and Slurm, where nobody else says it."""
     place = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port)}
     workers = [
         subprocess.Popen(
-            [sys.executable, "-c", LOSE],
+            [sys.executable, "-c", LOSE, hours, what],
             stderr=subprocess.PIPE,
             text=True,
             env={**os.environ, **place, "RANK": str(rank), "LOCAL_RANK": str(rank)},
@@ -84,8 +92,9 @@ def test_a_process_that_loses_another_one_says_so(free_port: int) -> None:
         for rank in range(2)
     ]
     told = [worker.communicate(timeout=120)[1] for worker in workers]
-    assert [worker.returncode for worker in workers] == [1, -signal.SIGKILL]
+    assert [worker.returncode for worker in workers] == codes
     assert told[0].startswith("clew: rank 0 of 2 has lost another process (")
+    assert reason in told[0]
     assert told[0].count("\n") == 1
 
 
