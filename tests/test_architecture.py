@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "clew"
 WALK = ["mazes", "text", "data", "objectives", "models", "training", "decoding", "evaluation", "report"]
 WALK += ["solution", "loading", "paper", "web"]
 # What any room may use: it knows nothing of mazes.
-COMMON = {"errors", "files", "guard", "plain_json"}
+COMMON = {"errors", "files", "guard", "memory", "plain_json"}
 FORBIDDEN = {("models", "objectives"), ("evaluation", "training")}
 # These stand on top of the rooms and may use all of them.
 ON_TOP = {"commands", "benchmarks", "experiments", "demo"}

@@ -61,7 +61,7 @@ def test_everything_at_once(cell_run, text_run, next_token_run, tmp_path, capsys
     assert out["provenance"]["command"] == command
     assert out["leakage"] == ["none of the 3 mazes has a layout that was trained on."] * 3
     pairs = [(each["model"], each["decoder"]) for each in out["evaluations"]]
-    assert [decoder for model, decoder in pairs if model == "cells"] == ["one-pass", "walk", "backtrack"]
+    assert [decoder for model, decoder in pairs if model == "cells"] == ["one-pass", "walk", "walk-repair"]
     assert ("mlmu", "repair") in pairs
     assert [decoder for model, decoder in pairs if model == "next"] == ["left-to-right"]
     assert all(each["mazes"] == 3 and each["passes"] >= 1 for each in out["evaluations"])
@@ -77,7 +77,7 @@ def test_everything_at_once(cell_run, text_run, next_token_run, tmp_path, capsys
 def test_the_decoder_where_nothing_is_said(cell_run, text_run, next_token_run, capsys):
     assert run(["evaluate", cell_run, "--mazes", "3", "--compare", text_run, next_token_run]) == 0
     told = [line.split()[:2] for line in capsys.readouterr().out.splitlines()[2:5]]
-    assert told == [["cells", "walk"], ["mlmu", "left-to-right"], ["next", "left-to-right"]]
+    assert told == [["cells", "walk-repair"], ["mlmu", "left-to-right"], ["next", "left-to-right"]]
 
 
 def test_larger_mazes_are_fewer_where_nothing_is_said():
@@ -143,7 +143,7 @@ def test_solving_with_a_model(cell_run, tmp_path, capsys):
     assert out.count("+--+--+--+") == 4
     assert out.count("found in") == 2
     assert "valid" in out or "no path could be read" in out
-    assert run(["solve", str(file), "--solver", cell_run, "--decoder", "backtrack", "--json"]) == 0
+    assert run(["solve", str(file), "--solver", cell_run, "--decoder", "one-pass", "--json"]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert set(lines[0]) == {"path", "length", "valid", "shortest", "problem", "passes", "seconds"}
 

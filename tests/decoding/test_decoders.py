@@ -83,7 +83,7 @@ def survey_of(entropies):
     return Survey(candidate, zeros.long(), torch.exp(-entropy_NR), zeros, entropy_NR, zeros)
 
 
-@given(st.lists(st.floats(0, 3, width=32), min_size=1, max_size=8), st.floats(0, 4))
+@given(st.lists(st.floats(0, 3, width=32, allow_subnormal=False), min_size=1, max_size=8), st.floats(0, 4))
 @settings(max_examples=60, deadline=None)
 def test_the_entropy_bound_holds_and_no_further_place_would_fit(entropies, bound):
     chosen = EntropyBound(bound).choose(survey_of(entropies))[0]
@@ -171,10 +171,11 @@ def test_a_wrong_name_or_option_is_told_in_one_sentence(text, problem):
 def test_a_model_has_the_decoders_that_it_can_use():
     script = Script.of("edge-list", 4, 4)
     models = random_models(script)
-    assert decoders_for(models["decoder-only"]) == decoders_for(models["causal"]) == ["left-to-right"]
+    assert list(decoders_for(models["decoder-only"])) == list(decoders_for(models["causal"])) == ["left-to-right"]
     assert set(decoders_for(models["encoder-decoder"])) == set(TEXT_DECODERS) - {"left-to-right-naive"}
-    assert decoders_for(CellNetwork(CellNetworkConfig(width=4, hidden=4))) == list(CELL_DECODERS)
-    assert [default_decoder(Script.of(form, 4, 4)) for form in ("grid", "cell-labels")] == ["left-to-right", "walk"]
+    assert decoders_for(CellNetwork(CellNetworkConfig(width=4, hidden=4))) == CELL_DECODERS
+    assert default_decoder(Script.of("grid", 4, 4)) == "left-to-right"
+    assert default_decoder(Script.of("cell-labels", 4, 4)) == "walk-repair"
 
 
 def test_options_are_read_from_text():

@@ -23,6 +23,7 @@ from clew.evaluation.outcome import Evaluation
 from clew.evaluation.scores import scores_of
 from clew.experiments import presets
 from clew.loading import load_trained
+from clew.report.shapes import GOAL, START, TRUE_PATH
 from clew.training import live
 from clew.training.observer import RunEnd
 
@@ -32,9 +33,9 @@ def quick() -> None:
     """No half second for the machine's peak."""
     patch = pytest.MonkeyPatch()
     patch.setattr(live, "measure_matmul_peak", lambda device, dtype, threads: 100e9)
-    preset = presets.PRESETS["demo-5x5"]
-    less = replace(preset, make=lambda: replace(preset.make(), batch_size=8, held_out=10))
-    patch.setitem(presets.PRESETS, "demo-5x5", less)
+    preset = presets.PRESETS["cells-dfs-10"]
+    less = replace(preset, make=lambda: replace(preset.make(), batch_size=2, held_out=12))
+    patch.setitem(presets.PRESETS, "cells-dfs-10", less)
     yield
     patch.undo()
 
@@ -72,10 +73,10 @@ def small(model: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Settin
 
 def test_it_trains_from_nothing(small: tuple[Settings, str, str]) -> None:
     settings, told, _ = small
-    assert f"{RUN_NAME} begins: 165,256 parameters" in told
+    assert f"{RUN_NAME} begins: 60,097 parameters" in told
     assert "held out:  exact" in told
     trained = load_trained(settings.folder / RUN_NAME)
-    assert (trained.family, trained.height) == ("dfs", 5)
+    assert (trained.family, trained.height) == ("dfs", 10)
 
 
 def test_the_table_tells_counts_and_intervals(small: tuple[Settings, str, str]) -> None:
@@ -95,11 +96,26 @@ def test_the_page_is_whole_and_alone(small: tuple[Settings, str, str]) -> None:
     assert "<script" not in page
     assert "clew demo &lt;again&gt;" in page
     assert "tiny &amp; trained: DFS 6x6" in page
-    # Up to four solved and four missed mazes of each of three kinds, and two charts.
-    solved = re.findall(r"(\d+) solved, (\d+) missed", page)
-    assert len(solved) == 3
-    assert page.count("<svg") == 2 + sum(min(int(n), 4) for pair in solved for n in pair)
-    assert page.count("<figcaption>missed: ") == sum(min(int(missed), 4) for _, missed in solved)
+    # Of each of three kinds up to four exact mazes, two with another shortest path and four missed, and two charts.
+    counts = re.findall(r"(\d+) exact, (\d+) another shortest path, (\d+) missed", page)
+    assert [sum(map(int, each)) for each in counts] == [12, 6, 4]
+    shown = [[min(int(n), most) for n, most in zip(each, (4, 2, 4), strict=True)] for each in counts]
+    assert page.count("<svg") == 2 + sum(map(sum, shown))
+    assert page.count("<figcaption>missed: ") == sum(missed for *_, missed in shown)
+
+
+def test_the_table_and_the_drawings_count_alike(small: tuple[Settings, str, str]) -> None:
+    page = small[2]
+    drawn = [int(exact) for exact in re.findall(r"(\d+) exact, \d+ another", page)]
+    listed = [part.split("</details>")[0].count("<td>exact</td>") for part in page.split("mazes</summary>")[1:]]
+    assert [int(hits) for hits in re.findall(r"<td>(\d+) of \d+</td>", page)] == drawn == listed
+
+
+def test_the_page_says_where_it_comes_from_and_what_its_colours_mean(small: tuple[Settings, str, str]) -> None:
+    page = small[2]
+    assert re.search(r"Made by <code>clew demo &lt;again&gt;</code>\. Seed 1\. \d+ cores of .*torch ", page)
+    for name, colour in (("start", START), ("goal", GOAL), ("true path", TRUE_PATH)):
+        assert f'style="background:{colour}"></span>{name}</li>' in page
 
 
 def test_it_begins_anew(small: tuple[Settings, str, str]) -> None:

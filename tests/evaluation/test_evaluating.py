@@ -93,8 +93,8 @@ def test_the_model_computes_in_the_precision_that_is_asked_for(precision, dtype)
             return super().__call__(batch, rank_BT, ask_BT)
 
     found = set()
-    script, decoder = Script.of("grid", 5, 5), decoder_named("left-to-right")
-    evaluation = evaluate_model(Notes(tasks_of()), script, tasks_of(), decoder, precision=precision)
+    decoder = decoder_named("left-to-right")
+    evaluation = evaluate_model(Notes(tasks_of()), SCRIPT, tasks_of(), decoder, precision=precision)
     assert found == {dtype}
     assert evaluation.precision == scores_json(evaluation)["precision"] == precision
 
@@ -118,7 +118,7 @@ CPU_ERROR = RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate mem
 
 @pytest.mark.parametrize("error", [torch.OutOfMemoryError("CUDA out of memory."), CPU_ERROR, MemoryError()])
 def test_batches_are_halved_until_they_fit_into_memory(error):
-    tasks, script, decoder = tasks_of(10), Script.of("grid", 5, 5), decoder_named("left-to-right")
+    tasks, script, decoder = tasks_of(10), SCRIPT, decoder_named("left-to-right")
     small = Small(tasks, 3, error)
     evaluation = evaluate_model(small, script, tasks, decoder)
     assert [outcome.exact for outcome in evaluation.outcomes] == [True] * 10
@@ -133,7 +133,7 @@ def test_another_error_is_not_taken_for_a_lack_of_memory():
     tasks = tasks_of(2)
     broken = Small(tasks, 0, RuntimeError("shapes differ"))
     with pytest.raises(RuntimeError, match="shapes differ"):
-        evaluate_model(broken, Script.of("grid", 5, 5), tasks, decoder_named("left-to-right"))
+        evaluate_model(broken, SCRIPT, tasks, decoder_named("left-to-right"))
 
 
 def test_the_batch_follows_from_the_size_of_the_cache():

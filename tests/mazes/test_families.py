@@ -273,7 +273,7 @@ def test_all_pairs_depend_on_the_layout_alone():
     half = all_pairs(first=150, count=150, side="train")
     assert same(whole.select(np.arange(len(whole) - len(half), len(whole))), half)
     assert len(all_pairs(count=0)) == 0
-    with pytest.raises(UserError, match="was found in 10,000 attempts"):
+    with pytest.raises(UserError, match="was found in 100,000 attempts"):
         all_pairs(3, 3, side="test")
 
 

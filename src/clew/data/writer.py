@@ -221,7 +221,14 @@ def _generate(
     if settings.keeps_all_pairs and split == "train":
         layouts = -(-count // TASKS_A_LAYOUT)
         tasks = generate_all_pairs(
-            height, width, seed=seed, first=safe.layouts, count=layouts, side="train", workers=workers
+            height,
+            width,
+            seed=seed,
+            first=safe.layouts,
+            count=layouts,
+            side="train",
+            workers=workers,
+            min_path=settings.min_path,
         )
         return tasks, layouts
     tasks = generate(

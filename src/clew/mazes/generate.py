@@ -156,6 +156,7 @@ def _fill_all_pairs(
     seed: int,
     index_N: npt.NDArray[np.uint64],
     side: int,
+    min_path: int,
     keys_SM: Keys,
     brief_M: Keys,
     cells_NHW: npt.NDArray[np.uint8],
@@ -185,7 +186,7 @@ def _fill_all_pairs(
             if side != _ANY and layout_is_held_out(cells_NHW[i], keys_SM, brief_M) != (side == _TEST):
                 continue
             found = draw_all_astar_tasks(
-                cells_NHW[i].ravel(), width, state, max(height, width), desk, layout_path, end_K, event_E4
+                cells_NHW[i].ravel(), width, state, max(height, width, min_path), desk, layout_path, end_K, event_E4
             )
             if found > 0:
                 break
@@ -332,11 +333,20 @@ def generate(
 
 
 def generate_all_pairs(
-    height: int, width: int, *, seed: int, first: int, count: int, side: Side, workers: int | None = None
+    height: int,
+    width: int,
+    *,
+    seed: int,
+    first: int,
+    count: int,
+    side: Side,
+    workers: int | None = None,
+    min_path: int = 1,
 ) -> TaskBatch:
     """All tasks of the `walls` layouts with indices `first` to `first + count - 1`, layout after layout.
 
     Every good pair of MAX_PAIRS draws in a layout gives a task, as in Searchformer's set; a layout has at least one.
+    Paths have at least `min_path` cells.
     """
     check_shape(height, width)
     index_N = _indices(first, count)
@@ -349,13 +359,13 @@ def generate_all_pairs(
     def fill(piece: slice) -> tuple[Indices, Indices]:
         side_number = get_args(Side).index(side)
         filled: tuple[Indices, Indices] = _fill_all_pairs(
-            seed, index_N[piece], side_number, keys_SM, brief_M, cells_NHW[piece], tasks_N[piece], stop
+            seed, index_N[piece], side_number, min_path, keys_SM, brief_M, cells_NHW[piece], tasks_N[piece], stop
         )
         return filled
 
     pieces = in_pieces(fill, count, MAX_PAIRS * height * width, workers)
     if stop[0]:
-        raise _not_found("walls", height, width, side)
+        raise _not_found("walls", height, width, side, min_path)
     length, path = (np.concatenate([np.empty(0, np.int32), *(piece[k] for piece in pieces)]) for k in (0, 1))
     offset_N1, cells_NHW = offsets(length), np.repeat(cells_NHW, tasks_N, axis=0)
     return TaskBatch(cells_NHW, path[offset_N1[:-1]], path[offset_N1[1:] - 1], path, offset_N1)

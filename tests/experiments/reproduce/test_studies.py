@@ -14,7 +14,7 @@ from clew.data.batches import text_seeds, token_batch
 from clew.errors import UserError
 from clew.experiments.presets import PRESETS
 from clew.experiments.reproduce.catalogue import STUDIES, studies_named, study_named
-from clew.experiments.reproduce.estimate import needs
+from clew.experiments.reproduce.plan import needs
 from clew.experiments.reproduce.recipes import MLMU, NEXT, parameters_of
 from clew.experiments.reproduce.runner import Options, runs_of
 from clew.experiments.reproduce.studies.position_precision import SIZES
@@ -89,7 +89,7 @@ def test_objectives_on_cells_differ_in_nothing_else(name: str, scale: Scale) -> 
 
 
 def test_seeds_change_the_chance_but_not_what_is_scored() -> None:
-    runs = runs_of(STUDIES["grid-pointer"], Options("laptop", seeds=2))
+    runs = runs_of(STUDIES["cells"], Options("laptop", seeds=2))
     half = len(runs) // 2
     for first, second in zip(runs[:half], runs[half:], strict=True):
         assert (first.config.seed, second.config.seed) == (0, 1)

@@ -164,7 +164,8 @@ def fitted(config: TrainConfig, processes: int, memory: float) -> TrainConfig:
     """Return the config with a micro-batch that fits into this memory of a GPU, unless it has one already."""
     if config.micro_batch is not None:
         return config
-    return replace(config, micro_batch=micro_batch_for(config, processes, memory) or 1)
+    micro_batch = micro_batch_for(config, processes, memory) or 1
+    return config if micro_batch * processes >= config.batch_size else replace(config, micro_batch=micro_batch)
 
 
 def total_steps(config: TrainConfig) -> int | None:
