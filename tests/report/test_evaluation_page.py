@@ -11,6 +11,7 @@ from clew.evaluation.outcome import Evaluation, Token, outcome_of
 from clew.mazes.generate import generate
 from clew.report.charts import Axes, Dot, Series, chart_svg
 from clew.report.evaluation_page import Page, page_html, write_page
+from clew.report.provenance import provenance
 
 VOID = {"meta", "br", "path", "circle", "rect"}
 
@@ -49,6 +50,7 @@ PAGE = Page(
         evaluation("one & only", "left-to-right", lambda i, path: path),
         evaluation("one & only", "threshold", lambda i, path: [path, path[:-1], path[::2], None][i % 4]),
     ],
+    provenance("clew evaluate x", [0]),
     notes=["a note <script>alert(1)</script>"],
 )
 
@@ -69,10 +71,10 @@ def test_the_page_is_sound_and_whole():
 
 
 def test_a_page_where_nothing_failed_and_one_where_all_did():
-    perfect = page_html(Page("x", [evaluation("m", "d", lambda i, path: path)]))
+    perfect = page_html(Page("x", [evaluation("m", "d", lambda i, path: path)], PAGE.origin))
     assert "No maze failed." in perfect
     assert "Failed" not in perfect
-    hopeless = page_html(Page("x", [evaluation("m", "d", lambda i, path: None)]))
+    hopeless = page_html(Page("x", [evaluation("m", "d", lambda i, path: None)], PAGE.origin))
     assert "<h2>Solved" not in hopeless
 
 
