@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 
 import numpy as np
@@ -194,3 +195,30 @@ def test_every_arm_is_the_goal_s_as_often() -> None:
         places[ends.index(path[-1])] += 1
     assert all(abs(count - 600) < 110 for count in places.values())
     assert len(places) == 5
+
+
+def test_a_batch_is_checked_as_its_tasks_are() -> None:
+    """Walks through the graphs, some of them broken, turned back, cut short, empty or outside."""
+    batch = draw("path-star-3x4", 12, count=400)
+    chance = np.random.default_rng(0)
+    tasks, paths = [], []
+    for i in range(400):
+        task, path = batch[i]
+        place = int(chance.integers(len(path)))
+        changed = [
+            path,
+            path[:place],
+            [*path[: place + 1], *path[place:]],
+            [*path[: place + 1], *path[max(0, place - 1) :]],
+            [*path[:place], (0, int(chance.integers(12))), *path[place + 1 :]],
+            path[::-1],
+        ][int(chance.integers(6))]
+        tasks.append(task)
+        paths.append(changed)
+    walks = TaskBatch.from_tasks(tasks, paths)
+    valid_N, shortest_N = check_batch(walks)
+    assert valid_N.tolist() == [path_problem(*pair) is None for pair in zip(tasks, paths, strict=True)]
+    assert shortest_N.tolist() == [is_shortest(*pair) for pair in zip(tasks, paths, strict=True)]
+    assert 0 < shortest_N.sum() < valid_N.sum() < 400
+    outside = dataclasses.replace(walks, path=np.where(walks.path == walks.path[0], 255, walks.path).astype(np.int32))
+    assert not check_batch(outside)[0][0]

@@ -53,12 +53,29 @@ def is_shortest(task: Task, path: Path) -> bool:
 
 def check_batch(batch: TaskBatch) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
     """(valid_N, shortest_N) of a batch's own paths, compiled; they may be empty or leave the maze."""
-    if batch.height == 1:  # graphs, which are small
-        pairs = [(is_valid(*batch[i]), is_shortest(*batch[i])) for i in range(len(batch))]
-        checked_N2 = np.array(pairs, np.bool_).reshape(-1, 2)
-        return checked_N2[:, 0], checked_N2[:, 1]
+    if batch.height == 1:
+        return _check_graphs(batch)
     valid_N, shortest_N = np.zeros(len(batch), np.bool_), np.zeros(len(batch), np.bool_)
     _check(batch.cells_NHW, batch.start_N, batch.goal_N, batch.path, batch.offset_N1, valid_N, shortest_N)
+    return valid_N, shortest_N
+
+
+def _check_graphs(batch: TaskBatch) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """The same for path-star graphs: a walk in a tree is a shortest one unless some step takes the last one back.
+
+    Shape suffixes: N graphs, P nodes of all paths, S steps between two of them.
+    """
+    row_P, node_P, length_N = np.repeat(np.arange(len(batch)), batch.length_N), batch.path, batch.length_N
+    inside_P = (node_P >= 0) & (node_P < batch.width)
+    before_P = batch.cells_NHW[row_P, 0, np.where(inside_P, node_P, 0)]
+    a_S, b_S = node_P[:-1], node_P[1:]
+    joined_S = inside_P[:-1] & inside_P[1:] & (a_S != b_S) & ((before_P[1:] == a_S) | (before_P[:-1] == b_S))
+    valid_N = length_N > 0
+    first_N, last_N = batch.offset_N1[:-1][valid_N], batch.offset_N1[1:][valid_N] - 1
+    valid_N[valid_N] = (node_P[first_N] == batch.start_N[valid_N]) & (node_P[last_N] == batch.goal_N[valid_N])
+    valid_N[row_P[1:][(row_P[1:] == row_P[:-1]) & ~joined_S]] = False
+    shortest_N = valid_N.copy()
+    shortest_N[row_P[2:][(row_P[2:] == row_P[:-2]) & (node_P[2:] == node_P[:-2])]] = False
     return valid_N, shortest_N
 
 

@@ -284,11 +284,12 @@ def graph_problems(cells_NHW: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
     before_NV = np.full((len(cells_NHW), labels + 1), labels, dtype=np.int64)
     before_NV[:, :labels] = np.minimum(cells_NHW[:, 0], labels)
     is_centre_NV = before_NV[:, :labels] == np.arange(labels)
-    # From every node, as many steps as there can be lead to the centre unless they go round in a cycle.
-    here_NV = before_NV[:, :labels]
-    for _ in range(labels):
-        here_NV = np.take_along_axis(before_NV, here_NV, axis=1)
-    lost_NV = (cells_NHW[:, 0] != ABSENT) & (here_NV != is_centre_NV.argmax(1)[:, None])
+    # As many steps as there can be lead from every node to the centre, unless they go round in a cycle.
+    steps = 1
+    while steps < labels:
+        before_NV = np.take_along_axis(before_NV, before_NV, axis=1)  # twice as many at once
+        steps *= 2
+    lost_NV = (cells_NHW[:, 0] != ABSENT) & (before_NV[:, :labels] != is_centre_NV.argmax(1)[:, None])
     bad_N: npt.NDArray[np.bool_] = lost_NV.any(1) | (is_centre_NV.sum(1) != 1)
     return bad_N
 
