@@ -51,6 +51,8 @@ _TRAIN, _TEST, _ANY = 0, 1, 2
 
 # After so many layouts there is none on the wanted side, or none with a long enough path.
 MAX_ATTEMPTS = 100_000
+# Where a long path is asked for, which few layouts have.
+MAX_LONG_ATTEMPTS = 1_000_000
 DEFAULT_OPEN_SHARE = 0.6
 
 
@@ -130,7 +132,7 @@ def _fill(
     used, events = 0, 0
     for i in range(count):
         cells_HW = cells_NHW[i]
-        for attempt in range(MAX_ATTEMPTS * MAX_PAIRS // draws):
+        for attempt in range((MAX_ATTEMPTS if min_path <= 1 else MAX_LONG_ATTEMPTS) * MAX_PAIRS // draws):
             if stop[0]:
                 return path[:0], event_E4[:0]
             begin_stream(state, seed, index_N[i], attempt)
@@ -178,7 +180,7 @@ def _fill_all_pairs(
     tasks, used = 0, 0
     for i in range(count):
         found = 0
-        for attempt in range(MAX_ATTEMPTS):
+        for attempt in range(MAX_ATTEMPTS if min_path <= 1 else MAX_LONG_ATTEMPTS):
             if stop[0]:
                 return length[:0], path[:0]
             begin_stream(state, seed, index_N[i], attempt)
@@ -283,7 +285,8 @@ def _not_found(family: str, height: int, width: int, side: Side, min_path: int =
         f"no {family} maze of {height} rows and {width} columns "
         + ("" if side == "any" else f"on the {side} side ")
         + ("" if min_path <= 1 else f"with a path of at least {min_path} cells ")
-        + f"was found in {MAX_ATTEMPTS:,} attempts: use a larger or squarer maze, "
+        + f"was found in {MAX_ATTEMPTS if min_path <= 1 else MAX_LONG_ATTEMPTS:,} attempts: "
+        + "use a larger or squarer maze, "
         + ("or another family." if min_path <= 1 else "a shorter path, or another family.")
     )
 
