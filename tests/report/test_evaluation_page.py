@@ -70,6 +70,16 @@ def test_the_page_is_sound_and_whole():
     assert html.count('class="chart"') == 3
 
 
+def test_the_page_says_where_it_comes_from_and_lists_every_maze():
+    html = page_html(PAGE)
+    assert "Made by <code>clew evaluate x</code>. Seed 0." in html
+    assert f"{PAGE.origin['cores']} cores of {PAGE.origin['cpu']}" in html
+    assert html.count("all 8 mazes</summary>") == 2
+    listed = html.split("all 8 mazes</summary>")[2].split("</details>")[0]
+    assert [listed.count(f"<td>{result}</td>") for result in ("exact", "unparsable")] == [2, 2]
+    assert "</span>goal</li>" in html
+
+
 def test_a_page_where_nothing_failed_and_one_where_all_did():
     perfect = page_html(Page("x", [evaluation("m", "d", lambda i, path: path)], PAGE.origin))
     assert "No maze failed." in perfect
