@@ -183,6 +183,8 @@ class MessageStep(nn.Module):
 class CellNetwork(nn.Module):
     """See the module's docstring."""
 
+    shard_as_one = True  # every loop uses the weights of all steps (clew.training.distributed)
+
     def __init__(self, config: CellNetworkConfig) -> None:
         super().__init__()
         self.config = config

@@ -182,7 +182,12 @@ def share_model(model: nn.Module, parallel: Parallel, world: World) -> nn.Module
 
 
 def _blocks(model: nn.Module) -> Iterator[nn.Module]:
-    """The members of the outermost lists of modules: each is gathered when it is used, and let go after."""
+    """The members of the outermost lists of modules: each is gathered when it is used, and let go after.
+
+    A model with `shard_as_one` is gathered as a whole: its forward pass uses all weights over and over.
+    """
+    if getattr(model, "shard_as_one", False):
+        return
     for child in model.children():
         if isinstance(child, nn.ModuleList):
             yield from child

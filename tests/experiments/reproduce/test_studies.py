@@ -184,7 +184,7 @@ def test_our_own_questions_run_at_paper_scale_when_they_are_shrunken(tmp_path: P
 
 
 def test_estimates_follow_the_papers_own_hours() -> None:
-    convergence = needs([STUDIES["convergence"]], "paper")
+    convergence = needs("convergence", [STUDIES["convergence"]], "paper")
     assert convergence.runs == 6
     # 13.7 hours of next token and 17.7 of MLM-U, three seeds.
     assert convergence.hours == pytest.approx(3 * (13.7 + 17.7), rel=0.2)
@@ -192,7 +192,7 @@ def test_estimates_follow_the_papers_own_hours() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_laptop_study_takes_at_most_two_days_of_one_core(name: str) -> None:
-    assert needs([STUDIES[name]], "laptop").hours < 48
+    assert needs(name, [STUDIES[name]], "laptop").hours < 48
 
 
 def test_of_3x3_mazes_twelve_are_held_out() -> None:

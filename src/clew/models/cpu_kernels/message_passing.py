@@ -170,8 +170,8 @@ def _forward_group(
     weights = [
         (
             torch.cat([s.self_FD, s.neighbour_FD]).T.contiguous(),
-            s.self_bias_S.numpy(),
-            s.side_bias_4F.numpy(),
+            _copied(s.self_bias_S),
+            _copied(s.side_bias_4F),
             s.out_DF.T.contiguous(),
         )
         for s in steps
@@ -212,6 +212,7 @@ def _backward_group(
     grad_self_bias = [torch.zeros_like(s.self_bias_S) for s in steps]
     grad_side_bias = [torch.zeros_like(s.side_bias_4F) for s in steps]
     grad_out = [torch.zeros_like(s.out_DF) for s in steps]
+    biases = [(_copied(s.self_bias_S), _copied(s.side_bias_4F)) for s in steps]
     _, backward = _message_kernels(hidden, sum_units)
     neighbour = group.neighbour_M4.numpy()
     for active in reversed(group.active):
@@ -223,8 +224,7 @@ def _backward_group(
             backward(
                 neighbour,
                 both.numpy(),
-                steps[k].self_bias_S.numpy(),
-                steps[k].side_bias_4F.numpy(),
+                *biases[k],
                 grad_message.numpy(),
                 message.numpy(),
                 grad_both.numpy(),
@@ -244,6 +244,12 @@ def _backward_group(
         grad_self_FD, grad_neighbour_FD = grad_both_D2F[k].T.chunk(2)
         flat += [grad_self_FD, grad_neighbour_FD, grad_self_bias[k], grad_side_bias[k], grad_out[k]]
     return flat
+
+
+def _copied(weight: Tensor) -> np.ndarray:
+    """The numbers of a parameter in memory of their own: FSDP cannot free what numpy looks at."""
+    copied: np.ndarray = weight.clone().numpy()
+    return copied
 
 
 def _empty_norm(x_MD: Tensor) -> tuple[Tensor, Tensor]:
