@@ -265,7 +265,8 @@ def plot(report: dict[str, Any], file: Path) -> None:
             axes.axhline(100 * target, color="grey", linewidth=0.5, linestyle=":")
         axes.set(title=f"{FAMILIES[family]} 10x10", xlabel="minutes of one core", ylabel="exact paths, %")
         axes.set(xlim=0, ylim=(-2, 102))
-        axes.legend(fontsize="small")
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend(fontsize="small")
     figure.savefig(file, dpi=150)
 
 
