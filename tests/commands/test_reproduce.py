@@ -181,8 +181,8 @@ def test_a_node_uses_all_of_its_gpus(
     assert ended.value.code == 7
     ((count, arguments),) = started
     assert count == processes
-    expected = ["reproduce", "astar", "--scale", words[1], "--root", str(tmp_path), "--timeout-hours", "4"]
-    assert arguments == [*expected, "--seeds", "2"]
+    expected = ["reproduce", "astar", "--scale", words[1], "--root", str(tmp_path)]
+    assert arguments == [*expected, "--seeds", "2", "--timeout-hours", "4"]
 
 
 def test_more_processes_than_gpus_are_refused(

@@ -128,8 +128,7 @@ def processes_for(options: Options, wanted: int | None) -> int:
 def arguments_of(names: Sequence[str], options: Options) -> list[str]:
     """The command line of this command for one of several processes."""
     words = ["reproduce", *names, "--scale", options.scale, "--root", str(options.root)]
-    words += ["--timeout-hours", f"{options.timeout_hours:g}"]
-    for name in ("seeds", "minutes", "threads", "micro_batch"):
+    for name in ("seeds", "minutes", "threads", "micro_batch", "timeout_hours"):
         if (value := getattr(options, name)) is not None:
             words += [f"--{name.replace('_', '-')}", f"{value:g}"]
     return words
