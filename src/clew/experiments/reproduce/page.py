@@ -33,7 +33,7 @@ One share is above another if they differ by more than two standard errors (thre
 by less *cannot be told*. Decoders of one model are compared maze by maze. A claim that does not hold at laptop scale
 may still hold at the paper's: mazes, models and budgets are smaller. Numbers are shares of held-out mazes in per cent,
 decoded from left to right with the weights of the last step, unless a table says otherwise; ± is a standard error over
-the seeds.
+the seeds. Models compute in the precision that `precision` in a file names, and in float32 where it names none.
 """
 
 
