@@ -23,12 +23,12 @@ import torch
 from clew.decoding.registry import decoder_named
 from clew.evaluation.evaluate import evaluate_model
 from clew.evaluation.scores import scores_of
-from clew.experiments.cell_configs import cells_astar_10, cells_dfs_10
 from clew.files import read_json, write_json
-from clew.loading import load_trained
 from clew.mazes.generate import generate
 from clew.objectives.config import ObjectiveConfig, RateConfig
-from clew.report.provenance import provenance
+from clew.paper.cell_configs import cells_astar_10, cells_dfs_10
+from clew.provenance import provenance
+from clew.trained import load_trained
 from clew.training.config import Budget, TrainConfig
 from clew.training.loop import train
 
@@ -93,8 +93,8 @@ def run(family: str, name: str, steps: int, seed: int) -> dict[str, Any]:
         "cpu_seconds": round(seconds, 1),
     }
     for size, count in SIZES:
-        tasks = generate(family, size, size, seed=DEVELOPMENT_SEED, first=0, count=count, side="test")
-        scores = scores_of(evaluate_model(trained.model, trained.script, tasks, decoder_named("one-pass"), 50))
+        tasks = generate(family, size, size, seed=DEVELOPMENT_SEED, first=0, count=count, split="test")
+        scores = scores_of(evaluate_model(trained.model, trained.codec, tasks, decoder_named("one-pass"), 50))
         row[f"exact_{size}"], row[f"shortest_{size}"] = scores.exact.share, scores.shortest.share
     return row
 

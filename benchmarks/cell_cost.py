@@ -43,10 +43,10 @@ from work import (
 )
 
 from clew.benchmarks.memory import own_peak_memory_mb, peak_memory_of
-from clew.experiments.cell_configs import cell_model
-from clew.guard import guarded
+from clew.errors import guarded
 from clew.models.cell_network import CellNetworkConfig
-from clew.report.provenance import provenance
+from clew.paper.cell_configs import cell_model
+from clew.provenance import provenance
 from clew.training.peak import best_rate
 
 SIDES = (5, 8, 10, 15, 20, 25, 30)

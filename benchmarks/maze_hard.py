@@ -19,9 +19,9 @@ from clew.decoding.registry import parse_decoder
 from clew.evaluation.evaluate import evaluate_model
 from clew.evaluation.scores import scores_json
 from clew.files import write_json
-from clew.loading import load_trained
 from clew.mazes.generate import generate
-from clew.report.provenance import provenance
+from clew.provenance import provenance
+from clew.trained import load_trained
 
 SIZE, MIN_PATH, SEED = 30, 111, 2
 DECODERS = ("one-pass", "one-pass:loops=4", "walk-repair:loops=4")
@@ -39,12 +39,12 @@ def main() -> None:
     torch.set_num_threads(1)
     trained = load_trained(options.name)
     tasks = generate(
-        "walls", SIZE, SIZE, seed=SEED, first=0, count=options.mazes, side="test", min_path=options.min_path
+        "walls", SIZE, SIZE, seed=SEED, first=0, count=options.mazes, split="test", min_path=options.min_path
     )
     found = []
     for name in options.decoder:
         evaluation = evaluate_model(
-            trained.model, trained.script, tasks, parse_decoder(name), 20, name=trained.name, decoder_name=name
+            trained.model, trained.codec, tasks, parse_decoder(name), 20, name=trained.name, decoder_name=name
         )
         found.append(scores_json(evaluation))
         print(name, f"valid and shortest {100 * found[-1]['shortest']['share']:.1f} %", flush=True)

@@ -18,7 +18,7 @@ import time_to_accuracy
 import two_cores
 
 from clew.files import read_json
-from clew.report.marked import write_between_marks
+from clew.viz.pages import write_between_marks
 
 ROOT = Path(__file__).parents[1]
 PAGE = Path("docs/cells.md")

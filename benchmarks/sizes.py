@@ -20,7 +20,7 @@ import torch
 
 from clew.cli import run
 from clew.files import write_json
-from clew.report.weights_card import main as write_pages
+from clew.viz.weights_card import main as write_pages
 
 # Size and number of mazes.
 SIZES = ((5, 2000), (10, 2000), (15, 1000), (20, 500), (30, 300))

@@ -25,30 +25,28 @@ import tyro
 from torch import Tensor, nn
 from work import FAMILIES, CellFamily, command_line, save, set_threads
 
-from clew.data.batches import text_seeds
-from clew.decoding.answers import Answers, Step
+from clew.data.batch import text_seeds
+from clew.decoding.codec import Codec
 from clew.decoding.decode import decode
 from clew.decoding.left_to_right import LeftToRight
-from clew.decoding.script import Script
-from clew.errors import UserError
+from clew.decoding.state import Answers, Step
+from clew.errors import UserError, guarded
 from clew.evaluation.intervals import share
-from clew.experiments.cell_configs import SMALL_SIZES, cells
-from clew.experiments.held_out import training_decoder
-from clew.experiments.presets import preset
 from clew.files import read_json, write_json
-from clew.guard import guarded
 from clew.mazes.maze import TaskBatch
 from clew.models.build import build_model, count_parameters
-from clew.models.config import SIZES, EncoderDecoderConfig
-from clew.models.interface import Model
+from clew.models.config import SIZES, EncoderDecoderConfig, Model
 from clew.objectives.config import ObjectiveConfig, build_objective
-from clew.report.provenance import provenance
+from clew.paper.cell_configs import SMALL_SIZES, cells
+from clew.paper.named_configs import preset
+from clew.provenance import provenance
 from clew.training import progress
+from clew.training.callbacks import LinePrinter
 from clew.training.checkpoint import CONFIG_FILE, load_config
 from clew.training.config import Budget, DataConfig, TrainConfig
 from clew.training.distributed import World
+from clew.training.held_out import training_decoder
 from clew.training.loop import train
-from clew.training.observer import LinePrinter
 from clew.training.run_folder import METRICS_FILE
 from clew.training.sources import build_source, held_out_tasks
 from clew.training.step import accumulate_gradient, draw_part
@@ -152,7 +150,7 @@ def run(config: TrainConfig, folder: Path) -> None:
     else:
         every = max(1, round(60 * config.budget.minutes / POINTS / seconds_a_step(config)))
     config = replace(config, evaluate_every=every, checkpoint_every=every)
-    end = train(config, folder, evaluate=exact_evaluator(config), observers=[LinePrinter()])
+    end = train(config, folder, evaluate=exact_evaluator(config), callbacks=[LinePrinter()])
     if end.reason == "signal":
         raise Interrupted
 
@@ -188,23 +186,23 @@ class UntilWrong:
 def exact_evaluator(config: TrainConfig) -> Callable[[nn.Module], dict[str, float]]:
     """What the training loop calls: the share of held-out 10x10 mazes solved exactly."""
     (tasks,) = held_out_tasks(replace(config.data, sizes=config.data.sizes[-1:]), config.held_out)
-    script = Script.of(config.data.format, tasks.height, tasks.width)
+    codec = Codec.of(config.data.format, tasks.height, tasks.width)
 
     def evaluate(model: nn.Module) -> dict[str, float]:
         parts = [tasks.select(np.arange(i, min(i + AT_ONCE, len(tasks)))) for i in range(0, len(tasks), AT_ONCE)]
-        solved = sum(exact_solved(model, config, script, part, i * AT_ONCE) for i, part in enumerate(parts))
+        solved = sum(exact_solved(model, config, codec, part, i * AT_ONCE) for i, part in enumerate(parts))
         return {"exact": solved / len(tasks)}
 
     return evaluate
 
 
-def exact_solved(model: nn.Module, config: TrainConfig, script: Script, tasks: TaskBatch, first: int) -> int:
+def exact_solved(model: nn.Module, config: TrainConfig, codec: Codec, tasks: TaskBatch, first: int) -> int:
     """How many of these mazes the model solves exactly."""
-    canvas = script.canvas(tasks, text_seeds(config.data.seed, "test", np.arange(first, first + len(tasks))))
+    canvas = codec.canvas(tasks, text_seeds(config.data.seed, "test", np.arange(first, first + len(tasks))))
     truth_BR = torch.full((len(tasks), canvas.room), -1)
-    known_BR, _ = script.truth(tasks)
+    known_BR, _ = codec.truth(tasks)
     truth_BR[:, : known_BR.shape[1]] = known_BR
-    decoder = training_decoder(config) if script.vocabulary is None else UntilWrong(truth_BR)
+    decoder = training_decoder(config) if codec.vocabulary is None else UntilWrong(truth_BR)
     return int((decode(model, canvas, decoder).token_BR == truth_BR).all(1).sum())
 
 

@@ -32,9 +32,8 @@ from work import (
     solve,
 )
 
-from clew.errors import UserError
-from clew.guard import guarded
-from clew.report.provenance import provenance
+from clew.errors import UserError, guarded
+from clew.provenance import provenance
 
 
 def main(

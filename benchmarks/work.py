@@ -20,20 +20,19 @@ import numpy as np
 import torch
 from torch import nn
 
-from clew.data.batches import cell_batch
+from clew.data.batch import cell_batch
+from clew.decoding.codec import Codec
 from clew.decoding.decode import decode
 from clew.decoding.registry import decoder_named
-from clew.decoding.script import Script
-from clew.experiments.cell_configs import CELLS_A_STEP, REACHABLE, CellFamily, cell_model, cells
 from clew.files import write_json
 from clew.mazes.generate import generate
 from clew.mazes.maze import TaskBatch
 from clew.models.build import build_model, training_flops
+from clew.paper.cell_configs import CELLS_A_STEP, REACHABLE, CellFamily, cell_model, cells
 from clew.training.distributed import World
-from clew.training.run_state import RunState
+from clew.training.run_folder import RunState
 from clew.training.sources import build_source
-from clew.training.step import accumulate_gradient, draw_part, gradient_norm, scale_gradient
-from clew.training.tiny_numbers import tiny_numbers_are_zero
+from clew.training.step import accumulate_gradient, draw_part, flush_denormals, gradient_norm, scale_gradient
 
 SEED = 0
 FEWEST_RUNS = 2
@@ -60,12 +59,12 @@ class TrainingStep:
     def flops(self) -> float:
         """Floating-point operations of the matrix products, forward and backward."""
         question = self.part.question
-        return training_flops(self.config.model, self.part.batch, question.rank_BT, question.ask_BT)
+        return training_flops(self.config.model, self.part.batch, question.order_BT, question.query_BT)
 
     def forward_backward(self) -> None:
         self.state.optimizer.zero_grad(set_to_none=True)
         self.state.model.train()
-        with tiny_numbers_are_zero():
+        with flush_denormals():
             accumulate_gradient(self.state.forward, self.part, self.world, parts=1, precision="fp32", scale=1.0)
 
     def optimize(self) -> None:
@@ -89,12 +88,12 @@ def fresh_model(family: CellFamily) -> nn.Module:
 
 def held_out_tasks(family: CellFamily, side: int, mazes: int | None = None) -> TaskBatch:
     count = mazes or mazes_a_batch(family, side)
-    return generate(family, side, side, seed=SEED, first=0, count=count, side="test")
+    return generate(family, side, side, seed=SEED, first=0, count=count, split="test")
 
 
 def solve(model: nn.Module, tasks: TaskBatch) -> None:
     """Predict all labels in one pass and walk over them."""
-    decode(model, Script.of("cell-labels", tasks.height, tasks.width).canvas(tasks), decoder_named("one-pass"))
+    decode(model, Codec.of("cell-labels", tasks.height, tasks.width).canvas(tasks), decoder_named("one-pass"))
 
 
 def solving_flops(family: CellFamily, tasks: TaskBatch) -> float:

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src" / "clew"
-WALK = ["mazes", "text", "data", "objectives", "models", "training", "decoding", "evaluation", "report"]
-WALK += ["solution", "loading", "paper", "web"]
+WALK = ["mazes", "tokenization", "data", "objectives", "models", "decoding", "evaluation", "viz", "training"]
+WALK += ["solution", "trained", "paper", "web"]
 # What any room may use: it knows nothing of mazes.
-COMMON = {"errors", "files", "guard", "memory", "plain_json"}
+COMMON = {"errors", "files", "provenance", "registry"}
 FORBIDDEN = {("models", "objectives"), ("evaluation", "training")}
 # These stand on top of the rooms and may use all of them.
-ON_TOP = {"commands", "benchmarks", "experiments", "demo"}
+ON_TOP = {"commands", "benchmarks", "demo", "api"}
 
 
 def room_of(module: str) -> str:
@@ -28,7 +28,7 @@ def allowed(importer: str, imported: str) -> bool:
     if imported in COMMON | {"", importer}:
         return True
     if importer == "__init__":
-        return imported == "loading"  # `clew.load`, imported when it is called
+        return imported in {"api", "trained", "registry"}  # `clew.load`, imported when it is called
     if importer in COMMON or imported in {"cli", "web"}:
         return (importer, imported) in {("__main__", "cli"), ("commands", "web")}  # `clew serve` starts the page
     if importer == "cli":
@@ -91,16 +91,16 @@ def test_the_command_line_names_its_commands_as_text_only() -> None:
 @pytest.mark.parametrize(
     ("file", "source"),
     [
-        ("mazes/a.py", "from clew.text.ascii import draw_ascii"),
-        ("mazes/a.py", "def f():\n    import clew.report.picture"),
+        ("mazes/a.py", "from clew.tokenization.ascii import draw_ascii"),
+        ("mazes/a.py", "def f():\n    import clew.viz.picture"),
         ("mazes/a.py", "from ..text import ascii"),
         ("mazes/a.py", "from clew import cli"),
         ("models/a.py", "from clew.objectives.loss import loss"),
         ("evaluation/a.py", "from clew.training import loop"),
-        ("report/a.py", "from clew.commands.draw import draw"),
+        ("viz/a.py", "from clew.commands.draw import draw"),
         ("files.py", "from clew.mazes.maze import Maze"),
         ("demo.py", "from clew.cli import run"),
-        ("experiments/a.py", "import clew.web"),
+        ("demo/a.py", "import clew.web"),
         ("commands/a.py", "from clew.cli import run"),
     ],
 )
@@ -111,10 +111,10 @@ def test_a_wrong_import_is_seen(file: str, source: str) -> None:
 @pytest.mark.parametrize(
     ("file", "source"),
     [
-        ("text/a.py", "from clew.mazes.maze import Maze"),
-        ("report/a.py", "from .shapes import Fill"),
+        ("tokenization/a.py", "from clew.mazes.maze import Maze"),
+        ("viz/a.py", "from .shapes import Fill"),
         ("models/a.py", "from clew.data.batch import Batch\nfrom clew import __version__"),
-        ("demo.py", "from clew.report.picture import save_picture\nimport json"),
+        ("demo.py", "from clew.viz.picture import save_picture\nimport json"),
         ("__main__.py", "from clew.cli import main"),
         ("commands/a.py", "from clew.benchmarks import generation"),
     ],

@@ -77,7 +77,7 @@ def test_shown_commands_give_the_shown_output(
 def test_shown_python_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     # A page may speak of "task" and "path" without making them, and one block go on from the one before.
-    task, path = generate("dfs", 5, 5, seed=0, first=0, count=1, side="any")[0]
+    task, path = generate("dfs", 5, 5, seed=0, first=0, count=1, split="any")[0]
     names = {"task": task, "path": path}
     for block in code_blocks(BY_NAME[name], "python"):
         exec(compile(block, name, "exec"), names)

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import os
 
-    from clew.loading import Solver
+    from clew.trained import Solver
 
 __version__ = "0.1.0"
 
 
 def load(source: str | os.PathLike[str], device: str = "cpu") -> Solver:
     """A solver from the name of shipped weights, or from the folder of a run or of weights."""
-    from clew.loading import load  # torch takes seconds to import, so only now
+    from clew.trained import load  # torch takes seconds to import, so only now
 
     return load(source, device)

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from clew import __version__
-from clew.guard import UsageError, guarded
+from clew.errors import UsageError, guarded
 
 
 @dataclass(frozen=True)

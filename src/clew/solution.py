@@ -1,6 +1,6 @@
 """A model's answer to a maze: its path, its checks, the steps it was found in, and a drawing of itself.
 
-solution = solve_tasks(model, script, [task], "threshold")[0]
+solution = solve_tasks(model, codec, [task], "threshold")[0]
 print(solution)      # the maze with the path, and what there is to say about it
 """
 
@@ -12,18 +12,18 @@ from html import escape
 
 import numpy as np
 
-from clew.decoding.answers import Step
+from clew.decoding.codec import Codec
 from clew.decoding.decode import decode
 from clew.decoding.registry import default_decoder, parse_decoder
-from clew.decoding.script import Script
+from clew.decoding.state import Step
 from clew.errors import UserError
 from clew.evaluation.evaluate import mazes_at_once
 from clew.mazes.checks import is_shortest, path_problem
 from clew.mazes.maze import Path, Task, TaskBatch
-from clew.mazes.solve import bfs_path
-from clew.models.interface import Model
-from clew.report.svg import task_svg
-from clew.text.ascii import draw_ascii
+from clew.mazes.solvers import bfs_path
+from clew.models.config import Model
+from clew.tokenization.ascii import draw_ascii
+from clew.viz.drawing import task_svg
 
 
 @dataclass(frozen=True)
@@ -92,12 +92,12 @@ class Solution:
 
 
 def solve_tasks(
-    model: Model, script: Script, tasks: Sequence[Task], decoder: str | None = None, batch_size: int | None = None
+    model: Model, codec: Codec, tasks: Sequence[Task], decoder: str | None = None, batch_size: int | None = None
 ) -> list[Solution]:
     """The model's answers to tasks of any sizes, in their order; as many at once as fit into memory, if not said."""
     if batch_size is not None and batch_size < 1:
         raise UserError(f"a batch size of {batch_size} is impossible; use 1 or more.")
-    decoder = decoder or default_decoder(script)
+    decoder = decoder or default_decoder(codec)
     best = [_way_through(task) for task in tasks]
     groups: dict[tuple[int, ...], list[int]] = {}
     for i, task in enumerate(tasks):
@@ -105,32 +105,32 @@ def solve_tasks(
     solutions: dict[int, Solution] = {}
     for indices in groups.values():
         group = TaskBatch.from_tasks([tasks[i] for i in indices], [best[i] for i in indices])
-        rows = batch_size or mazes_at_once(model, script, group)
+        rows = batch_size or mazes_at_once(model, codec, group)
         for first in range(0, len(indices), rows):
             some = indices[first : first + rows]
             batch = group.select(np.arange(first, first + len(some)))
-            solutions |= zip(some, _solve_batch(model, script, batch, decoder), strict=True)
+            solutions |= zip(some, _solve_batch(model, codec, batch, decoder), strict=True)
     return [solutions[i] for i in range(len(tasks))]
 
 
-def _solve_batch(model: Model, script: Script, tasks: TaskBatch, decoder: str) -> list[Solution]:
+def _solve_batch(model: Model, codec: Codec, tasks: TaskBatch, decoder: str) -> list[Solution]:
     steps: list[list[SolutionStep]] = [[] for _ in range(len(tasks))]
 
     def note(step: Step) -> None:
         of_row: dict[int, list[Filled]] = {}
         columns = (step.row_F, step.place_F, step.token_F, step.confidence_F)
         for row, place, token, confidence in zip(*(column.tolist() for column in columns), strict=True):
-            of_row.setdefault(row, []).append(Filled(place, script.word(token), confidence))
+            of_row.setdefault(row, []).append(Filled(place, codec.word(token), confidence))
         for row, filled in of_row.items():
             steps[row].append(SolutionStep(tuple(filled), step.hides))
 
-    decoded = decode(model, script.canvas(tasks), parse_decoder(decoder), on_step=note)
+    decoded = decode(model, codec.canvas(tasks), parse_decoder(decoder), on_step=note)
     solutions = []
     for i in range(len(tasks)):
         task, best = tasks[i]
         path: Path | None = None
         try:
-            path = script.read(decoded.response(i), tasks.height, tasks.width)
+            path = codec.read(decoded.response(i), tasks.height, tasks.width)
             problem = path_problem(task, path)
         except UserError as error:
             problem = str(error)

@@ -11,7 +11,7 @@ from clew.benchmarks.generation import Run
 from clew.commands import bench
 from clew.errors import UserError
 from clew.mazes.maze import Maze, Task
-from clew.mazes.solve import astar, num_shortest
+from clew.mazes.solvers import astar, num_shortest
 
 
 @pytest.fixture

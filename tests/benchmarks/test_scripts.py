@@ -14,9 +14,9 @@ import pytest
 import torch
 
 from clew.files import write_json
-from clew.report.marked import between_marks
 from clew.training import progress
 from clew.training.config import Budget
+from clew.viz.pages import between_marks
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
@@ -127,23 +127,23 @@ def test_methods_differ_in_what_their_names_say() -> None:
 def test_a_text_model_is_scored_as_from_left_to_right() -> None:
     config = replace(time_to_accuracy.config_of("text", "dfs", 1, "tiny"), held_out=3)
     (tasks,) = time_to_accuracy.held_out_tasks(config.data, 3)
-    script = time_to_accuracy.Script.of(config.data.format, 10, 10)
-    truth_BR, length_B = script.truth(tasks)
-    first_B = script.canvas(tasks).first_B
+    codec = time_to_accuracy.Codec.of(config.data.format, 10, 10)
+    truth_BR, length_B = codec.truth(tasks)
+    first_B = codec.canvas(tasks).first_B
     asked = []
 
-    def knows_two(batch: Any, rank_BT: torch.Tensor, ask_BT: torch.Tensor) -> torch.Tensor:
+    def knows_two(batch: Any, order_BT: torch.Tensor, query_BT: torch.Tensor) -> torch.Tensor:
         """The true tokens of two mazes, and a wrong one at place 1 of the third."""
-        row, position = ask_BT.nonzero(as_tuple=True)
+        row, position = query_BT.nonzero(as_tuple=True)
         maze = batch.index_B[row]
         place = position - first_B[maze]
         asked.append(sorted(maze.tolist()))
         token = truth_BR[maze, place]
         token[(maze == 2) & (place == 1)] = 0
-        assert script.vocabulary is not None
-        return torch.nn.functional.one_hot(token, script.vocabulary.size).float()
+        assert codec.vocabulary is not None
+        return torch.nn.functional.one_hot(token, codec.vocabulary.size).float()
 
-    assert time_to_accuracy.exact_solved(knows_two, config, script, tasks, 0) == 2
+    assert time_to_accuracy.exact_solved(knows_two, config, codec, tasks, 0) == 2
     assert asked[:3] == [[0, 1, 2], [0, 1, 2], [0, 1]]  # the third is given up after its wrong token
     assert len(asked) == int(np.max(length_B[:2].numpy()))
 

@@ -57,7 +57,7 @@ def test_several_threads_go_by_the_wall_clock(small, monkeypatch):
 def test_each_form_is_asked_for_and_they_take_turns(small, monkeypatch):
     asked = []
 
-    def record(model, batch, question, naive, clock):
+    def record(model, batch, targets, naive, clock):
         assert clock in (time.process_time, time.perf_counter)
         asked.append(naive)
         return (3.0 if naive else 1.0), 0.5

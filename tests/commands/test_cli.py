@@ -13,8 +13,7 @@ import pytest
 
 from clew import __version__
 from clew.cli import COMMANDS, Command, run
-from clew.errors import UserError
-from clew.guard import os_error_sentence
+from clew.errors import UserError, os_error_sentence
 
 # With a buffer, what could not be written is tried again when Python ends, which must stay silent.
 BUFFERED = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}

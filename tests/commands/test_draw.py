@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from clew.cli import run
-from clew.report.shapes import TRUE_PATH
+from clew.viz.drawing import TRUE_PATH
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 NO_WAY = "S#.\n.#G\n"

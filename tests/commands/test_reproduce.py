@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from clew.cli import run
-from clew.experiments.reproduce.catalogue import STUDIES
 from clew.files import read_json
-from clew.training.slurm import job_folder
+from clew.paper.catalogue import STUDIES
+from clew.training.launch import job_folder
 
 
 def test_the_list_is_quick() -> None:
@@ -73,8 +73,8 @@ class FakeSlurm:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.jobs: list[SimpleNamespace] = []
         self.queued: set[str] = set()
-        monkeypatch.setattr("clew.training.slurm.submit", self.submit)
-        monkeypatch.setattr("clew.training.slurm.queued_jobs", lambda: self.queued)
+        monkeypatch.setattr("clew.training.launch.submit", self.submit)
+        monkeypatch.setattr("clew.training.launch.queued_jobs", lambda: self.queued)
 
     def submit(self, work: Any, folder: Path, options: Any, after: Sequence[str] = ()) -> SimpleNamespace:
         work = pickle.loads(pickle.dumps(work))  # as it comes to a node

@@ -9,7 +9,7 @@ import pytest
 
 from clew.cli import run
 from clew.mazes.checks import is_shortest
-from clew.text.read_tasks import read_tasks
+from clew.tokenization.read import read_tasks
 
 GOLDEN = FilePath(__file__).parents[1] / "golden"
 FIELDS = ["path", "length", "num_shortest", "prompt", "plan", "trace"]

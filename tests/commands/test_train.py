@@ -20,7 +20,7 @@ SMALL = ["--steps", "2", "--batch-size", "4", "--held-out", "4", "--model.width"
 
 
 def test_the_list_shows_every_preset(capsys: pytest.CaptureFixture[str]) -> None:
-    from clew.experiments.presets import PRESETS
+    from clew.paper.named_configs import PRESETS
 
     assert run(["train", "--list"]) == 0
     lines = capsys.readouterr().out.splitlines()

@@ -6,11 +6,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clew.data.batches import cell_batch, text_seeds, token_batch
+from clew.data.batch import cell_batch, text_seeds, token_batch
 from clew.mazes.generate import generate
 from clew.mazes.maze import Task
-from clew.mazes.solve import bfs_path
-from clew.text.format import format_named
+from clew.mazes.solvers import bfs_path
+from clew.tokenization.format import format_named
 
 
 @settings(max_examples=20, deadline=None)
@@ -25,7 +25,7 @@ def test_token_batch_is_the_text_of_every_maze(form: str, height: int, width: in
     family = "walls" if form.startswith("wall-list") else "dfs"
     if form.startswith("path-star"):
         family, height, width = "path-star-2x3", 1, width + 1
-    tasks = generate(family, height, width, seed=seed, first=0, count=count, side="train")
+    tasks = generate(family, height, width, seed=seed, first=0, count=count, split="train")
     index_N = np.arange(count) + 100
     seed_N = text_seeds(seed, "train", index_N)
     batch = token_batch(form, tasks, seed_N, index_N)
@@ -45,7 +45,7 @@ def test_token_batch_is_the_text_of_every_maze(form: str, height: int, width: in
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 2**63 - 1), count=st.integers(0, 9))
 def test_cell_batch_labels_the_cells_of_the_path_among_those_in_reach(seed: int, count: int) -> None:
-    tasks = generate("percolation", 5, 7, seed=seed, first=0, count=count, side="train")
+    tasks = generate("percolation", 5, 7, seed=seed, first=0, count=count, split="train")
     batch = cell_batch(tasks, np.arange(count))
     for row in range(count):
         path = tasks.path_of(row).tolist()

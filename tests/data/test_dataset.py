@@ -24,7 +24,7 @@ def same(a: TaskBatch, b: TaskBatch) -> bool:
 
 
 def test_a_split_holds_the_generated_mazes(small: Dataset) -> None:
-    made = generate("dfs", 5, 6, seed=7, first=0, count=303, side="train")
+    made = generate("dfs", 5, 6, seed=7, first=0, count=303, split="train")
     train = small.split("train")
     assert len(train) == 303
     assert (train.height, train.width) == (5, 6)
@@ -34,7 +34,7 @@ def test_a_split_holds_the_generated_mazes(small: Dataset) -> None:
     assert same(train.slice(100, 110), made.select(np.arange(100, 110)))
     assert same(train.slice(300, 400), made.select(np.arange(300, 303)))
     assert np.array_equal(train.length_N, made.length_N)
-    assert same(small.split("test").slice(0, 40), generate("dfs", 5, 6, seed=7, first=0, count=40, side="test"))
+    assert same(small.split("test").slice(0, 40), generate("dfs", 5, 6, seed=7, first=0, count=40, split="test"))
 
 
 def test_opening_reads_no_mazes(small: Dataset) -> None:

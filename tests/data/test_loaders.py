@@ -8,16 +8,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clew.data.batch import Batch, CellBatch, TokenBatch
-from clew.data.batches import text_seeds
+from clew.data.batch import Batch, CellBatch, TokenBatch, text_seeds
 from clew.data.dataset import Dataset, open_dataset
-from clew.data.loaders import DatasetLoader, Loader, StreamLoader, batches, sequence_lengths
+from clew.data.loader import DatasetLoader, Loader, StreamConfig, StreamLoader, batches, sequence_lengths
 from clew.data.settings import DatasetSettings
-from clew.data.stream import StreamConfig
 from clew.data.writer import write_dataset
 from clew.errors import UserError
 from clew.objectives.config import ObjectiveConfig, ObjectiveName, build_objective
-from clew.text.format import format_named
+from clew.tokenization.format import format_named
 from clew.training.distributed import World
 from clew.training.step import draw_part
 
@@ -85,7 +83,7 @@ def test_every_token_has_the_loss_weight_of_a_plain_shuffle(dfs_10: Dataset, obj
     weight_N = np.zeros(len(length_N))  # of each maze in the loss of an epoch, whose steps weigh alike
     for step in range(loader.steps_per_epoch):
         part = draw_part(loader.batch(step), build_objective(ObjectiveConfig(objective)), 0, step, 64, World())
-        weight_B = (part.question.weight_BT * part.question.ask_BT).sum(1).double()
+        weight_B = (part.targets.weight_BT * part.targets.query_BT).sum(1).double()
         weight_N[part.batch.index_B] = (weight_B / weight_B.sum()).numpy() / loader.steps_per_epoch
     quarters = np.array_split(length_N.argsort(kind="stable"), 4)
     tokens_N = length_N + 1  # the path and its end

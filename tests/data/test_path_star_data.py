@@ -11,12 +11,9 @@ import numpy as np
 import pytest
 import torch
 
-from clew.data.checksums import hash_description, hash_file
-from clew.data.dataset import DATASET_FILE, Dataset, open_dataset
-from clew.data.loaders import DatasetLoader, StreamLoader
-from clew.data.npy import ARRAY_DTYPES, npy_head
+from clew.data.dataset import ARRAY_DTYPES, DATASET_FILE, Dataset, hash_description, hash_file, npy_head, open_dataset
+from clew.data.loader import DatasetLoader, StreamConfig, StreamLoader
 from clew.data.settings import DatasetSettings
-from clew.data.stream import StreamConfig
 from clew.data.verify import verify_dataset
 from clew.data.writer import write_dataset
 from clew.errors import UserError

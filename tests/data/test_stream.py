@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clew.data.stream import StreamConfig, fresh_tasks, rank_part
+from clew.data.loader import StreamConfig, fresh_tasks, rank_part
 from clew.mazes.generate import FAMILIES, generate
-from clew.mazes.layout import is_held_out, layout_hashes
+from clew.mazes.layouts import is_held_out, layout_hashes
 
 
 @settings(max_examples=25, deadline=None)
@@ -39,7 +39,7 @@ def test_a_stream_never_shows_a_test_layout(family: str) -> None:
     config = StreamConfig(family, 4, 4, seed=3, batch_size=300)
     hash_N = np.concatenate([layout_hashes(fresh_tasks(config, step).cells_NHW) for step in range(4)])
     assert not is_held_out(hash_N).any()
-    test_N = layout_hashes(generate(family, 4, 4, seed=3, first=0, count=300, side="test").cells_NHW)
+    test_N = layout_hashes(generate(family, 4, 4, seed=3, first=0, count=300, split="test").cells_NHW)
     assert not np.intersect1d(hash_N, test_N).size
 
 

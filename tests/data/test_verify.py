@@ -10,11 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clew.data.checksums import hash_description, hash_file
-from clew.data.dataset import DATASET_FILE, FILE_NAMES, Dataset
-from clew.data.disjoint import overlap
-from clew.data.npy import ARRAY_DTYPES, HEAD_BYTES, npy_head
-from clew.data.verify import verify_dataset
+from clew.data.dataset import (
+    ARRAY_DTYPES,
+    DATASET_FILE,
+    FILE_NAMES,
+    HEAD_BYTES,
+    Dataset,
+    hash_description,
+    hash_file,
+    npy_head,
+)
+from clew.data.verify import overlap, verify_dataset
 from clew.errors import UserError
 from clew.files import write_json
 from clew.mazes.generate import generate
@@ -124,13 +130,13 @@ def test_a_detour_is_found(small_walls: Dataset, tmp_path: Path) -> None:
 
 
 def test_overlap_is_found_by_hash_and_by_side() -> None:
-    train = generate("dfs", 6, 6, seed=0, first=0, count=50, side="train").cells_NHW
-    test = generate("dfs", 6, 6, seed=0, first=0, count=50, side="test").cells_NHW
+    train = generate("dfs", 6, 6, seed=0, first=0, count=50, split="train").cells_NHW
+    test = generate("dfs", 6, 6, seed=0, first=0, count=50, split="test").cells_NHW
     assert overlap(train, test) is None
     assert overlap(train, test[:0]) is None
     mirrored = np.rot90(test[:1], 2, axes=(1, 2))
     turned = sum(((mirrored & a) != 0) * b for a, b in ((1, 2), (2, 1), (4, 8), (8, 4))).astype(np.uint8)
     both = overlap(np.concatenate([train, turned]), test)
     assert both == "1 layouts are both in train and in test"
-    fresh = generate("dfs", 6, 6, seed=1, first=0, count=3, side="train").cells_NHW
+    fresh = generate("dfs", 6, 6, seed=1, first=0, count=3, split="train").cells_NHW
     assert overlap(train, fresh) == "0 mazes in train and 3 in test have a layout of the other side"

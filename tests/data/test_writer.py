@@ -18,8 +18,7 @@ import numpy as np
 import pytest
 
 import clew.data.writer as writer
-from clew.data.checksums import hash_description
-from clew.data.dataset import DATASET_FILE, JOURNAL_FILE, open_dataset
+from clew.data.dataset import DATASET_FILE, JOURNAL_FILE, hash_description, open_dataset
 from clew.data.settings import DatasetSettings
 from clew.data.verify import verify_dataset
 from clew.data.writer import write_dataset
@@ -104,7 +103,7 @@ def test_one_task_a_layout_is_what_streams_show(tmp_path: Path) -> None:
     write_dataset(settings, tmp_path / "d")
     for split in ("train", "test"):
         mazes = open_dataset(tmp_path / "d").split(split)
-        streamed = generate("walls", 6, 5, seed=0, first=0, count=len(mazes), side=split)  # type: ignore[arg-type]
+        streamed = generate("walls", 6, 5, seed=0, first=0, count=len(mazes), split=split)  # type: ignore[arg-type]
         assert np.array_equal(mazes.cells_NHW, streamed.cells_NHW)
         assert np.array_equal(mazes.path, streamed.path)
 
@@ -356,6 +355,6 @@ def test_tiny_mazes_repeat_but_never_across_the_splits(tmp_path: Path, family: s
 
 def test_a_shape_without_test_mazes_leaves_no_folder(tmp_path: Path) -> None:
     """The only 3x3 mazes of this family have no wall at all: one layout, which cannot be on both sides."""
-    with pytest.raises(UserError, match="on the test side"):
+    with pytest.raises(UserError, match="in the test split"):
         write_dataset(DatasetSettings("walls", 3, 3, 0, {"train": 5, "test": 5}), tmp_path / "d")
     assert not (tmp_path / "d").exists()

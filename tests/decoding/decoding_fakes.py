@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from clew.data.batch import Batch
-from clew.decoding.script import Script
+from clew.decoding.codec import Codec
 from clew.mazes.generate import generate
 from clew.mazes.maze import TaskBatch
 from clew.models.build import build_model
@@ -19,7 +19,7 @@ FORMS = {"edge-list": "dfs", "wall-list": "walls", "grid": "dfs"}
 
 
 def tasks_for(form: str, count: int = 6, side: int = 5, seed: int = 0) -> TaskBatch:
-    return generate(FORMS[form], side, side, seed=seed, first=0, count=count, side="test", workers=1)
+    return generate(FORMS[form], side, side, seed=seed, first=0, count=count, split="test", workers=1)
 
 
 class Oracle:
@@ -28,20 +28,20 @@ class Oracle:
     It counts its passes and remembers what it was asked for.
     """
 
-    def __init__(self, script: Script, tasks: TaskBatch, sure: float = 6.0, seed: int = 0) -> None:
-        self.truth_BR, self.length_B = script.truth(tasks)
-        self.first_B = script.canvas(tasks).first_B
-        assert script.vocabulary is not None
-        self.vocabulary = script.vocabulary.size
+    def __init__(self, codec: Codec, tasks: TaskBatch, sure: float = 6.0, seed: int = 0) -> None:
+        self.truth_BR, self.length_B = codec.truth(tasks)
+        self.first_B = codec.canvas(tasks).first_B
+        assert codec.vocabulary is not None
+        self.vocabulary = codec.vocabulary.size
         generator = torch.Generator().manual_seed(seed)
         # How sure it is of each place, all different so that an order by certainty is a random one.
         self.sure_BR = sure + torch.rand(self.truth_BR.shape[0], 1000, generator=generator)
         self.passes = 0
         self.asked: list[int] = []  # places that were asked for in each pass
 
-    def __call__(self, batch: Batch, rank_BT: Tensor, ask_BT: Tensor) -> Tensor:
+    def __call__(self, batch: Batch, order_BT: Tensor, query_BT: Tensor) -> Tensor:
         self.passes += 1
-        row, position = ask_BT.nonzero(as_tuple=True)
+        row, position = query_BT.nonzero(as_tuple=True)
         self.asked.append(len(row))
         maze = batch.index_B[row]
         place = position - self.first_B[maze]
@@ -52,10 +52,10 @@ class Oracle:
         return torch.zeros(len(row), self.vocabulary).scatter(1, token[:, None], self.sure_BR[maze, place][:, None])
 
 
-def random_models(script: Script) -> dict[str, torch.nn.Module]:
+def random_models(codec: Codec) -> dict[str, torch.nn.Module]:
     """Every kind of text model, with random weights large enough to disagree."""
-    assert script.vocabulary is not None
-    size = script.vocabulary.size
+    assert codec.vocabulary is not None
+    size = codec.vocabulary.size
     two = {"width": 16, "heads": 2}
     configs = {
         "encoder-decoder": EncoderDecoderConfig(size, **two, encoder_depth=2, decoder_depth=2),
@@ -88,7 +88,7 @@ class WithEnds(torch.nn.Module):
         super().__init__()
         self.model, self.end, self.bonus = model, end, bonus
 
-    def forward(self, batch: Batch, rank_BT: Tensor, ask_BT: Tensor) -> Tensor:
-        logits = self.model(batch, rank_BT, ask_BT)
+    def forward(self, batch: Batch, order_BT: Tensor, query_BT: Tensor) -> Tensor:
+        logits = self.model(batch, order_BT, query_BT)
         logits[:, self.end] += self.bonus
         return logits

@@ -6,17 +6,17 @@ import torch
 from torch import Tensor
 
 from clew.data.batch import CellBatch
-from clew.decoding.answers import Step
+from clew.decoding.codec import Codec
 from clew.decoding.decode import decode
 from clew.decoding.registry import parse_decoder
-from clew.decoding.script import Script
+from clew.decoding.state import Step
 from clew.errors import UserError
 from clew.mazes.generate import generate
 from clew.mazes.maze import Maze, Task, TaskBatch
 from clew.models.cell_network import CellNetwork, CellNetworkConfig, Stop
 
 DECODERS = ("one-pass", "walk", "walk:origin=goal", "walk:ask=cell", "walk-repair")
-SCRIPT = Script.of("cell-labels", 5, 5)
+SCRIPT = Codec.of("cell-labels", 5, 5)
 
 
 class KnownLabels(CellNetwork):
@@ -42,7 +42,7 @@ def truth(tasks: TaskBatch) -> Tensor:
 @pytest.mark.parametrize("family", ["dfs", "walls", "percolation"])
 @pytest.mark.parametrize("name", DECODERS)
 def test_right_labels_give_the_path(name: str, family: str) -> None:
-    tasks = generate(family, 6, 5, seed=0, first=0, count=8, side="any")
+    tasks = generate(family, 6, 5, seed=0, first=0, count=8, split="any")
     decoded = decode(KnownLabels(truth(tasks)), SCRIPT.canvas(tasks), parse_decoder(name))
     for i in range(len(tasks)):
         assert decoded.response(i) == [*tasks.path_of(i).tolist(), 30]
@@ -96,7 +96,7 @@ def test_walk_asks_again_at_a_doubt_with_its_cells_visible() -> None:
 
 @pytest.mark.parametrize("name", DECODERS)
 def test_steps_label_the_cells_of_the_path(name: str) -> None:
-    tasks = generate("walls", 6, 6, seed=3, first=0, count=4, side="any")
+    tasks = generate("walls", 6, 6, seed=3, first=0, count=4, split="any")
     steps: list[Step] = []
     decoded = decode(KnownLabels(truth(tasks)), SCRIPT.canvas(tasks), parse_decoder(name), on_step=steps.append)
     for row in range(4):
@@ -109,7 +109,7 @@ def test_steps_label_the_cells_of_the_path(name: str) -> None:
 
 
 def test_a_decoder_of_another_kind_is_refused() -> None:
-    tasks = generate("dfs", 3, 3, seed=0, first=0, count=1, side="any")
+    tasks = generate("dfs", 3, 3, seed=0, first=0, count=1, split="any")
     with pytest.raises(UserError, match="use one-pass, walk or walk-repair"):
         decode(KnownLabels(truth(tasks)), SCRIPT.canvas(tasks), parse_decoder("left-to-right"))
     for bad in ("walk:origin=middle", "walk:ask=always", "walk:rounds=-1", "one-pass:loops=0", "walk:tolerance=1.5"):

@@ -6,11 +6,11 @@ from decoding_fakes import FORMS, Oracle, random_models, tasks_for
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clew.decoding.answers import Answers
+from clew.decoding.codec import Codec
 from clew.decoding.decode import decode, decode_steps
 from clew.decoding.parallel import Certainty, EntropyBound, Survey, Threshold
 from clew.decoding.registry import CELL_DECODERS, DECODERS, decoder_named, decoders_for, default_decoder, parse_decoder
-from clew.decoding.script import Script
+from clew.decoding.state import Answers
 from clew.errors import UserError
 from clew.models.cell_network import CellNetwork, CellNetworkConfig
 
@@ -21,9 +21,9 @@ TEXT_DECODERS = [name for name in DECODERS if name not in CELL_DECODERS]
 @pytest.mark.parametrize("form", FORMS)
 def test_every_decoder_reads_a_perfect_model_perfectly(form, name):
     tasks = tasks_for(form)
-    script = Script.of(form, 5, 5)
-    decoded = decode(Oracle(script, tasks), script.canvas(tasks), decoder_named(name))
-    truth_BR, length_B = script.truth(tasks)
+    codec = Codec.of(form, 5, 5)
+    decoded = decode(Oracle(codec, tasks), codec.canvas(tasks), decoder_named(name))
+    truth_BR, length_B = codec.truth(tasks)
     assert decoded.length_B.tolist() == length_B.tolist()
     assert torch.equal(decoded.token_BR[:, : truth_BR.shape[1]], truth_BR)
 
@@ -31,22 +31,22 @@ def test_every_decoder_reads_a_perfect_model_perfectly(form, name):
 @pytest.mark.parametrize("name", TEXT_DECODERS)
 def test_every_decoder_ends_on_a_model_that_knows_nothing(name):
     tasks = tasks_for("grid", count=4, side=4)
-    script = Script.of("grid", 4, 4)
-    model = random_models(script)["encoder-decoder"]
-    decoded = decode(model, script.canvas(tasks), decoder_named(name))
+    codec = Codec.of("grid", 4, 4)
+    model = random_models(codec)["encoder-decoder"]
+    decoded = decode(model, codec.canvas(tasks), decoder_named(name))
     places = torch.arange(17)
     assert bool((decoded.token_BR >= 0).eq(places < decoded.length_B[:, None]).all()), "no holes before the end"
-    again = decode(model, script.canvas(tasks), decoder_named(name))
+    again = decode(model, codec.canvas(tasks), decoder_named(name))
     assert torch.equal(decoded.token_BR, again.token_BR)
 
 
 def test_passes_of_each_decoder():
     tasks = tasks_for("grid")
-    script = Script.of("grid", 5, 5)
-    length_B = script.truth(tasks)[1]
+    codec = Codec.of("grid", 5, 5)
+    length_B = codec.truth(tasks)[1]
 
     def passes(name, **options):
-        return decode(Oracle(script, tasks, sure=8.0), script.canvas(tasks), decoder_named(name, **options)).passes_B
+        return decode(Oracle(codec, tasks, sure=8.0), codec.canvas(tasks), decoder_named(name, **options)).passes_B
 
     assert torch.equal(passes("left-to-right"), length_B)
     assert torch.equal(passes("right-to-left"), length_B)
@@ -61,18 +61,18 @@ def test_passes_of_each_decoder():
 
 def test_certainty_takes_the_surest_first():
     tasks = tasks_for("grid", count=1)
-    script = Script.of("grid", 5, 5)
-    oracle = Oracle(script, tasks)
+    codec = Codec.of("grid", 5, 5)
+    oracle = Oracle(codec, tasks)
     length = int(oracle.length_B)
     for name in ("certainty", "certainty-margin", "certainty-entropy"):
-        order = [int(step.place_F) for step in decode_steps(oracle, script.canvas(tasks), decoder_named(name))]
+        order = [int(step.place_F) for step in decode_steps(oracle, codec.canvas(tasks), decoder_named(name))]
         assert order == oracle.sure_BR[0, :length].argsort(descending=True).tolist()
 
 
 def test_right_to_left_goes_from_right_to_left():
     tasks = tasks_for("grid", count=1)
-    script = Script.of("grid", 5, 5)
-    steps = list(decode_steps(Oracle(script, tasks), script.canvas(tasks), decoder_named("right-to-left")))
+    codec = Codec.of("grid", 5, 5)
+    steps = list(decode_steps(Oracle(codec, tasks), codec.canvas(tasks), decoder_named("right-to-left")))
     assert [int(step.place_F) for step in steps] == list(range(len(steps)))[::-1]
 
 
@@ -106,17 +106,17 @@ def test_threshold_and_certainty_choose_as_they_say():
 class SaysTheEndEverywhere(Oracle):
     """Is a little surer of the end than of the true token wherever nothing further right is known."""
 
-    def __call__(self, batch, rank_BT, ask_BT):
-        logits = super().__call__(batch, rank_BT, ask_BT)
+    def __call__(self, batch, order_BT, query_BT):
+        logits = super().__call__(batch, order_BT, query_BT)
         logits[:, self.end] = 7.5
         return logits
 
 
 def test_the_end_cannot_stand_before_something_known():
     tasks = tasks_for("grid", count=1)
-    script = Script.of("grid", 5, 5)
-    canvas = script.canvas(tasks)
-    model = SaysTheEndEverywhere(script, tasks)
+    codec = Codec.of("grid", 5, 5)
+    canvas = codec.canvas(tasks)
+    model = SaysTheEndEverywhere(codec, tasks)
     model.end = canvas.end
     answers = Answers(canvas)
     row = torch.tensor([0])
@@ -127,8 +127,8 @@ def test_the_end_cannot_stand_before_something_known():
 
 
 def test_a_filled_end_drops_what_stands_after_it():
-    script, tasks = Script.of("grid", 5, 5), tasks_for("grid", count=2)
-    answers = Answers(script.canvas(tasks))
+    codec, tasks = Codec.of("grid", 5, 5), tasks_for("grid", count=2)
+    answers = Answers(codec.canvas(tasks))
     answers.fill(torch.tensor([0, 1]), torch.tensor([7, 7]), torch.tensor([3, 3]), torch.ones(2))
     answers.fill(torch.tensor([0]), torch.tensor([2]), torch.tensor([answers.canvas.end]), torch.ones(1))
     assert answers.limit_B.tolist() == [3, 26]
@@ -141,9 +141,9 @@ def test_a_filled_end_drops_what_stands_after_it():
 @pytest.mark.parametrize("name", [name for name in TEXT_DECODERS if not name.startswith("left-to-right")])
 def test_a_next_token_model_refuses_other_orders(kind, name):
     tasks = tasks_for("edge-list", count=2, side=4)
-    script = Script.of("edge-list", 4, 4)
+    codec = Codec.of("edge-list", 4, 4)
     with pytest.raises(UserError, match="can only be decoded left-to-right"):
-        decode(random_models(script)[kind], script.canvas(tasks), decoder_named(name))
+        decode(random_models(codec)[kind], codec.canvas(tasks), decoder_named(name))
 
 
 @pytest.mark.parametrize(
@@ -169,13 +169,13 @@ def test_a_wrong_name_or_option_is_told_in_one_sentence(text, problem):
 
 
 def test_a_model_has_the_decoders_that_it_can_use():
-    script = Script.of("edge-list", 4, 4)
-    models = random_models(script)
+    codec = Codec.of("edge-list", 4, 4)
+    models = random_models(codec)
     assert list(decoders_for(models["decoder-only"])) == list(decoders_for(models["causal"])) == ["left-to-right"]
     assert set(decoders_for(models["encoder-decoder"])) == set(TEXT_DECODERS) - {"left-to-right-naive"}
     assert decoders_for(CellNetwork(CellNetworkConfig(width=4, hidden=4))) == CELL_DECODERS
-    assert default_decoder(Script.of("grid", 4, 4)) == "left-to-right"
-    assert default_decoder(Script.of("cell-labels", 4, 4)) == "walk-repair"
+    assert default_decoder(Codec.of("grid", 4, 4)) == "left-to-right"
+    assert default_decoder(Codec.of("cell-labels", 4, 4)) == "walk-repair"
 
 
 def test_options_are_read_from_text():

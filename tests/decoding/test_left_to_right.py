@@ -9,10 +9,10 @@ from decoding_fakes import FORMS, Oracle, WithEnds, random_models, tasks_for
 from safetensors.torch import load_file
 
 from clew.data.batch import TokenBatch
-from clew.decoding.canvas import blank_canvas
+from clew.decoding.codec import Codec
 from clew.decoding.decode import decode, decode_steps
 from clew.decoding.left_to_right import LeftToRight, LeftToRightNaive
-from clew.decoding.script import Script
+from clew.decoding.state import blank_canvas
 from clew.models.published import load_published
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -31,9 +31,9 @@ def first_places(said_BR, token) -> set[int]:
 @pytest.mark.parametrize(("form", "kind"), [(form, kind) for form, kinds in KINDS.items() for kind in kinds])
 def test_fast_equals_naive_token_for_token(form, kind):
     tasks = tasks_for(form, count=5, side=4)
-    script = Script.of(form, 4, 4)
-    canvas = script.canvas(tasks)
-    model = random_models(script)[kind]
+    codec = Codec.of(form, 4, 4)
+    canvas = codec.canvas(tasks)
+    model = random_models(codec)[kind]
     # A random model may never say the end: something that it says at different places serves as the end instead.
     said_BR = decode(model, blank_canvas(canvas.prompt, end=-2, room=canvas.room), LeftToRightNaive()).token_BR
     token = max(said_BR.unique().tolist(), key=lambda token: len(first_places(said_BR, token)))
@@ -51,11 +51,11 @@ def test_fast_equals_naive_token_for_token(form, kind):
 @pytest.mark.parametrize("decoder", [LeftToRight(), LeftToRightNaive()])
 def test_a_perfect_model_is_read_perfectly(form, decoder):
     tasks = tasks_for(form)
-    script = Script.of(form, 5, 5)
-    oracle = Oracle(script, tasks)
-    decoded = decode(oracle, script.canvas(tasks), decoder)
+    codec = Codec.of(form, 5, 5)
+    oracle = Oracle(codec, tasks)
+    decoded = decode(oracle, codec.canvas(tasks), decoder)
     for i in range(len(tasks)):
-        assert script.read(decoded.response(i), 5, 5) == tasks[i][1]
+        assert codec.read(decoded.response(i), 5, 5) == tasks[i][1]
     assert torch.equal(decoded.passes_B, oracle.length_B)
     assert oracle.passes == int(oracle.length_B.max())
     assert bool(decoded.ended_B.all())
@@ -63,9 +63,9 @@ def test_a_perfect_model_is_read_perfectly(form, decoder):
 
 def test_finished_mazes_are_dropped_and_one_place_is_asked_of_each():
     tasks = tasks_for("grid")
-    script = Script.of("grid", 5, 5)
-    oracle = Oracle(script, tasks)
-    decode(oracle, script.canvas(tasks), LeftToRight())
+    codec = Codec.of("grid", 5, 5)
+    oracle = Oracle(codec, tasks)
+    decode(oracle, codec.canvas(tasks), LeftToRight())
     assert oracle.asked == [int((oracle.length_B > place).sum()) for place in range(int(oracle.length_B.max()))]
 
 
@@ -87,31 +87,31 @@ def test_the_greedy_tokens_of_the_published_implementation(decoder):
 def test_the_canvas_says_nothing_about_the_path():
     """Tasks that differ in their stored paths alone make the same canvas."""
     tasks = tasks_for("edge-list")
-    script = Script.of("edge-list", 5, 5)
+    codec = Codec.of("edge-list", 5, 5)
     other = tasks.from_tasks([tasks[i][0] for i in range(len(tasks))], [[(0, 0)]] * len(tasks))
-    one, two = script.canvas(tasks), script.canvas(other)
+    one, two = codec.canvas(tasks), codec.canvas(other)
     assert torch.equal(one.prompt.tokens_BT, two.prompt.tokens_BT)
     assert one.room == two.room == 26
 
 
 def test_a_room_that_is_too_small_leaves_the_answer_without_end():
     tasks = tasks_for("grid")
-    script = Script.of("grid", 5, 5)
-    oracle = Oracle(script, tasks)
-    decoded = decode(oracle, script.canvas(tasks, room=2), LeftToRight())
+    codec = Codec.of("grid", 5, 5)
+    oracle = Oracle(codec, tasks)
+    decoded = decode(oracle, codec.canvas(tasks, room=2), LeftToRight())
     assert not decoded.ended_B.any()
     assert decoded.length_B.tolist() == [2] * len(tasks)
 
 
 def test_the_model_is_in_evaluation_mode_while_it_works_and_afterwards_as_before():
     tasks = tasks_for("grid", side=4)
-    script = Script.of("grid", 4, 4)
-    model = WithEnds(random_models(script)["encoder-decoder"], end=script.end(4, 4), bonus=50.0).train()
-    for _ in decode_steps(model, script.canvas(tasks), LeftToRight()):
+    codec = Codec.of("grid", 4, 4)
+    model = WithEnds(random_models(codec)["encoder-decoder"], end=codec.end(4, 4), bonus=50.0).train()
+    for _ in decode_steps(model, codec.canvas(tasks), LeftToRight()):
         assert model.training
         assert torch.is_grad_enabled()
     seen = []
     model.register_forward_hook(lambda *_: seen.append((model.training, torch.is_grad_enabled())))
-    decode(model, script.canvas(tasks), LeftToRight())
+    decode(model, codec.canvas(tasks), LeftToRight())
     assert set(seen) == {(False, False)}
     assert model.training

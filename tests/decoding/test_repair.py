@@ -4,17 +4,17 @@ import pytest
 import torch
 from decoding_fakes import Oracle, tasks_for
 
+from clew.decoding.codec import Codec
 from clew.decoding.decode import decode, decode_steps
 from clew.decoding.parallel import Threshold
 from clew.decoding.repair import Repair, check_repairable, wrong_places
-from clew.decoding.script import Script
 from clew.errors import UserError
 from clew.mazes.maze import Maze, PathStar, Task
 
 # S . .
 # v # .     the only way goes down, right, up
 TASK = Task(Maze.from_edges(3, 3, [((0, 0), (1, 0)), ((1, 0), (2, 0)), ((2, 0), (2, 1))]), (0, 0), (2, 1))
-GRID = Script.of("grid", 3, 3)
+GRID = Codec.of("grid", 3, 3)
 END = 9
 # The token of each cell, in reading order, and of the end.
 TOKENS = GRID.vocabulary.encode([f"({row},{col})" for row in range(3) for col in range(3)] + ["<PATH_END>"]).tolist()
@@ -39,16 +39,16 @@ def test_wrong_places_of_grid_responses(response, wrong):
 
 def test_wrong_places_of_texts():
     task = Task(Maze.from_walls(3, 3, [(1, 1)]), (0, 0), (1, 2))
-    script = Script.of("wall-list", 3, 3)
+    codec = Codec.of("wall-list", 3, 3)
 
     def places(text):
-        return wrong_places(script, task, script.vocabulary.encode(text.split()).tolist())
+        return wrong_places(codec, task, codec.vocabulary.encode(text.split()).tolist())
 
     assert places("bos plan 0 0 plan 1 0 plan 2 0 plan 2 1 eos") == []
     assert places("bos plan 0 0 plan 1 0 plan plan 0 plan 2 1 eos") == [7, 8, 9]
     assert places("bos plan 0 0 plan 1 0 plan 1 1 plan 2 1 eos") == [4, 5, 6, 7, 8, 9, 10, 11, 12]
     assert places("plan plan 0 0 plan 1 0 plan 2 0 plan 2 1 eos") == [0]
-    edge = Script.of("edge-list", 3, 3)
+    edge = Codec.of("edge-list", 3, 3)
     tokens = edge.vocabulary.encode(["(0,0)", ";", "(2,0)", "(2,1)", "<PATH_END>"]).tolist()
     assert wrong_places(edge, TASK, tokens) == [1]
 
@@ -56,63 +56,63 @@ def test_wrong_places_of_texts():
 class Stumbles(Oracle):
     """Says something wrong at place 2 as long as nothing is known, and the truth afterwards."""
 
-    def __call__(self, batch, rank_BT, ask_BT):
-        logits = super().__call__(batch, rank_BT, ask_BT)
+    def __call__(self, batch, order_BT, query_BT):
+        logits = super().__call__(batch, order_BT, query_BT)
         if self.passes == 1:
-            row, position = ask_BT.nonzero(as_tuple=True)
+            row, position = query_BT.nonzero(as_tuple=True)
             place = position - self.first_B[batch.index_B[row]]
             logits[place == 2] = 0.0
-            logits[place == 2, Script.of("grid", 5, 5).vocabulary.id_of["(2,2)"]] = 9.0
+            logits[place == 2, Codec.of("grid", 5, 5).vocabulary.id_of["(2,2)"]] = 9.0
         return logits
 
 
 def test_a_wrong_place_is_hidden_with_its_margin_and_asked_for_again():
     tasks = tasks_for("grid")
     tasks = tasks.select((tasks.length_N > 6).nonzero()[0])
-    script = Script.of("grid", 5, 5)
+    codec = Codec.of("grid", 5, 5)
     decoder = Repair(Threshold(0.5), rounds=2, margin=1)
-    broken = decode(Stumbles(script, tasks), script.canvas(tasks), Threshold(0.5))
-    truth_BR, _ = script.truth(tasks)
+    broken = decode(Stumbles(codec, tasks), codec.canvas(tasks), Threshold(0.5))
+    truth_BR, _ = codec.truth(tasks)
     wrong_B = (broken.token_BR[:, : truth_BR.shape[1]] != truth_BR).any(1)
     assert wrong_B.any()
-    steps = list(decode_steps(Stumbles(script, tasks), script.canvas(tasks), decoder))
+    steps = list(decode_steps(Stumbles(codec, tasks), codec.canvas(tasks), decoder))
     assert [step.hides for step in steps] == [False, True, False]
     # Only the mazes that are wrong, places 0 to 4: 1 to 3 are to blame (the steps into 2 and out of it), 1 around.
     assert set(steps[1].row_F.tolist()) == set(wrong_B.nonzero()[:, 0].tolist())
     assert set(steps[1].place_F.tolist()) <= {0, 1, 2, 3, 4}
-    repaired = decode(Stumbles(script, tasks), script.canvas(tasks), decoder)
+    repaired = decode(Stumbles(codec, tasks), codec.canvas(tasks), decoder)
     assert torch.equal(repaired.token_BR[:, : truth_BR.shape[1]], truth_BR)
     assert repaired.passes_B.tolist() == [2 if wrong else 1 for wrong in wrong_B.tolist()]
 
 
 def test_the_budget_ends_a_hopeless_repair():
     tasks = tasks_for("grid", count=2)
-    script = Script.of("grid", 5, 5)
+    codec = Codec.of("grid", 5, 5)
 
     class Hopeless(Oracle):
-        def __call__(self, batch, rank_BT, ask_BT):
-            return super().__call__(batch, rank_BT, ask_BT).roll(1, dims=1)
+        def __call__(self, batch, order_BT, query_BT):
+            return super().__call__(batch, order_BT, query_BT).roll(1, dims=1)
 
-    steps = list(decode_steps(Hopeless(script, tasks), script.canvas(tasks), Repair(Threshold(0.5), rounds=3)))
+    steps = list(decode_steps(Hopeless(codec, tasks), codec.canvas(tasks), Repair(Threshold(0.5), rounds=3)))
     assert sum(step.hides for step in steps) == 3
 
 
 def test_traces_are_not_repaired():
-    script = Script.of("wall-list-trace", 4, 4)
+    codec = Codec.of("wall-list-trace", 4, 4)
     tasks = tasks_for("wall-list", count=1, side=4)
     with pytest.raises(UserError, match="search trace cannot be repaired"):
-        decode(lambda *_: torch.zeros(0), script.canvas(tasks), Repair(Threshold()))
+        decode(lambda *_: torch.zeros(0), codec.canvas(tasks), Repair(Threshold()))
 
 
 def test_wrong_places_of_path_star_responses():
     task = Task(PathStar.from_pairs(8, [(3, 5), (5, 1), (3, 2), (2, 6)]), (0, 3), (0, 6))
-    script = Script.of("path-star", 1, 8)
+    codec = Codec.of("path-star", 1, 8)
 
     def places(text):
-        return wrong_places(script, task, script.vocabulary.encode(text.split()).tolist())
+        return wrong_places(codec, task, codec.vocabulary.encode(text.split()).tolist())
 
     assert places("3 2 6 <PATH_END>") == []
     assert places("3 5 6 <PATH_END>") == [1, 2]
     assert places("3 | 6 <PATH_END>") == [1]
     with pytest.raises(UserError, match="from the goal to the start cannot be repaired"):
-        check_repairable(Script.of("path-star-reversed", 1, 8))
+        check_repairable(Codec.of("path-star-reversed", 1, 8))

@@ -4,7 +4,7 @@ import pytest
 import torch
 from decoding_fakes import FORMS, tasks_for
 
-from clew.decoding.script import Script
+from clew.decoding.codec import Codec
 from clew.errors import UserError
 
 
@@ -12,19 +12,19 @@ from clew.errors import UserError
 @pytest.mark.parametrize("model_side", [5, 8])
 def test_the_true_response_reads_back_as_the_path(form, model_side):
     tasks = tasks_for(form if form in FORMS else "edge-list")
-    script = Script.of(form, model_side, model_side)
-    token_BR, length_B = script.truth(tasks)
+    codec = Codec.of(form, model_side, model_side)
+    token_BR, length_B = codec.truth(tasks)
     for i in range(len(tasks)):
         response = token_BR[i, : int(length_B[i])].tolist()
-        assert script.read(response, 5, 5) == tasks[i][1]
-        assert response[-1] == script.end(5, 5)
-        assert len(response) <= script.room(5, 5)
+        assert codec.read(response, 5, 5) == tasks[i][1]
+        assert response[-1] == codec.end(5, 5)
+        assert len(response) <= codec.room(5, 5)
 
 
 def test_a_smaller_maze_is_written_with_the_larger_vocabulary():
     tasks = tasks_for("edge-list", count=1)
-    small, large = Script.of("edge-list", 5, 5), Script.of("edge-list", 10, 10)
-    words = [script.vocabulary.decode(script.canvas(tasks).prompt.tokens_BT[0].tolist()) for script in (small, large)]
+    small, large = Codec.of("edge-list", 5, 5), Codec.of("edge-list", 10, 10)
+    words = [codec.vocabulary.decode(codec.canvas(tasks).prompt.tokens_BT[0].tolist()) for codec in (small, large)]
     assert words[0] == words[1]
     assert not torch.equal(small.canvas(tasks).prompt.tokens_BT, large.canvas(tasks).prompt.tokens_BT)
 
@@ -32,22 +32,22 @@ def test_a_smaller_maze_is_written_with_the_larger_vocabulary():
 @pytest.mark.parametrize("form", ["edge-list", "wall-list"])
 def test_a_maze_larger_than_the_model_is_refused(form):
     with pytest.raises(UserError, match=r"the model does not know the token .* mazes of 5 rows and 5 columns"):
-        Script.of(form, 4, 4).canvas(tasks_for(form))
+        Codec.of(form, 4, 4).canvas(tasks_for(form))
 
 
 def test_a_cell_network_takes_any_size():
-    assert Script.of("cell-labels", 4, 4).canvas(tasks_for("grid", side=6)).room == 37
+    assert Codec.of("cell-labels", 4, 4).canvas(tasks_for("grid", side=6)).room == 37
 
 
 def test_labels_are_read_as_words():
-    assert [Script.of("cell-labels", 4, 4).word(label) for label in (0, 1)] == ["off", "on"]
-    text = Script.of("edge-list", 4, 4)
+    assert [Codec.of("cell-labels", 4, 4).word(label) for label in (0, 1)] == ["off", "on"]
+    text = Codec.of("edge-list", 4, 4)
     assert text.word(text.end(4, 4)) == "<PATH_END>"
 
 
 def test_mazes_that_the_format_cannot_write_are_refused():
     with pytest.raises(UserError, match="walls between cells"):
-        Script.of("wall-list", 5, 5).canvas(tasks_for("edge-list"))
+        Codec.of("wall-list", 5, 5).canvas(tasks_for("edge-list"))
 
 
 @pytest.mark.parametrize(
@@ -56,10 +56,10 @@ def test_mazes_that_the_format_cannot_write_are_refused():
 )
 def test_cells_that_say_no_path(response, problem):
     with pytest.raises(UserError, match=problem):
-        Script.of("cell-labels", 5, 5).read(response, 5, 5)
+        Codec.of("cell-labels", 5, 5).read(response, 5, 5)
 
 
 def test_random_tokens_say_no_path():
-    script = Script.of("edge-list", 5, 5)
+    codec = Codec.of("edge-list", 5, 5)
     with pytest.raises(UserError, match="token 1 is"):
-        script.read([127, 3, 90], 5, 5)
+        codec.read([127, 3, 90], 5, 5)

@@ -19,13 +19,13 @@ from clew.demo.first_mazes import FirstMazes
 from clew.demo.growing import Size, load_models, solve, turns
 from clew.demo.run import RUN_NAME, Settings, Stopped, curve, forget, learn, run
 from clew.errors import UserError
-from clew.evaluation.outcome import Evaluation
+from clew.evaluation.evaluate import Evaluation
 from clew.evaluation.scores import scores_of
-from clew.experiments import presets
-from clew.loading import load_trained
-from clew.report.shapes import GOAL, START, TRUE_PATH
-from clew.training import live
-from clew.training.observer import RunEnd
+from clew.paper import named_configs as presets
+from clew.trained import load_trained
+from clew.training import progress as live
+from clew.training.callbacks import RunEnd
+from clew.viz.drawing import GOAL, START, TRUE_PATH
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -93,7 +93,7 @@ def test_the_table_tells_counts_and_intervals(small: tuple[Settings, str, str]) 
 def test_the_page_is_whole_and_alone(small: tuple[Settings, str, str]) -> None:
     page = small[2]
     assert "http" not in page.replace("http://www.w3.org/2000/svg", "")  # nothing is loaded from anywhere
-    assert "<script" not in page
+    assert "<codec" not in page
     assert "clew demo &lt;again&gt;" in page
     assert "tiny &amp; trained: DFS 6x6" in page
     # Of each of three kinds up to four exact mazes, two with another shortest path and four missed, and two charts.
@@ -183,7 +183,7 @@ def test_the_mazes_are_held_out_and_others_than_in_training(model: Path) -> None
 
 def test_a_text_model_is_refused(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trained = load_trained(model)
-    text_model = replace(trained, script=replace(trained.script, vocabulary=object()))
+    text_model = replace(trained, codec=replace(trained.codec, vocabulary=object()))
     monkeypatch.setattr(growing, "load_trained", lambda name: text_model)
     with pytest.raises(UserError, match="reads text of one size"):
         load_models(["x"])

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from clew.demo.first_mazes import FirstMazes, coloured, make_mazes, show, solve_mazes
 from clew.mazes.maze import Maze, Task, TaskBatch
-from clew.report.shapes import GOAL, START, TRUE_PATH
+from clew.viz.drawing import GOAL, START, TRUE_PATH
 
 
 @pytest.fixture(scope="module")

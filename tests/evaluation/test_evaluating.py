@@ -8,28 +8,28 @@ from clew.data.dataset import open_dataset
 from clew.data.settings import DatasetSettings
 from clew.data.verify import _first_problem
 from clew.data.writer import write_dataset
+from clew.decoding.codec import Codec
 from clew.decoding.registry import decoder_named
-from clew.decoding.script import Script
 from clew.errors import UserError
 from clew.evaluation.embed import embed
-from clew.evaluation.evaluate import CPU_BUDGET, MOST_MAZES, evaluate_model, mazes_at_once
-from clew.evaluation.leakage import check_leakage, training_layouts
+from clew.evaluation.evaluate import CPU_BUDGET, MAX_MAZES, evaluate_model, mazes_at_once
 from clew.evaluation.scores import scores_json, scores_of
+from clew.evaluation.tasks import check_leakage, training_layouts
 from clew.mazes.checks import check_batch
 from clew.mazes.generate import generate
-from clew.mazes.layout import is_held_out, layout_hashes
+from clew.mazes.layouts import is_held_out, layout_hashes
 from clew.mazes.maze import EAST, SOUTH, Maze
-from clew.mazes.solve import num_shortest
+from clew.mazes.solvers import num_shortest
 from clew.models.build import build_model
 from clew.models.config import DecoderOnlyConfig
-from clew.text.format import format_named
+from clew.tokenization.format import format_named
 
 
 def tasks_of(count=6, side=5, family="dfs", which="test"):
-    return generate(family, side, side, seed=0, first=0, count=count, side=which, workers=1)
+    return generate(family, side, side, seed=0, first=0, count=count, split=which, workers=1)
 
 
-SCRIPT = Script.of("grid", 6, 6)
+SCRIPT = Codec.of("grid", 6, 6)
 
 
 class Knows:
@@ -43,11 +43,11 @@ class Knows:
             if i not in nonsense
         }
 
-    def __call__(self, batch, rank_BT, ask_BT):
+    def __call__(self, batch, order_BT, query_BT):
         end = SCRIPT.end(6, 6)
         prompt_B = (batch.valid_BT & ~batch.response_BT).sum(1).tolist()
-        logits = torch.zeros(int(ask_BT.sum()), SCRIPT.vocabulary.size)
-        for q, (b, position) in enumerate(ask_BT.nonzero().tolist()):
+        logits = torch.zeros(int(query_BT.sum()), SCRIPT.vocabulary.size)
+        for q, (b, position) in enumerate(query_BT.nonzero().tolist()):
             prompt = tuple(batch.tokens_BT[b, : prompt_B[b]].tolist())
             response = [*self.responses.get(prompt, [end]), *[end] * 400]
             logits[q, response[position - prompt_B[b]]] = 9.0
@@ -88,9 +88,9 @@ def test_a_batch_size_of_zero_is_refused():
 @pytest.mark.parametrize(("precision", "dtype"), [("fp32", None), ("bf16", torch.bfloat16), ("fp16", torch.float16)])
 def test_the_model_computes_in_the_precision_that_is_asked_for(precision, dtype):
     class Notes(Knows):
-        def __call__(self, batch, rank_BT, ask_BT):
+        def __call__(self, batch, order_BT, query_BT):
             found.add(torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None)
-            return super().__call__(batch, rank_BT, ask_BT)
+            return super().__call__(batch, order_BT, query_BT)
 
     found = set()
     decoder = decoder_named("left-to-right")
@@ -106,11 +106,11 @@ class Small(Knows):
         super().__init__(tasks)
         self.most, self.error, self.asked = most, error, []
 
-    def __call__(self, batch, rank_BT, ask_BT):
+    def __call__(self, batch, order_BT, query_BT):
         self.asked.append(len(batch))
         if len(batch) > self.most:
             raise self.error
-        return super().__call__(batch, rank_BT, ask_BT)
+        return super().__call__(batch, order_BT, query_BT)
 
 
 CPU_ERROR = RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 4 bytes.")
@@ -118,15 +118,15 @@ CPU_ERROR = RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate mem
 
 @pytest.mark.parametrize("error", [torch.OutOfMemoryError("CUDA out of memory."), CPU_ERROR, MemoryError()])
 def test_batches_are_halved_until_they_fit_into_memory(error):
-    tasks, script, decoder = tasks_of(10), SCRIPT, decoder_named("left-to-right")
+    tasks, codec, decoder = tasks_of(10), SCRIPT, decoder_named("left-to-right")
     small = Small(tasks, 3, error)
-    evaluation = evaluate_model(small, script, tasks, decoder)
+    evaluation = evaluate_model(small, codec, tasks, decoder)
     assert [outcome.exact for outcome in evaluation.outcomes] == [True] * 10
     assert small.asked[:3] == [10, 5, 2]
     with pytest.raises(UserError, match="decoding 5 mazes at once ran out of memory; use a smaller --batch-size"):
-        evaluate_model(Small(tasks, 3, error), script, tasks, decoder, batch_size=5)
+        evaluate_model(Small(tasks, 3, error), codec, tasks, decoder, batch_size=5)
     with pytest.raises(UserError, match="decoding a single maze ran out of memory"):
-        evaluate_model(Small(tasks, 0, error), script, tasks, decoder)
+        evaluate_model(Small(tasks, 0, error), codec, tasks, decoder)
 
 
 def test_another_error_is_not_taken_for_a_lack_of_memory():
@@ -137,24 +137,24 @@ def test_another_error_is_not_taken_for_a_lack_of_memory():
 
 
 def test_the_batch_follows_from_the_size_of_the_cache():
-    script, tasks = Script.of("edge-list", 30, 30), tasks_of(2, 30)
+    codec, tasks = Codec.of("edge-list", 30, 30), tasks_of(2, 30)
     large = build_model(DecoderOnlyConfig(1024, 128, 4, depth=40), seed=0)
-    longest = len(format_named("edge-list").encode(*tasks[0]).prompt) + script.room(30, 30)
-    assert longest <= script.length(tasks) < 1.2 * longest
-    cache = 2 * 40 * 128 * 4 * script.length(tasks)  # keys and values of 40 blocks, in float32
-    assert large.config.cache_bytes(script.length(tasks)) == cache
-    assert 1 < mazes_at_once(large, script, tasks) <= CPU_BUDGET // cache
+    longest = len(format_named("edge-list").encode(*tasks[0]).prompt) + codec.room(30, 30)
+    assert longest <= codec.length(tasks) < 1.2 * longest
+    cache = 2 * 40 * 128 * 4 * codec.length(tasks)  # keys and values of 40 blocks, in float32
+    assert large.config.cache_bytes(codec.length(tasks)) == cache
+    assert 1 < mazes_at_once(large, codec, tasks) <= CPU_BUDGET // cache
     shallow = build_model(DecoderOnlyConfig(1024, 128, 4, depth=2), seed=0)
-    assert mazes_at_once(shallow, script, tasks) > 2 * mazes_at_once(large, script, tasks)
+    assert mazes_at_once(shallow, codec, tasks) > 2 * mazes_at_once(large, codec, tasks)
     small = build_model(DecoderOnlyConfig(128, 16, 2, depth=1), seed=0)
-    assert mazes_at_once(small, Script.of("edge-list", 5, 5), tasks_of(2)) == MOST_MAZES
+    assert mazes_at_once(small, Codec.of("edge-list", 5, 5), tasks_of(2)) == MAX_MAZES
 
 
 def test_a_batch_that_cannot_fit_is_refused_before_anything_is_computed():
-    script, tasks = Script.of("edge-list", 30, 30), tasks_of(2000, 30)
+    codec, tasks = Codec.of("edge-list", 30, 30), tasks_of(2000, 30)
     large = build_model(DecoderOnlyConfig(1024, 128, 4, depth=40), seed=0)
     with pytest.raises(UserError, match=r"decoding 2,000 mazes at once takes about \d+ GB of memory.*--batch-size of"):
-        evaluate_model(large, script, tasks, decoder_named("left-to-right"), batch_size=1_000_000_000)
+        evaluate_model(large, codec, tasks, decoder_named("left-to-right"), batch_size=1_000_000_000)
 
 
 def test_held_out_mazes_do_not_leak_and_training_mazes_do():

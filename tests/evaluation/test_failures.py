@@ -4,7 +4,7 @@ import pytest
 
 from clew.evaluation.failures import FAILURES, GRAPH_FAILURES, classify, failure_classes
 from clew.mazes.maze import PathStar, Task
-from clew.text.ascii import parse_ascii
+from clew.tokenization.ascii import parse_ascii
 
 # A perfect maze: the way from S to G goes along the top, down the right side and back along the middle.
 PERFECT = """

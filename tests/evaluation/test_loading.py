@@ -8,13 +8,13 @@ import pytest
 import torch
 
 import clew
-from clew import loading
+from clew import trained as loading
 from clew.errors import UserError
-from clew.loading import export_weights, load_trained, shipped_weights
 from clew.mazes.generate import generate
 from clew.models.build import build_model
 from clew.models.cell_network import CellNetworkConfig
 from clew.models.config import DecoderOnlyConfig
+from clew.trained import export_weights, load_trained, shipped_weights
 from clew.training.checkpoint import model_tensors, write_checkpoint
 from clew.training.config import Budget, DataConfig, TrainConfig
 from clew.training.run_folder import RunFolder
@@ -83,7 +83,7 @@ def test_a_solution_has_its_path_its_checks_and_its_steps(cell_run):
 def test_many_tasks_of_several_sizes_in_their_order(cell_run):
     solver = clew.load(cell_run)
     tasks = [
-        generate("dfs", side, side, seed=0, first=i, count=1, side="test", workers=1)[0][0]
+        generate("dfs", side, side, seed=0, first=i, count=1, split="test", workers=1)[0][0]
         for i, side in enumerate([4, 6, 4, 5, 6])
     ]
     solutions = solver.solve_many(tasks, batch_size=1)
@@ -94,7 +94,7 @@ def test_many_tasks_of_several_sizes_in_their_order(cell_run):
 
 def test_a_next_token_model_is_read_left_to_right_unless_told_otherwise(next_token_run):
     solver = clew.load(next_token_run)
-    task = generate("dfs", 3, 3, seed=0, first=0, count=1, side="test", workers=1)[0][0]
+    task = generate("dfs", 3, 3, seed=0, first=0, count=1, split="test", workers=1)[0][0]
     assert solver.solve(task).passes >= 1
     with pytest.raises(UserError, match="can only be decoded left-to-right"):
         solver.solve(task, decoder="threshold")
@@ -107,7 +107,7 @@ def test_weights_give_the_same_answers_as_their_run(cell_run, tmp_path, monkeypa
     run, weights = load_trained(cell_run), load_trained("small")
     for name, tensor in run.model.state_dict().items():
         assert torch.equal(tensor, weights.model.state_dict()[name])
-    assert (weights.height, weights.width, weights.family, weights.script) == (4, 4, "dfs", run.script)
+    assert (weights.height, weights.width, weights.family, weights.codec) == (4, 4, "dfs", run.codec)
     assert clew.load("small").solve(DRAWING).path == clew.load(cell_run).solve(DRAWING).path
     with pytest.raises(UserError, match="is not empty"):
         export_weights(cell_run, tmp_path / "shipped" / "small")
@@ -139,7 +139,7 @@ def test_texts_that_cannot_be_solved(cell_run, given, problem):
 
 
 def test_a_maze_larger_than_a_text_model(next_token_run):
-    task = generate("dfs", 5, 5, seed=0, first=0, count=1, side="test", workers=1)[0][0]
+    task = generate("dfs", 5, 5, seed=0, first=0, count=1, split="test", workers=1)[0][0]
     with pytest.raises(UserError, match=r"does not know the token .* 5 rows and 5 columns"):
         clew.load(next_token_run).solve(task)
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clew.evaluation.evaluate import Evaluation, Token, outcome_of
 from clew.evaluation.intervals import mcnemar, paired_difference, share, share_of_tokens
-from clew.evaluation.outcome import Evaluation, Token, outcome_of
 from clew.evaluation.scores import calibration_of, failures_of, scores_by_length, scores_json, scores_of
 from clew.mazes.maze import Maze, Task
 

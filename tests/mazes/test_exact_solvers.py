@@ -12,11 +12,20 @@ from hypothesis import strategies as st
 
 from clew.benchmarks import plain_astar
 from clew.errors import UserError
-from clew.mazes.astar import CLOSE, CREATE, MAX_EVENTS_PER_CELL
 from clew.mazes.checks import is_shortest
 from clew.mazes.generate import generate
 from clew.mazes.maze import Maze, Task, TaskBatch
-from clew.mazes.solve import Event, astar, astar_random, bfs_path, num_shortest, trace_batch
+from clew.mazes.solvers import (
+    CLOSE,
+    CREATE,
+    MAX_EVENTS_PER_CELL,
+    Event,
+    astar,
+    astar_random,
+    bfs_path,
+    num_shortest,
+    trace_batch,
+)
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -182,7 +191,7 @@ def test_a_start_that_is_the_goal():
 
 @pytest.mark.parametrize("workers", [1, 2, None])
 def test_trace_batch_is_astar_of_each(workers):
-    batch = generate("walls", 9, 11, seed=5, first=0, count=150, side="any")
+    batch = generate("walls", 9, 11, seed=5, first=0, count=150, split="any")
     traces = trace_batch(batch, workers=workers)
     assert len(traces) == 150
     for i, (task, _) in enumerate(batch):
@@ -207,7 +216,7 @@ def test_large_mazes_and_wide_ones():
     for shape in ((255, 255), (2, 255), (255, 2), (70, 130)):
         task = Task(Maze.from_walls(*shape, []), (0, shape[1] - 1), (shape[0] - 1, 0))
         assert len(astar(task).path) == sum(shape) - 1
-        batch = generate("percolation", *shape, seed=0, first=0, count=1, side="any")
+        batch = generate("percolation", *shape, seed=0, first=0, count=1, split="any")
         task, path = batch[0]
         assert len(bfs_path(task)) == len(path)
         assert path == astar(task).path

@@ -10,17 +10,17 @@ from hypothesis import strategies as st
 from clew.errors import UserError
 from clew.mazes.checks import check_batch
 from clew.mazes.generate import FAMILIES, generate, generate_all_pairs, generate_indices, generate_with_traces
-from clew.mazes.layout import is_held_out, layout_hashes
+from clew.mazes.generators import place_walls
+from clew.mazes.layouts import is_held_out, layout_hashes
 from clew.mazes.maze import EAST, SOUTH, WALL, Maze, Task
 from clew.mazes.random import begin_stream, below
-from clew.mazes.solve import astar, bfs_path, num_shortest, one_shortest, trace_batch
-from clew.mazes.walls import place_walls
+from clew.mazes.solvers import astar, bfs_path, num_shortest, one_shortest, trace_batch
 
 PERFECT = ("dfs", "wilson", "kruskal")
 
 
-def draw(family="dfs", height=5, width=5, *, seed=0, first=0, count=1, side="any", **more):
-    return generate(family, height, width, seed=seed, first=first, count=count, side=side, **more)
+def draw(family="dfs", height=5, width=5, *, seed=0, first=0, count=1, split="any", **more):
+    return generate(family, height, width, seed=seed, first=first, count=count, split=split, **more)
 
 
 def same(a, b):
@@ -41,12 +41,12 @@ def chi_square(counts, expected):
     width=st.integers(4, 12),
     seed=st.integers(0, 2**63 - 1),
     first=st.integers(0, 2**62),
-    side=st.sampled_from(["train", "test", "any"]),
+    split=st.sampled_from(["train", "test", "any"]),
 )
-def test_every_task_is_sound(family, height, width, seed, first, side):
+def test_every_task_is_sound(family, height, width, seed, first, split):
     if family == "walls" and max(height, width) > 2 * min(height, width):
         return  # a long narrow field seldom has a path of that length
-    batch = draw(family, height, width, seed=seed, first=first, count=3, side=side)
+    batch = draw(family, height, width, seed=seed, first=first, count=3, split=split)
     assert len(batch) == 3
     for task, path in batch:  # Maze and Task check themselves
         assert task.start != task.goal
@@ -66,33 +66,33 @@ def test_every_task_is_sound(family, height, width, seed, first, side):
     valid, shortest = check_batch(batch)
     assert valid.all()
     assert shortest.all()
-    if side != "any":
-        assert (is_held_out(layout_hashes(batch.cells_NHW)) == (side == "test")).all()
+    if split != "any":
+        assert (is_held_out(layout_hashes(batch.cells_NHW)) == (split == "test")).all()
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_workers_do_not_matter(family):
-    one = draw(family, 9, 7, count=1500, side="train", workers=1)
-    assert same(one, draw(family, 9, 7, count=1500, side="train", workers=2))
-    assert same(one, draw(family, 9, 7, count=1500, side="train", workers=5))
+    one = draw(family, 9, 7, count=1500, split="train", workers=1)
+    assert same(one, draw(family, 9, 7, count=1500, split="train", workers=2))
+    assert same(one, draw(family, 9, 7, count=1500, split="train", workers=5))
 
 
 @pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_tasks_with_traces_are_the_tasks_and_their_traces(family, workers):
     """Enough cells for several pieces of work."""
-    batch, traces = generate_with_traces(family, 9, 12, seed=3, first=7, count=1200, side="train", workers=workers)
-    assert same(batch, draw(family, 9, 12, seed=3, first=7, count=1200, side="train"))
+    batch, traces = generate_with_traces(family, 9, 12, seed=3, first=7, count=1200, split="train", workers=workers)
+    assert same(batch, draw(family, 9, 12, seed=3, first=7, count=1200, split="train"))
     expected = trace_batch(batch)
     assert np.array_equal(traces.event_E4, expected.event_E4)
     assert np.array_equal(traces.offset_N1, expected.offset_N1)
 
 
 def test_no_tasks_have_no_traces():
-    batch, traces = generate_with_traces("walls", 5, 5, seed=0, first=0, count=0, side="any")
+    batch, traces = generate_with_traces("walls", 5, 5, seed=0, first=0, count=0, split="any")
     assert len(batch) == len(traces) == 0
     with pytest.raises(UserError, match="indices go from 0"):
-        generate_with_traces("walls", 5, 5, seed=0, first=-1, count=1, side="any")
+        generate_with_traces("walls", 5, 5, seed=0, first=-1, count=1, split="any")
 
 
 def test_two_threads_may_generate_at_once():
@@ -109,10 +109,10 @@ def test_two_threads_may_generate_at_once():
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_maze_depends_on_its_index_alone(family):
-    whole = draw(family, 6, 6, first=2**40, count=50, side="test")
-    assert same(whole.select(np.arange(20, 30)), draw(family, 6, 6, first=2**40 + 20, count=10, side="test"))
+    whole = draw(family, 6, 6, first=2**40, count=50, split="test")
+    assert same(whole.select(np.arange(20, 30)), draw(family, 6, 6, first=2**40 + 20, count=10, split="test"))
     order = np.array([49, 0, 7, 7], dtype=np.int64)
-    some = generate_indices(family, 6, 6, 2**40 + order, seed=0, side="test")
+    some = generate_indices(family, 6, 6, 2**40 + order, seed=0, split="test")
     assert same(whole.select(order), some)
 
 
@@ -237,8 +237,8 @@ def test_the_first_long_enough_pair_is_taken(shape):
         assert (batch[i][0].start, batch[i][0].goal) == ends
 
 
-def all_pairs(height=7, width=6, *, seed=6, first=0, count=20, side="any", **more):
-    return generate_all_pairs(height, width, seed=seed, first=first, count=count, side=side, **more)
+def all_pairs(height=7, width=6, *, seed=6, first=0, count=20, split="any", **more):
+    return generate_all_pairs(height, width, seed=seed, first=first, count=count, split=split, **more)
 
 
 @pytest.mark.parametrize("shape", [(5, 5), (8, 6), (10, 10)])
@@ -267,27 +267,27 @@ def test_all_good_pairs_of_100_draws_are_kept_once(shape):
 
 
 def test_all_pairs_depend_on_the_layout_alone():
-    whole = all_pairs(count=300, side="train", workers=1)
-    assert same(whole, all_pairs(count=300, side="train", workers=3))
+    whole = all_pairs(count=300, split="train", workers=1)
+    assert same(whole, all_pairs(count=300, split="train", workers=3))
     assert not is_held_out(layout_hashes(whole.cells_NHW)).any()
-    half = all_pairs(first=150, count=150, side="train")
+    half = all_pairs(first=150, count=150, split="train")
     assert same(whole.select(np.arange(len(whole) - len(half), len(whole))), half)
     assert len(all_pairs(count=0)) == 0
     with pytest.raises(UserError, match="was found in 100,000 attempts"):
-        all_pairs(3, 3, side="test")
+        all_pairs(3, 3, split="test")
 
 
 def test_10x10_walls_tasks_are_like_the_published_ones():
     """Searchformer's generator gave 36.7 % wall cells, 13.3 cells a path and 17.2 % of tasks with one shortest path."""
-    train = all_pairs(10, 10, seed=0, count=3000, side="train")
-    test = draw("walls", 10, 10, count=20_000, side="test", draws=1)
+    train = all_pairs(10, 10, seed=0, count=3000, split="train")
+    test = draw("walls", 10, 10, count=20_000, split="test", draws=1)
     for tasks in (train, test):
         assert (tasks.cells_NHW == WALL).mean() == pytest.approx(0.367, abs=0.005)
         assert tasks.length_N.mean() == pytest.approx(13.3, abs=0.2)
         assert one_shortest(tasks).mean() == pytest.approx(0.172, abs=0.012)
     assert 18 < len(train) / 3000 < 22
     # With one task a layout, layouts with few good pairs count as much as the others.
-    one = draw("walls", 10, 10, count=20_000, side="train")
+    one = draw("walls", 10, 10, count=20_000, split="train")
     assert (one.cells_NHW == WALL).mean() == pytest.approx(0.393, abs=0.003)
     assert one.length_N.mean() == pytest.approx(12.5, abs=0.1)
 
@@ -314,7 +314,7 @@ def test_wall_cells_are_anywhere():
     ("change", "words"),
     [
         ({"family": "prim"}, "no family of mazes named 'prim'"),
-        ({"side": "validation"}, "no side 'validation'"),
+        ({"split": "validation"}, "no split 'validation'"),
         ({"seed": -1}, "the seed -1 is out of range"),
         ({"seed": 2**63}, "is out of range"),
         ({"workers": 0}, "0 workers cannot work"),
@@ -336,35 +336,35 @@ def test_bad_input_gets_one_sentence(change, words):
 @pytest.mark.parametrize("indices", [np.array([[1]]), np.array([-1]), np.array([0.5])])
 def test_bad_indices_get_one_sentence(indices):
     with pytest.raises(UserError, match="must be a list of whole numbers"):
-        generate_indices("dfs", 5, 5, indices, seed=0, side="any")
+        generate_indices("dfs", 5, 5, indices, seed=0, split="any")
 
 
 @pytest.mark.parametrize(
-    ("family", "height", "width", "side"),
+    ("family", "height", "width", "split"),
     [("walls", 3, 3, "test"), ("walls", 2, 2, "test"), ("walls", 2, 200, "any")],
 )
-def test_mazes_that_do_not_exist_are_not_sought_for_ever(family, height, width, side):
+def test_mazes_that_do_not_exist_are_not_sought_for_ever(family, height, width, split):
     """With fewer than 10 cells there is one layout only, without walls; along 2x200 cells there is no way through."""
     with pytest.raises(UserError, match="was found in 100,000 attempts"):
-        draw(family, height, width, count=100, side=side)
+        draw(family, height, width, count=100, split=split)
 
 
 def test_a_single_layout_may_be_trained_on():
-    assert len(draw("walls", 3, 3, count=10, side="train")) == 10
+    assert len(draw("walls", 3, 3, count=10, split="train")) == 10
 
 
 @pytest.mark.parametrize("family", ["dfs", "walls", "percolation"])
 def test_no_path_is_shorter_than_asked_for(family: str) -> None:
-    for side in ("train", "test"):
-        long = generate(family, 10, 10, seed=0, first=0, count=20, side=side, min_path=25, open_share=0.8)
+    for split in ("train", "test"):
+        long = generate(family, 10, 10, seed=0, first=0, count=20, split=split, min_path=25, open_share=0.8)
         assert long.length_N.min() >= 25
-        assert (is_held_out(layout_hashes(long.cells_NHW)) == (side == "test")).all()
-    again = generate(family, 10, 10, seed=0, first=7, count=1, side="test", min_path=25, open_share=0.8, workers=1)
+        assert (is_held_out(layout_hashes(long.cells_NHW)) == (split == "test")).all()
+    again = generate(family, 10, 10, seed=0, first=7, count=1, split="test", min_path=25, open_share=0.8, workers=1)
     assert again.cells_NHW[0].tolist() == long.cells_NHW[7].tolist()
 
 
 def test_a_path_that_no_maze_has_room_for_is_refused() -> None:
     with pytest.raises(UserError, match="no maze of 3 rows and 4 columns has a path of at least 13 cells; use 1 to 12"):
-        generate("dfs", 3, 4, seed=0, first=0, count=1, side="test", min_path=13)
+        generate("dfs", 3, 4, seed=0, first=0, count=1, split="test", min_path=13)
     with pytest.raises(UserError, match=r"at least 16 cells was found in 1,000,000 attempts: .* a shorter path"):
-        generate("walls", 4, 4, seed=0, first=0, count=1, side="test", min_path=16)
+        generate("walls", 4, 4, seed=0, first=0, count=1, split="test", min_path=16)

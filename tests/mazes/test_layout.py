@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clew.mazes.generate import generate
-from clew.mazes.layout import HELD_OUT_IN, brief_keys, is_held_out, layout_hashes, layout_is_held_out, layout_keys
+from clew.mazes.layouts import HELD_OUT_IN, brief_keys, is_held_out, layout_hashes, layout_is_held_out, layout_keys
 from clew.mazes.maze import EAST, NORTH, SOUTH, WALL, WEST, Maze
 
 
@@ -44,7 +44,7 @@ def mirrored(maze: Maze) -> Maze:
     st.integers(0, 2**40),
 )
 def test_turning_and_mirroring_keep_the_hash(family, shape, index):
-    maze = generate(family, *shape, seed=1, first=index, count=1, side="any")[0][0].maze
+    maze = generate(family, *shape, seed=1, first=index, count=1, split="any")[0][0].maze
     expected = hash_of(maze)
     for _ in range(4):
         maze = turned(maze)
@@ -54,7 +54,7 @@ def test_turning_and_mirroring_keep_the_hash(family, shape, index):
 
 def test_every_difference_counts():
     """A passage closed, a passage opened, a cell made solid: another hash."""
-    maze = generate("percolation", 4, 5, seed=0, first=0, count=1, side="any")[0][0].maze
+    maze = generate("percolation", 4, 5, seed=0, first=0, count=1, split="any")[0][0].maze
     hashes = {hash_of(maze)}
     for row, col in product(range(4), range(5)):
         for out, back, there in ((EAST, WEST, (row, col + 1)), (SOUTH, NORTH, (row + 1, col))):
@@ -91,9 +91,9 @@ def test_all_small_perfect_mazes_have_two_sides(all_perfect_mazes, height, width
 @pytest.mark.parametrize("family", ["dfs", "wilson", "kruskal"])
 def test_no_small_layout_is_drawn_on_both_sides(all_perfect_mazes, family, shape):
     drawn = {}
-    for side, seed in (("train", 0), ("test", 1)):
-        batch = generate(family, *shape, seed=seed, first=0, count=2000, side=side)
-        drawn[side] = {cells.tobytes() for cells in batch.cells_NHW}
+    for split, seed in (("train", 0), ("test", 1)):
+        batch = generate(family, *shape, seed=seed, first=0, count=2000, split=split)
+        drawn[split] = {cells.tobytes() for cells in batch.cells_NHW}
     assert drawn["train"]
     assert drawn["test"]
     assert not drawn["train"] & drawn["test"]
@@ -102,7 +102,7 @@ def test_no_small_layout_is_drawn_on_both_sides(all_perfect_mazes, family, shape
 
 
 def test_the_held_out_share():
-    batch = generate("dfs", 8, 8, seed=0, first=0, count=8000, side="any")
+    batch = generate("dfs", 8, 8, seed=0, first=0, count=8000, split="any")
     share = is_held_out(layout_hashes(batch.cells_NHW)).mean()
     assert abs(share - 1 / HELD_OUT_IN) < 0.01
 
@@ -117,7 +117,7 @@ def test_one_hash_and_many_agree():
 @pytest.mark.parametrize("family", ["walls", "percolation"])
 def test_the_brief_keys_know_the_side(family, shape):
     """Enough layouts that in some the brief keys leave it open; about 1 in 30 is such."""
-    cells_NHW = generate(family, *shape, seed=4, first=0, count=1000, side="any").cells_NHW
+    cells_NHW = generate(family, *shape, seed=4, first=0, count=1000, split="any").cells_NHW
     keys = layout_keys(*shape), brief_keys(*shape)
     held_out = [layout_is_held_out(cells_HW, *keys) for cells_HW in cells_NHW]
     assert held_out == is_held_out(layout_hashes(cells_NHW)).tolist()

@@ -56,7 +56,7 @@ def test_a_path_of_one_cell():
 @pytest.mark.parametrize("family", ["dfs", "walls", "percolation"])
 def test_every_single_step_is_checked_like_a_single_path(family):
     """All pairs of cells as a path of two: through walls, across the border to the next row, anywhere."""
-    task, _ = generate(family, 5, 5, seed=0, first=0, count=1, side="any")[0]
+    task, _ = generate(family, 5, 5, seed=0, first=0, count=1, split="any")[0]
     free = [(row, col) for row in range(5) for col in range(5) if not task.maze.is_wall((row, col))]
     pairs = [(a, b) for a in free for b in free]
     batch = TaskBatch.from_tasks([Task(task.maze, a, b) for a, b in pairs], [[a, b] for a, b in pairs])
@@ -68,7 +68,7 @@ def test_every_single_step_is_checked_like_a_single_path(family):
 @given(st.sampled_from(["dfs", "walls", "percolation"]), st.integers(0, 10_000), st.data())
 def test_batches_are_checked_like_single_paths(family, first, data):
     """Paths with a cell changed, left out, or put in; also cells that do not exist."""
-    batch = generate(family, 5, 6, seed=0, first=first, count=4, side="any")
+    batch = generate(family, 5, 6, seed=0, first=first, count=4, split="any")
     paths = []
     for i in range(len(batch)):
         path = batch.path_of(i).tolist()

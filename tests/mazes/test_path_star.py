@@ -11,10 +11,10 @@ import pytest
 from clew.errors import UserError
 from clew.mazes.checks import check_batch, is_shortest, path_problem
 from clew.mazes.generate import describe_tasks, generate, generate_indices, generate_with_traces
-from clew.mazes.layout import is_held_out, layout_hashes
+from clew.mazes.layouts import is_held_out, layout_hashes
 from clew.mazes.maze import ABSENT, MAX_LABELS, Maze, PathStar, Task, TaskBatch, graph_problems, maze_of
 from clew.mazes.path_star import StarShape, star_shape
-from clew.mazes.solve import astar, bfs_path, num_shortest
+from clew.mazes.solvers import astar, bfs_path, num_shortest
 
 STAR = PathStar.from_pairs(8, [(3, 5), (5, 1), (3, 2), (2, 6)])
 
@@ -23,8 +23,10 @@ def nodes(*labels: int) -> list[tuple[int, int]]:
     return [(0, label) for label in labels]
 
 
-def draw(family: str = "path-star-3x4", labels: int = 12, *, seed=0, first=0, count=1, side="any", **more) -> TaskBatch:
-    return generate(family, 1, labels, seed=seed, first=first, count=count, side=side, **more)
+def draw(
+    family: str = "path-star-3x4", labels: int = 12, *, seed=0, first=0, count=1, split="any", **more
+) -> TaskBatch:
+    return generate(family, 1, labels, seed=seed, first=first, count=count, split=split, **more)
 
 
 @pytest.mark.parametrize(("arms", "length", "labels"), [(2, 4, 7), (2, 5, 50), (5, 4, 16), (3, 2, 4), (10, 8, 255)])
@@ -52,19 +54,19 @@ def test_labels_centres_and_goals_are_uniform() -> None:
 
 
 def test_a_graph_depends_on_seed_index_and_side_alone() -> None:
-    whole = draw(count=3000, side="train", workers=1)
-    for same in (draw(count=3000, side="train", workers=3), draw(count=3000, side="train")):
+    whole = draw(count=3000, split="train", workers=1)
+    for same in (draw(count=3000, split="train", workers=3), draw(count=3000, split="train")):
         assert np.array_equal(whole.cells_NHW, same.cells_NHW)
         assert np.array_equal(whole.path, same.path)
     order = np.array([2999, 0, 17])
-    some = generate_indices("path-star-3x4", 1, 12, order, seed=0, side="train")
+    some = generate_indices("path-star-3x4", 1, 12, order, seed=0, split="train")
     assert np.array_equal(some.cells_NHW, whole.cells_NHW[order])
     assert np.array_equal(some.goal_N, whole.goal_N[order])
     assert not np.array_equal(draw(seed=1, count=5).cells_NHW, draw(count=5).cells_NHW)
 
 
 def test_no_graph_is_on_both_sides() -> None:
-    train, test = (draw("path-star-2x4", 7, count=4000, side=side).cells_NHW for side in ("train", "test"))
+    train, test = (draw("path-star-2x4", 7, count=4000, split=split).cells_NHW for split in ("train", "test"))
     assert not is_held_out(layout_hashes(train)).any()
     assert is_held_out(layout_hashes(test)).all()
     graphs = [{cells.tobytes() for cells in split} for split in (train, test)]
@@ -108,12 +110,12 @@ def test_names_of_families() -> None:
 )
 def test_what_cannot_be_drawn_is_named(family: str, shape: tuple[int, int], says: str) -> None:
     with pytest.raises(UserError, match=says):
-        generate(family, *shape, seed=0, first=0, count=50, side="test")
+        generate(family, *shape, seed=0, first=0, count=50, split="test")
 
 
 def test_graphs_have_no_traces() -> None:
     with pytest.raises(UserError, match="A\\* searches grids"):
-        generate_with_traces("path-star-2x5", 1, 9, seed=0, first=0, count=1, side="any")
+        generate_with_traces("path-star-2x5", 1, 9, seed=0, first=0, count=1, split="any")
 
 
 def test_a_graph_is_a_maze_of_one_row() -> None:

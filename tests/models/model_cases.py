@@ -1,4 +1,4 @@
-"""Small questions and batches for the models' tests.
+"""Small targets and batches for the models' tests.
 
 Shape suffixes: B mazes, T positions.
 """
@@ -22,15 +22,15 @@ VOCABULARY = 24
 
 @dataclass(frozen=True)
 class Asked:
-    """A batch with a question about it."""
+    """A batch with a targets about it."""
 
     batch: TokenBatch
-    rank_BT: Tensor
-    ask_BT: Tensor
+    order_BT: Tensor
+    query_BT: Tensor
 
     def with_tokens(self, tokens_BT: Tensor) -> Asked:
         batch = TokenBatch(tokens_BT, self.batch.valid_BT, self.batch.response_BT, self.batch.index_B)
-        return Asked(batch, self.rank_BT, self.ask_BT)
+        return Asked(batch, self.order_BT, self.query_BT)
 
 
 def make_batch(rows: int, prompt: int, path: int, seed: int) -> TokenBatch:
@@ -47,14 +47,14 @@ def make_batch(rows: int, prompt: int, path: int, seed: int) -> TokenBatch:
 def hide(batch: TokenBatch, rate: float, seed: int) -> Asked:
     """Ranks 0 and 1: each response token is hidden, and asked for, at this rate."""
     chance_BT = torch.rand(batch.tokens_BT.shape, generator=torch.Generator().manual_seed(seed))
-    ask_BT = batch.response_BT & (chance_BT < rate)
-    return Asked(batch, torch.where(batch.valid_BT, ask_BT.long(), -1), ask_BT)
+    query_BT = batch.response_BT & (chance_BT < rate)
+    return Asked(batch, torch.where(batch.valid_BT, query_BT.long(), -1), query_BT)
 
 
 def left_to_right(batch: TokenBatch) -> Asked:
     """Next token: ranks 1, 2, 3, ... along the response."""
-    rank_BT = torch.where(batch.valid_BT, batch.response_BT.long().cumsum(1), -1)
-    return Asked(batch, rank_BT, batch.response_BT)
+    order_BT = torch.where(batch.valid_BT, batch.response_BT.long().cumsum(1), -1)
+    return Asked(batch, order_BT, batch.response_BT)
 
 
 def any_order(batch: TokenBatch, seed: int) -> Asked:
@@ -62,8 +62,8 @@ def any_order(batch: TokenBatch, seed: int) -> Asked:
     chance_BT = torch.rand(batch.tokens_BT.shape, generator=torch.Generator().manual_seed(seed))
     order_BT = chance_BT.masked_fill(~batch.response_BT, -1.0).argsort(1).argsort(1)
     outside_B1 = (~batch.response_BT).sum(1, keepdim=True)
-    rank_BT = torch.where(batch.response_BT, order_BT - outside_B1 + 1, batch.valid_BT.long() - 1)
-    return Asked(batch, rank_BT, batch.response_BT)
+    order_BT = torch.where(batch.response_BT, order_BT - outside_B1 + 1, batch.valid_BT.long() - 1)
+    return Asked(batch, order_BT, batch.response_BT)
 
 
 def encoder_decoder(seed: int = 0, causal: bool = False, positions: PositionChoice = "rope-fp32") -> EncoderDecoder:

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from clew.data.batch import CellBatch
-from clew.data.batches import cell_batch
+from clew.data.batch import CellBatch, cell_batch
 from clew.errors import UserError
 from clew.mazes.generate import generate
 from clew.models import cell_network
@@ -22,7 +21,7 @@ SMALL = CellNetworkConfig(width=8, hidden=16, base_loops=2, loops_per_side=0.5)
 
 
 def mazes(family: str = "walls", height: int = 5, width: int = 6, count: int = 5) -> CellBatch:
-    tasks = generate(family, height, width, seed=0, first=0, count=count, side="any")
+    tasks = generate(family, height, width, seed=0, first=0, count=count, split="any")
     return cell_batch(tasks, np.arange(count))
 
 
@@ -72,13 +71,13 @@ def test_kernels_equal_plain_torch(
 
 def test_hidden_labels_do_not_change_the_logits() -> None:
     batch, model = mazes(), random_model().eval()
-    question = build_objective(ObjectiveConfig())(batch, torch.Generator().manual_seed(0))
-    hidden = question.ask_BT
+    targets = build_objective(ObjectiveConfig())(batch, torch.Generator().manual_seed(0))
+    hidden = targets.query_BT
     flipped = dataclasses.replace(batch, tokens_BT=torch.where(hidden, 1 - batch.tokens_BT, batch.tokens_BT))
     shown = dataclasses.replace(batch, tokens_BT=torch.where(hidden, batch.tokens_BT, 1 - batch.tokens_BT))
-    logits = model(batch, question.rank_BT, hidden)
-    torch.testing.assert_close(model(flipped, question.rank_BT, hidden), logits, rtol=0, atol=0)
-    assert not torch.equal(model(shown, question.rank_BT, hidden), logits)
+    logits = model(batch, targets.order_BT, hidden)
+    torch.testing.assert_close(model(flipped, targets.order_BT, hidden), logits, rtol=0, atol=0)
+    assert not torch.equal(model(shown, targets.order_BT, hidden), logits)
 
 
 @pytest.mark.parametrize("training", [True, False])

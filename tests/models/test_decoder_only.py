@@ -15,7 +15,7 @@ batches = st.builds(make_batch, st.integers(1, 4), st.integers(1, 7), st.integer
 def logits(model, asked, naive=False, group_tokens=4096):
     model.naive = naive
     with torch.no_grad(), patch("clew.models.blocks.GROUP_TOKENS", group_tokens):
-        return model(asked.batch, asked.rank_BT, asked.ask_BT)
+        return model(asked.batch, asked.order_BT, asked.query_BT)
 
 
 @given(batches, st.sampled_from(["rope-fp32", "learned", "none"]), st.sampled_from([4, 99]))
@@ -23,7 +23,7 @@ def logits(model, asked, naive=False, group_tokens=4096):
 def test_fast_and_naive_forms_give_the_same_numbers(batch, positions, group_tokens):
     model, asked = decoder_only(positions=positions), left_to_right(batch)
     fast = logits(model, asked, group_tokens=group_tokens)
-    assert fast.shape == (int(asked.ask_BT.sum()), VOCABULARY)
+    assert fast.shape == (int(asked.query_BT.sum()), VOCABULARY)
     torch.testing.assert_close(fast, logits(model, asked, naive=True), atol=1e-5, rtol=1e-5)
 
 
@@ -34,8 +34,8 @@ def test_a_token_is_predicted_from_the_tokens_before_it_and_from_all_of_them(bat
     generator = torch.Generator().manual_seed(seed)
     answer = logits(model, asked, naive)
     number = int(torch.randint(len(answer), (1,), generator=generator))
-    row, place = asked.ask_BT.nonzero()[number].tolist()
-    other_BT = torch.randint(VOCABULARY, asked.rank_BT.shape, generator=generator)
+    row, place = asked.query_BT.nonzero()[number].tolist()
+    other_BT = torch.randint(VOCABULARY, asked.order_BT.shape, generator=generator)
     other_BT[row, :place] = batch.tokens_BT[row, :place]
     unseen_changed = logits(model, asked.with_tokens(other_BT), naive)[number]
     torch.testing.assert_close(unseen_changed, answer[number], atol=1e-6, rtol=0)

@@ -10,7 +10,7 @@ from model_cases import VOCABULARY, any_order, encoder_decoder, hide, left_to_ri
 from clew.models.blocks import similar_rows
 
 rows, prompts, paths, seeds = st.integers(1, 4), st.integers(1, 7), st.integers(1, 6), st.integers(0, 9999)
-questions = st.builds(
+targets = st.builds(
     lambda batch, kind, rate, seed: {
         "hide": lambda: hide(batch, rate, seed),
         "left to right": lambda: left_to_right(batch),
@@ -26,33 +26,31 @@ questions = st.builds(
 def logits(model, asked, naive=False, group_tokens=4096):
     model.naive = naive
     with torch.no_grad(), patch("clew.models.blocks.GROUP_TOKENS", group_tokens):
-        return model(asked.batch, asked.rank_BT, asked.ask_BT)
+        return model(asked.batch, asked.order_BT, asked.query_BT)
 
 
-@given(
-    questions, st.booleans(), st.sampled_from(["rope-fp32", "rope-fp16", "learned", "none"]), st.sampled_from([4, 99])
-)
+@given(targets, st.booleans(), st.sampled_from(["rope-fp32", "rope-fp16", "learned", "none"]), st.sampled_from([4, 99]))
 @settings(max_examples=40, deadline=None)
 def test_fast_and_naive_forms_give_the_same_numbers(asked, causal, positions, group_tokens):
     model = encoder_decoder(causal=causal, positions=positions)
     fast, naive = logits(model, asked, group_tokens=group_tokens), logits(model, asked, naive=True)
-    assert fast.shape == (int(asked.ask_BT.sum()), VOCABULARY)
+    assert fast.shape == (int(asked.query_BT.sum()), VOCABULARY)
     # Half rounding may tip a value to its neighbour when sums are taken in another order.
     tolerance = 2e-2 if positions == "rope-fp16" else 1e-5
     torch.testing.assert_close(fast, naive, atol=tolerance, rtol=tolerance)
 
 
-@given(questions, st.booleans(), st.booleans(), seeds)
+@given(targets, st.booleans(), st.booleans(), seeds)
 @settings(max_examples=40, deadline=None)
 def test_nothing_leaks_from_what_a_query_may_not_see(asked, causal, naive, seed):
-    assume(asked.ask_BT.any())
+    assume(asked.query_BT.any())
     model = encoder_decoder(causal=causal)
     generator = torch.Generator().manual_seed(seed)
-    number = int(torch.randint(int(asked.ask_BT.sum()), (1,), generator=generator))
-    row, place = asked.ask_BT.nonzero()[number].tolist()
-    rank_T = asked.rank_BT[row]
+    number = int(torch.randint(int(asked.query_BT.sum()), (1,), generator=generator))
+    row, place = asked.query_BT.nonzero()[number].tolist()
+    rank_T = asked.order_BT[row]
     may_see_T = (rank_T >= 0) & (rank_T < rank_T[place])
-    other_BT = torch.randint(VOCABULARY, asked.rank_BT.shape, generator=generator)
+    other_BT = torch.randint(VOCABULARY, asked.order_BT.shape, generator=generator)
     other_BT[row] = torch.where(may_see_T, asked.batch.tokens_BT[row], other_BT[row])
     other = logits(model, asked.with_tokens(other_BT), naive)[number]
     torch.testing.assert_close(other, logits(model, asked, naive)[number], atol=1e-6, rtol=0)
@@ -62,13 +60,13 @@ def test_nothing_leaks_from_what_a_query_may_not_see(asked, causal, naive, seed)
 def test_every_visible_token_and_its_place_matters(naive):
     model = encoder_decoder()
     asked = hide(make_batch(1, 6, 6, seed=1), 0.5, seed=0)
-    assert asked.ask_BT.sum() >= 2
+    assert asked.query_BT.sum() >= 2
     answer = logits(model, asked, naive)
-    for place in (asked.rank_BT[0] == 0).nonzero().flatten().tolist():
+    for place in (asked.order_BT[0] == 0).nonzero().flatten().tolist():
         tokens = asked.batch.tokens_BT.clone()
         tokens[0, place] = (tokens[0, place] + 1) % VOCABULARY
         assert (logits(model, asked.with_tokens(tokens), naive) - answer).abs().amax(1).min() > 1e-4
-    # Two questions about the same visible tokens differ by their place alone.
+    # Two targets about the same visible tokens differ by their place alone.
     assert (answer[0] - answer[1]).abs().max() > 1e-3
 
 
@@ -86,11 +84,11 @@ def test_a_causal_model_answers_step_by_step_as_it_does_all_at_once():
     batch = make_batch(1, 5, 6, seed=2)
     at_once = logits(model, left_to_right(batch))
     for number, place in enumerate(batch.response_BT[0].nonzero().flatten().tolist()):
-        rank_BT = (torch.arange(batch.tokens_BT.shape[1]) >= place).long()[None]
-        ask_BT = torch.zeros_like(batch.valid_BT)
-        ask_BT[0, place] = True
+        order_BT = (torch.arange(batch.tokens_BT.shape[1]) >= place).long()[None]
+        query_BT = torch.zeros_like(batch.valid_BT)
+        query_BT[0, place] = True
         with torch.no_grad():
-            step = model(batch, rank_BT, ask_BT)
+            step = model(batch, order_BT, query_BT)
         torch.testing.assert_close(step[0], at_once[number], atol=1e-5, rtol=1e-5)
 
 
@@ -105,7 +103,7 @@ def test_a_batch_without_questions_gives_every_weight_a_zero_gradient(naive):
     model = encoder_decoder()
     model.naive = naive
     asked = hide(make_batch(3, 5, 5, seed=0), 0.0, seed=0)
-    answer = model(asked.batch, asked.rank_BT, asked.ask_BT)
+    answer = model(asked.batch, asked.order_BT, asked.query_BT)
     assert answer.shape == (0, VOCABULARY)
     answer.sum().backward()
     for name, parameter in model.named_parameters():
@@ -119,7 +117,7 @@ def test_both_forms_give_the_same_gradient():
         model = encoder_decoder()
         model.naive = naive
         asked = hide(make_batch(4, 6, 6, seed=0), 0.5, seed=0)
-        model(asked.batch, asked.rank_BT, asked.ask_BT).square().mean().backward()
+        model(asked.batch, asked.order_BT, asked.query_BT).square().mean().backward()
         gradients.append({name: parameter.grad for name, parameter in model.named_parameters()})
     assert all(gradient.abs().max() > 0 for gradient in gradients[0].values())
     torch.testing.assert_close(gradients[0], gradients[1], atol=1e-5, rtol=1e-4)
@@ -127,7 +125,7 @@ def test_both_forms_give_the_same_gradient():
 
 def test_groups_hold_every_maze_once_and_similar_ones_together():
     asked = hide(make_batch(30, 7, 6, seed=0), 0.5, seed=0)
-    length_B = (asked.rank_BT == 0).sum(1)
+    length_B = (asked.order_BT == 0).sum(1)
     with patch("clew.models.blocks.GROUP_TOKENS", 20):
         groups = similar_rows(length_B)
     assert len(groups) > 3

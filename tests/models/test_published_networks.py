@@ -36,7 +36,7 @@ def saved(tmp_path, weights):
 def asked_logits(model, asked, naive):
     model.naive = naive
     with torch.no_grad():
-        return model(asked.batch, asked.rank_BT, asked.ask_BT)
+        return model(asked.batch, asked.order_BT, asked.query_BT)
 
 
 @pytest.mark.parametrize("naive", [False, True])
@@ -45,7 +45,7 @@ def test_decoder_only_is_gpt2_with_relu_learned_positions_and_bos(tmp_path, naiv
     model = load_published(saved(tmp_path, weights), heads=HEADS, bos_id=BOS_ID)
     asked = left_to_right(make_batch(4, 7, 6, seed=1))
     shifted = torch.nn.functional.pad(asked.batch.tokens_BT, (1, -1), value=BOS_ID)
-    expected = run_gpt2(weights, shifted, HEADS)[asked.ask_BT]
+    expected = run_gpt2(weights, shifted, HEADS)[asked.query_BT]
     torch.testing.assert_close(asked_logits(model, asked, naive), expected, atol=2e-5, rtol=1e-5)
 
 
@@ -53,7 +53,7 @@ def test_without_bos_the_first_token_stands_at_position_0(tmp_path):
     weights = random_gpt2(VOCABULARY, 16, depth=2, positions=40, seed=0)
     model = load_published(saved(tmp_path, weights), heads=HEADS)
     asked = left_to_right(make_batch(4, 7, 6, seed=1))
-    expected = run_gpt2(weights, asked.batch.tokens_BT, HEADS).roll(1, dims=1)[asked.ask_BT]
+    expected = run_gpt2(weights, asked.batch.tokens_BT, HEADS).roll(1, dims=1)[asked.query_BT]
     torch.testing.assert_close(asked_logits(model, asked, False), expected, atol=2e-5, rtol=1e-5)
 
 
@@ -80,7 +80,7 @@ def test_a_causal_encoder_position_does_not_attend_to_itself(tmp_path, naive):
     model = load_published(path, heads=HEADS, causal=True)
     asked = left_to_right(make_batch(4, 7, 6, seed=1))
     mask_TT = causal_mask(asked.batch.tokens_BT.shape[1])
-    expected = run_encoder_decoder(weights, asked.batch.tokens_BT, HEADS, mask_TT)[asked.ask_BT]
+    expected = run_encoder_decoder(weights, asked.batch.tokens_BT, HEADS, mask_TT)[asked.query_BT]
     found = asked_logits(model, asked, naive)
     torch.testing.assert_close(found, expected, atol=2e-5, rtol=1e-5)
     # The usual causal mask gives other numbers.
@@ -103,8 +103,8 @@ def test_mlmu_is_the_plain_network_under_the_visible_tokens(tmp_path, naive):
     weights = random_encoder_decoder(VOCABULARY, 16, 2, 3, seed=4)
     model = load_published(saved(tmp_path, weights), heads=HEADS)
     asked = hide(make_batch(4, 7, 6, seed=1), 0.5, seed=0)
-    visible_B1T = (asked.rank_BT == 0)[:, None]
-    expected = run_encoder_decoder(weights, asked.batch.tokens_BT, HEADS, visible_B1T)[asked.ask_BT]
+    visible_B1T = (asked.order_BT == 0)[:, None]
+    expected = run_encoder_decoder(weights, asked.batch.tokens_BT, HEADS, visible_B1T)[asked.query_BT]
     torch.testing.assert_close(asked_logits(model, asked, naive), expected, atol=2e-5, rtol=1e-5)
 
 

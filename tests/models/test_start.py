@@ -12,8 +12,8 @@ from clew.errors import UserError
 from clew.models.blocks import CrossBlock, SelfBlock
 from clew.models.build import build_model, from_json, to_json
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
+from clew.models.initialization import initialise, lookup_attention_weights
 from clew.models.positions import make_positions
-from clew.models.start import begin_with_lookups, initialise
 
 WIDTH, HEADS, LENGTH = 128, 4, 60
 HEAD_WIDTH = WIDTH // HEADS
@@ -45,7 +45,7 @@ def block(request: pytest.FixtureRequest) -> SelfBlock | CrossBlock:
         torch.manual_seed(0)
         made: SelfBlock | CrossBlock = request.param(WIDTH, HEADS)
         initialise(made, depth=2)
-        begin_with_lookups(made.attention_weights(), HEADS, (1, -2), rotary=True)
+        lookup_attention_weights(made.attention_weights(), HEADS, (1, -2), rotary=True)
     return made
 
 

@@ -29,7 +29,7 @@ from clew.data.batch import TokenBatch
 from clew.errors import UserError
 from clew.models.published import load_published
 from clew.models.weights_file import read_weights
-from clew.text.format import format_named
+from clew.tokenization.format import format_named
 from clew.training.checkpoint import load_model
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "mlmu-tiny.safetensors"
@@ -70,9 +70,9 @@ def answers(model, ids, first, left_to_right):
     """Our logits for the response from `first` on: all hidden at once, or each from those before it."""
     tokens_BT, valid_BT = batch_of(ids)
     response_BT = (torch.arange(len(ids)) >= first)[None]
-    rank_BT = response_BT.long().cumsum(1) if left_to_right else response_BT.long()
+    order_BT = response_BT.long().cumsum(1) if left_to_right else response_BT.long()
     with torch.no_grad():
-        return model(TokenBatch(tokens_BT, valid_BT, response_BT, torch.arange(1)), rank_BT, response_BT)
+        return model(TokenBatch(tokens_BT, valid_BT, response_BT, torch.arange(1)), order_BT, response_BT)
 
 
 def converted(path, out, *options):

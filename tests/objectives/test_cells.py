@@ -3,14 +3,13 @@
 import numpy as np
 import torch
 
-from clew.data.batch import CellBatch
-from clew.data.batches import cell_batch
+from clew.data.batch import CellBatch, cell_batch
 from clew.mazes.generate import generate
 from clew.objectives.config import ObjectiveConfig, RateConfig, build_objective
 
 
 def mazes(family: str = "walls", count: int = 60) -> CellBatch:
-    return cell_batch(generate(family, 6, 5, seed=1, first=0, count=count, side="any"), np.arange(count))
+    return cell_batch(generate(family, 6, 5, seed=1, first=0, count=count, split="any"), np.arange(count))
 
 
 def generator() -> torch.Generator:
@@ -18,7 +17,7 @@ def generator() -> torch.Generator:
 
 
 def test_labels_are_the_cells_of_the_path() -> None:
-    tasks = generate("walls", 6, 5, seed=1, first=0, count=60, side="any")
+    tasks = generate("walls", 6, 5, seed=1, first=0, count=60, split="any")
     batch = mazes()
     for i in range(60):
         path = tasks.path_of(i).tolist()
@@ -31,28 +30,28 @@ def test_labels_are_the_cells_of_the_path() -> None:
 
 def test_mlm_u_hides_labels_of_reachable_cells() -> None:
     batch = mazes()
-    question = build_objective(ObjectiveConfig())(batch, generator())
-    assert not bool((question.ask_BT & ~batch.valid_BT).any())
-    assert 0.35 < float(question.ask_BT.sum() / batch.valid_BT.sum()) < 0.65
-    assert bool((question.rank_BT[~batch.valid_BT] == -1).all())
+    targets = build_objective(ObjectiveConfig())(batch, generator())
+    assert not bool((targets.query_BT & ~batch.valid_BT).any())
+    assert 0.35 < float(targets.query_BT.sum() / batch.valid_BT.sum()) < 0.65
+    assert bool((targets.order_BT[~batch.valid_BT] == -1).all())
 
 
 def test_a_share_of_the_mazes_is_fully_hidden() -> None:
     batch = mazes()
-    question = build_objective(ObjectiveConfig("mlm-u", RateConfig(fully_hidden=0.5)))(batch, generator())
-    full = (question.ask_BT == batch.valid_BT).all(1)
+    targets = build_objective(ObjectiveConfig("mlm-u", RateConfig(fully_hidden=0.5)))(batch, generator())
+    full = (targets.query_BT == batch.valid_BT).all(1)
     assert 30 <= int(full.sum()) <= 33
 
 
 def test_next_token_asks_for_the_neighbours_of_a_prefix() -> None:
     batch = mazes("dfs")
-    question = build_objective(ObjectiveConfig("next-token"))(batch, generator())
+    targets = build_objective(ObjectiveConfig("next-token"))(batch, generator())
     lengths = []
     for i in range(60):
-        visible = (question.rank_BT[i] == 0).nonzero()[:, 0].tolist()
+        visible = (targets.order_BT[i] == 0).nonzero()[:, 0].tolist()
         prefix = sorted(visible, key=lambda cell: int(batch.step_BT[i, cell]))
         assert [int(batch.step_BT[i, cell]) for cell in prefix] == list(range(1, len(prefix) + 1))
-        asked = question.ask_BT[i].nonzero()[:, 0].tolist()
+        asked = targets.query_BT[i].nonzero()[:, 0].tolist()
         end, sides = prefix[-1], int(batch.cells_BHW[i].flatten()[prefix[-1]])
         near = [end + move for bit, move in ((1, -5), (2, 5), (4, -1), (8, 1)) if sides & bit]
         assert sorted(asked) == sorted(cell for cell in near if cell not in prefix)
@@ -65,8 +64,8 @@ def test_next_token_asks_for_the_neighbours_of_a_prefix() -> None:
 def test_ordered_masks_follow_the_path() -> None:
     batch = mazes()
     for name, first_visible in (("ordered", True), ("ordered-reverse", False)):
-        question = build_objective(ObjectiveConfig(name))(batch, generator())
-        visible = question.rank_BT == 0
+        targets = build_objective(ObjectiveConfig(name))(batch, generator())
+        visible = targets.order_BT == 0
         assert not bool((visible & (batch.tokens_BT == 0)).any()), "labels off the path are always hidden"
         assert bool(visible.any())
         for i in visible.any(1).nonzero()[:, 0].tolist():

@@ -6,13 +6,12 @@ from objective_batches import token_batch
 
 from clew.data.batch import Batch
 from clew.objectives.config import ObjectiveConfig, RateConfig, build_objective
-from clew.objectives.noise import Noise
-from clew.objectives.question import Question
+from clew.objectives.targets import Noise, Targets
 
 ROWS = 6000
 
 
-def ask(config: ObjectiveConfig, batch: Batch, seed: int = 0) -> Question:
+def ask(config: ObjectiveConfig, batch: Batch, seed: int = 0) -> Targets:
     return build_objective(config)(batch, torch.Generator().manual_seed(seed))
 
 
@@ -28,27 +27,27 @@ def chi_square_uniform(values: torch.Tensor, low: int, high: int) -> float:
 @pytest.mark.parametrize("prompt", [3, 0])
 def test_question_is_well_formed(name, prompt):
     batch = token_batch([9, 4, 1, 12], prompt)
-    question = ask(ObjectiveConfig(name), batch)
-    assert question.rank_BT.dtype == torch.int64
-    assert question.weight_BT.dtype == torch.float32
-    assert (question.rank_BT[~batch.valid_BT] == -1).all()
-    assert (question.rank_BT[batch.valid_BT & ~batch.response_BT] == 0).all()
-    assert not (question.ask_BT & ~batch.response_BT).any()
-    assert torch.equal(question.rank_BT == 1, question.ask_BT)
-    assert torch.equal(question.target_BT, batch.tokens_BT)
-    assert torch.equal(question.weight_BT, question.ask_BT.float())
+    targets = ask(ObjectiveConfig(name), batch)
+    assert targets.order_BT.dtype == torch.int64
+    assert targets.weight_BT.dtype == torch.float32
+    assert (targets.order_BT[~batch.valid_BT] == -1).all()
+    assert (targets.order_BT[batch.valid_BT & ~batch.response_BT] == 0).all()
+    assert not (targets.query_BT & ~batch.response_BT).any()
+    assert torch.equal(targets.order_BT == 1, targets.query_BT)
+    assert torch.equal(targets.target_BT, batch.tokens_BT)
+    assert torch.equal(targets.weight_BT, targets.query_BT.float())
 
 
 @pytest.mark.parametrize("spread", ["sequence", "stratified"])
 def test_mlmu_hides_a_uniform_number_of_tokens(spread):
     """With u ~ U(0, 1), the number of hidden tokens of n is uniform on 0 .. n."""
-    question = ask(ObjectiveConfig("mlm-u", RateConfig(spread=spread)), token_batch([9] * ROWS))
-    assert chi_square_uniform(question.ask_BT.sum(1), 0, 9) < 3  # 9 degrees of freedom: p below 0.002
+    targets = ask(ObjectiveConfig("mlm-u", RateConfig(spread=spread)), token_batch([9] * ROWS))
+    assert chi_square_uniform(targets.query_BT.sum(1), 0, 9) < 3  # 9 degrees of freedom: p below 0.002
 
 
 def test_mlmu_hides_every_subset_of_one_size_alike():
-    question = ask(ObjectiveConfig(), token_batch([4] * ROWS, prompt=0, padding=0))
-    subset_B = (question.ask_BT * torch.tensor([1, 2, 4, 8])).sum(1)
+    targets = ask(ObjectiveConfig(), token_batch([4] * ROWS, prompt=0, padding=0))
+    subset_B = (targets.query_BT * torch.tensor([1, 2, 4, 8])).sum(1)
     pairs = [3, 5, 6, 9, 10, 12]
     chosen_B = torch.tensor([pairs.index(s) for s in subset_B.tolist() if s in pairs])
     assert len(chosen_B) > ROWS / 6
@@ -61,23 +60,23 @@ def test_batch_spread_gives_all_rows_one_rate():
     for spread, low, high in (("batch", 0.95, 1.0), ("sequence", -0.3, 0.3)):
         objective = build_objective(ObjectiveConfig("mlm-u", RateConfig(spread=spread)))
         generator = torch.Generator().manual_seed(1)
-        share = torch.stack([objective(batch, generator).ask_BT.sum(1) / 200 for _ in range(150)])
+        share = torch.stack([objective(batch, generator).query_BT.sum(1) / 200 for _ in range(150)])
         assert low <= float(torch.corrcoef(share.T)[0, 1]) <= high
 
 
 def test_fixed_rate():
-    question = ask(ObjectiveConfig("fixed-rate"), token_batch([20] * ROWS))
-    count = question.ask_BT.sum(1).double()
+    targets = ask(ObjectiveConfig("fixed-rate"), token_batch([20] * ROWS))
+    count = targets.query_BT.sum(1).double()
     assert float(count.mean()) == pytest.approx(20 * 0.15, abs=0.1)
     assert float(count.var()) == pytest.approx(20 * 0.15 * 0.85, abs=0.2)
     third = ask(ObjectiveConfig("fixed-rate", RateConfig(fixed=1 / 3)), token_batch([20] * ROWS))
-    assert float(third.ask_BT.sum(1).double().mean()) == pytest.approx(20 / 3, abs=0.15)
+    assert float(third.query_BT.sum(1).double().mean()) == pytest.approx(20 / 3, abs=0.15)
 
 
 @pytest.mark.parametrize(("name", "hidden_first"), [("ordered", False), ("ordered-reverse", True)])
 def test_ordered_masks_hide_one_side_of_a_uniform_cut(name, hidden_first):
-    question = ask(ObjectiveConfig(name), token_batch([7] * ROWS, prompt=2, padding=1))
-    hidden_BN = question.ask_BT[:, 2:9]
+    targets = ask(ObjectiveConfig(name), token_batch([7] * ROWS, prompt=2, padding=1))
+    hidden_BN = targets.query_BT[:, 2:9]
     count_B = hidden_BN.sum(1)
     assert chi_square_uniform(count_B, 1, 7) < 3.5
     place_N = torch.arange(7)
@@ -87,10 +86,10 @@ def test_ordered_masks_hide_one_side_of_a_uniform_cut(name, hidden_first):
 
 def test_ordered_mask_always_hides_a_token():
     for length in (1, 2, 3):
-        question = ask(ObjectiveConfig("ordered", RateConfig("fixed", fixed=1.0)), token_batch([length] * 50))
-        assert (question.ask_BT.sum(1) == length).all()
-        question = ask(ObjectiveConfig("ordered"), token_batch([length] * 50))
-        assert (question.ask_BT.sum(1) >= 1).all()
+        targets = ask(ObjectiveConfig("ordered", RateConfig("fixed", fixed=1.0)), token_batch([length] * 50))
+        assert (targets.query_BT.sum(1) == length).all()
+        targets = ask(ObjectiveConfig("ordered"), token_batch([length] * 50))
+        assert (targets.query_BT.sum(1) >= 1).all()
 
 
 def test_at_least_one():
@@ -98,11 +97,11 @@ def test_at_least_one():
     rates = RateConfig("fixed", fixed=0.05)
     plain = ask(ObjectiveConfig("mlm-u", rates), batch)
     forced = ask(ObjectiveConfig("mlm-u", rates, at_least_one=True), batch)
-    empty_B = ~plain.ask_BT.any(1)
+    empty_B = ~plain.query_BT.any(1)
     assert 0.7 < float(empty_B.double().mean()) < 0.85  # 0.95^5 = 0.774
-    assert torch.equal(forced.ask_BT[~empty_B], plain.ask_BT[~empty_B])
-    assert (forced.ask_BT[empty_B].sum(1) == 1).all()
-    assert chi_square_uniform(forced.ask_BT[empty_B][:, 3:8].long().argmax(1), 0, 4) < 4.5
+    assert torch.equal(forced.query_BT[~empty_B], plain.query_BT[~empty_B])
+    assert (forced.query_BT[empty_B].sum(1) == 1).all()
+    assert chi_square_uniform(forced.query_BT[empty_B][:, 3:8].long().argmax(1), 0, 4) < 4.5
 
 
 def test_a_row_without_response_asks_nothing():
@@ -111,39 +110,39 @@ def test_a_row_without_response_asks_nothing():
         batch.tokens_BT, batch.valid_BT, batch.response_BT & torch.tensor([[True], [False]]), batch.index_B
     )
     for config in (ObjectiveConfig(at_least_one=True), ObjectiveConfig("ordered"), ObjectiveConfig("ordered-reverse")):
-        assert not ask(config, batch).ask_BT[1].any()
+        assert not ask(config, batch).query_BT[1].any()
 
 
 def test_weighting_by_rate():
     batch = token_batch([10] * ROWS)
-    question = ask(ObjectiveConfig("mlm-u", RateConfig("fixed", fixed=0.25), weighting="rate"), batch)
-    assert torch.equal(question.weight_BT, question.ask_BT * 4.0)
+    targets = ask(ObjectiveConfig("mlm-u", RateConfig("fixed", fixed=0.25), weighting="rate"), batch)
+    assert torch.equal(targets.weight_BT, targets.query_BT * 4.0)
     # With uniform rates the weights of a row add up to its length on average: the bound counts every token once.
-    question = ask(ObjectiveConfig(weighting="rate"), batch)
-    assert float(question.weight_BT.sum(1).mean()) == pytest.approx(10, rel=0.05)
-    assert float(question.weight_BT.max()) <= 100
+    targets = ask(ObjectiveConfig(weighting="rate"), batch)
+    assert float(targets.weight_BT.sum(1).mean()) == pytest.approx(10, rel=0.05)
+    assert float(targets.weight_BT.max()) <= 100
 
 
 def test_max_weight_clips_the_weights():
-    question = ask(ObjectiveConfig(weighting="rate", max_weight=4), token_batch([10] * ROWS))
-    assert float(question.weight_BT.max()) == 4
+    targets = ask(ObjectiveConfig(weighting="rate", max_weight=4), token_batch([10] * ROWS))
+    assert float(targets.weight_BT.max()) == 4
     plain = ask(ObjectiveConfig(weighting="rate"), token_batch([10] * ROWS))
-    assert torch.equal(question.weight_BT, plain.weight_BT.clamp(max=4))
+    assert torch.equal(targets.weight_BT, plain.weight_BT.clamp(max=4))
 
 
 def test_fully_hidden_rows_hide_everything():
-    question = ask(ObjectiveConfig("mlm-u", RateConfig(fully_hidden=0.5)), token_batch([7] * 100))
-    assert int((question.ask_BT.sum(1) == 7).sum()) >= 50
+    targets = ask(ObjectiveConfig("mlm-u", RateConfig(fully_hidden=0.5)), token_batch([7] * 100))
+    assert int((targets.query_BT.sum(1) == 7).sum()) >= 50
 
 
 def test_prefix_next_token_asks_the_token_after_a_uniform_prefix():
-    question = ask(ObjectiveConfig("prefix-next-token"), token_batch([7] * ROWS, prompt=2, padding=1))
-    assert (question.ask_BT.sum(1) == 1).all()
-    asked_B = question.ask_BT.long().argmax(1)
+    targets = ask(ObjectiveConfig("prefix-next-token"), token_batch([7] * ROWS, prompt=2, padding=1))
+    assert (targets.query_BT.sum(1) == 1).all()
+    asked_B = targets.query_BT.long().argmax(1)
     assert chi_square_uniform(asked_B, 2, 8) < 3.5
-    hidden_BT = question.rank_BT == 1
+    hidden_BT = targets.order_BT == 1
     assert torch.equal(hidden_BT[:, :9], torch.arange(9) >= asked_B[:, None])
-    assert torch.equal(question.weight_BT, question.ask_BT.float())
+    assert torch.equal(targets.weight_BT, targets.query_BT.float())
 
 
 class Sure:
@@ -152,10 +151,10 @@ class Sure:
     def __init__(self) -> None:
         self.rows = 0
 
-    def __call__(self, batch: Batch, rank_BT: torch.Tensor, ask_BT: torch.Tensor) -> torch.Tensor:
+    def __call__(self, batch: Batch, order_BT: torch.Tensor, query_BT: torch.Tensor) -> torch.Tensor:
         self.rows += len(batch)
-        assert torch.equal(rank_BT == 1, batch.response_BT)  # all of the response is hidden
-        place_Q = ask_BT.nonzero()[:, 1].float()
+        assert torch.equal(order_BT == 1, batch.response_BT)  # all of the response is hidden
+        place_Q = query_BT.nonzero()[:, 1].float()
         return torch.stack([place_Q, torch.zeros_like(place_Q)], 1)
 
 
@@ -163,28 +162,28 @@ def test_confidence_masks_hide_what_the_model_is_least_sure_of():
     batch = token_batch([6] * 400)
     noise = Noise.for_step(0, 0, torch.arange(400), 400)
     objective = build_objective(ObjectiveConfig(confidence_share=1.0))
-    question = objective.question_for(Sure(), batch, noise)
-    count_B = question.ask_BT.sum(1)
+    targets = objective.targets_for(Sure(), batch, noise)
+    count_B = targets.query_BT.sum(1)
     assert chi_square_uniform(count_B, 1, 6) < 4
-    assert torch.equal(question.ask_BT[:, 3:9], torch.arange(6) < count_B[:, None])  # the left is least sure
-    assert not question.ask_BT[:, :3].any()
+    assert torch.equal(targets.query_BT[:, 3:9], torch.arange(6) < count_B[:, None])  # the left is least sure
+    assert not targets.query_BT[:, :3].any()
 
 
 def test_confidence_masks_are_for_a_share_of_the_rows():
     batch, model = token_batch([6] * 400), Sure()
     noise = Noise.for_step(0, 0, torch.arange(400), 400)
     objective = build_objective(ObjectiveConfig(confidence_share=0.25))
-    question = objective.question_for(model, batch, noise)
+    targets = objective.targets_for(model, batch, noise)
     assert model.rows == 100
-    other_B = (question.ask_BT != objective.question(batch, noise).ask_BT).any(1)
+    other_B = (targets.query_BT != objective.targets(batch, noise).query_BT).any(1)
     assert 50 < int(other_B.sum()) <= 100
 
 
 @pytest.mark.parametrize("setting", [{"confidence_share": 0.3}, {"rates": RateConfig(fully_hidden=0.3)}])
 def test_a_row_is_hidden_alike_in_any_part_of_the_batch(setting):
     batch, objective = token_batch([6, 3, 9, 4, 5, 7, 2, 8]), build_objective(ObjectiveConfig(**setting))
-    whole = objective.question_for(Sure(), batch, Noise.for_step(3, 5, torch.arange(8), 8))
+    whole = objective.targets_for(Sure(), batch, Noise.for_step(3, 5, torch.arange(8), 8))
     for first in range(8):  # also parts without any row of the share
         row_B = torch.arange(first, first + 1)
-        part = objective.question_for(Sure(), batch.rows(row_B), Noise.for_step(3, 5, row_B, 8))
-        assert torch.equal(part.rank_BT, whole.rank_BT[row_B])
+        part = objective.targets_for(Sure(), batch.rows(row_B), Noise.for_step(3, 5, row_B, 8))
+        assert torch.equal(part.order_BT, whole.order_BT[row_B])

@@ -5,7 +5,7 @@ import torch
 from objective_batches import padded, token_batch
 
 from clew.objectives.config import ObjectiveConfig, RateConfig, build_objective
-from clew.objectives.noise import Noise, _mix
+from clew.objectives.targets import Noise, _mix
 
 OBJECTIVES = [
     ObjectiveConfig("next-token"),
@@ -81,15 +81,15 @@ def test_two_halves_are_the_whole(config: ObjectiveConfig):
     """One process with 16 rows and two with 8 each, padded to other widths, ask the same."""
     objective = build_objective(config)
     batch = token_batch([9, 4, 7, 1, 12, 5, 6, 3] * 2)
-    whole = objective.question(batch, Noise.for_step(7, 11, torch.arange(16), 16))
+    whole = objective.targets(batch, Noise.for_step(7, 11, torch.arange(16), 16))
     width = batch.tokens_BT.shape[1]
     for half, extra in ((slice(0, 8), 0), (slice(8, 16), 5)):
         rows = torch.arange(16)[half]
-        part = objective.question(padded(batch.rows(half), extra), Noise.for_step(7, 11, rows, 16))
-        for name in ("rank_BT", "ask_BT", "weight_BT"):
+        part = objective.targets(padded(batch.rows(half), extra), Noise.for_step(7, 11, rows, 16))
+        for name in ("order_BT", "query_BT", "weight_BT"):
             same(getattr(part, name)[:, :width], getattr(whole, name)[half])
-        assert not part.ask_BT[:, width:].any()
-        assert (part.rank_BT[:, width:] == -1).all()
+        assert not part.query_BT[:, width:].any()
+        assert (part.order_BT[:, width:] == -1).all()
 
 
 @pytest.mark.parametrize("config", OBJECTIVES, ids=lambda c: f"{c.name}-{c.rates.shape}-{c.rates.spread}")
@@ -97,9 +97,9 @@ def test_the_order_of_rows_does_not_matter(config: ObjectiveConfig):
     objective = build_objective(config)
     batch = token_batch([9, 4, 7, 1, 12, 5, 6, 3])
     order = torch.tensor([3, 1, 4, 0, 5, 7, 2, 6])
-    whole = objective.question(batch, Noise.for_step(7, 11, torch.arange(8), 8))
-    shuffled = objective.question(batch.rows(order), Noise.for_step(7, 11, order, 8))
-    same(shuffled.rank_BT, whole.rank_BT[order])
+    whole = objective.targets(batch, Noise.for_step(7, 11, torch.arange(8), 8))
+    shuffled = objective.targets(batch.rows(order), Noise.for_step(7, 11, order, 8))
+    same(shuffled.order_BT, whole.order_BT[order])
 
 
 def test_the_generator_decides_everything():
@@ -107,5 +107,5 @@ def test_the_generator_decides_everything():
     batch = token_batch([12] * 8)
     generator = torch.Generator().manual_seed(3)
     first, second = objective(batch, generator), objective(batch, generator)
-    assert not torch.equal(first.ask_BT, second.ask_BT)
-    same(objective(batch, torch.Generator().manual_seed(3)).ask_BT, first.ask_BT)
+    assert not torch.equal(first.query_BT, second.query_BT)
+    same(objective(batch, torch.Generator().manual_seed(3)).query_BT, first.query_BT)

@@ -7,8 +7,8 @@ import pytest
 
 from clew.errors import UserError
 from clew.objectives.config import ObjectiveConfig, ObjectiveName, RateConfig, adaptive_of, build_objective
+from clew.objectives.mask_rates import AdaptiveRate, FixedRate
 from clew.objectives.masked import MaskedTokens, OrderedMask
-from clew.objectives.rates import AdaptiveRate, FixedRate
 
 
 @pytest.mark.parametrize("name", get_args(ObjectiveName))

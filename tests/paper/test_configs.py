@@ -14,10 +14,10 @@ import pytest
 import torch
 
 from clew.errors import UserError
-from clew.experiments.presets import PRESETS, preset
 from clew.models.build import build_model, count_parameters, kind_of
 from clew.paper.configs import NAMES, paper, published
-from clew.text.format import format_named
+from clew.paper.named_configs import PRESETS, preset
+from clew.tokenization.format import format_named
 from clew.training.config import DataConfig, TrainConfig
 
 # Width, heads, layers; an encoder-decoder gives half of the layers to each stack.

@@ -15,10 +15,10 @@ from tiny_runs import mean_weight, tiny_config
 from clew.errors import UserError
 from clew.models.cell_network import CellNetworkConfig
 from clew.objectives.config import ObjectiveConfig, RateConfig
+from clew.training.callbacks import LinePrinter, StepReport
 from clew.training.config import DataConfig
 from clew.training.distributed import World, joined_world
 from clew.training.loop import train
-from clew.training.observer import LinePrinter, StepReport
 from clew.training.optimizers import OptimizerConfig
 
 ADAPTIVE = ObjectiveConfig("mlm-u", RateConfig("adaptive", "stratified", adaptive_bins=3))
@@ -56,7 +56,7 @@ class LeaveAfter(LinePrinter):
 
 def run_part(case: str, run: Path, world: World, until: int) -> None:
     """Go on with a run until a step."""
-    end = train(CASES[case], run, evaluate=mean_weight, observers=[LeaveAfter(until)], world=world)
+    end = train(CASES[case], run, evaluate=mean_weight, callbacks=[LeaveAfter(until)], world=world)
     assert (end.step, end.reason) == (until, "signal")
 
 

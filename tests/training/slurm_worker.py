@@ -9,11 +9,11 @@ from pathlib import Path
 from tiny_runs import tiny_config
 from torch import nn
 
-from clew.experiments.held_out import held_out_evaluator
+from clew.training.callbacks import LinePrinter, RunEnd, RunStart, StepReport
 from clew.training.config import Budget, TrainConfig
 from clew.training.distributed import joined_world
+from clew.training.held_out import held_out_evaluator
 from clew.training.loop import train
-from clew.training.observer import LinePrinter, RunEnd, RunStart, StepReport
 
 
 def job_config() -> TrainConfig:
@@ -39,14 +39,14 @@ class SignalTwice(LinePrinter):
 
 
 def work(run: Path, number: int = signal.SIGUSR2) -> RunEnd:
-    observer = SignalTwice(number)
+    callback = SignalTwice(number)
     with joined_world("cpu") as world:
         held_out = held_out_evaluator(job_config(), world)
         assert held_out is not None
 
         def evaluate(model: nn.Module) -> dict[str, float]:
-            if observer.first_step == 4:  # the main process alone knows
+            if callback.first_step == 4:  # the main process alone knows
                 os.kill(os.getpid(), number)
             return held_out(model)
 
-        return train(job_config(), run, evaluate=evaluate, observers=[observer], world=world)
+        return train(job_config(), run, evaluate=evaluate, callbacks=[callback], world=world)

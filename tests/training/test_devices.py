@@ -12,15 +12,15 @@ import torch
 from fake_device import FAKE, FakeTensor, fake_device
 from tiny_runs import encoder_decoder, last_tensors, next_token_config, tiny_config
 
+from clew.decoding.codec import Codec
 from clew.decoding.registry import DECODERS, parse_decoder
-from clew.decoding.script import Script
 from clew.evaluation.evaluate import evaluate_model
-from clew.experiments.held_out import held_out_evaluator
 from clew.models.build import build_model
 from clew.models.config import DecoderOnlyConfig
 from clew.objectives.config import ObjectiveConfig
 from clew.training.config import Budget, DataConfig, TrainConfig
 from clew.training.distributed import World
+from clew.training.held_out import held_out_evaluator
 from clew.training.loop import train
 from clew.training.optimizers import OptimizerConfig
 from clew.training.sources import held_out_tasks
@@ -81,7 +81,7 @@ def test_a_decoder_leaves_nothing_on_the_cpu(name: str) -> None:
     (tasks,) = held_out_tasks(config.data, 2)
     with fake_device():
         model = build_model(config.model, 0).to(FAKE)
-        evaluation = evaluate_model(model, Script.of("edge-list", 3, 3), tasks, parse_decoder(name), batch_size=2)
+        evaluation = evaluate_model(model, Codec.of("edge-list", 3, 3), tasks, parse_decoder(name), batch_size=2)
     assert len(evaluation.outcomes) == 2
 
 

@@ -6,7 +6,7 @@ from safetensors.torch import load, save
 from torch import nn
 
 from clew.errors import UserError
-from clew.training.ema import Ema
+from clew.training.optimizers import Ema
 
 
 def filled(value: float) -> nn.Linear:

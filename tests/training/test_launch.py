@@ -57,7 +57,7 @@ def children(pid: int) -> list[int]:
 
 LOSE = """
 import os, signal, sys, time
-from clew.guard import guarded
+from clew.errors import guarded
 from clew.training.distributed import joined_world
 
 def work():

@@ -7,10 +7,10 @@ import pytest
 from rich.console import Console
 from tiny_runs import mean_weight, tiny_config
 
-from clew.training import live
-from clew.training.live import LiveView, PlainView, Tally, picture, sparkline, spoken_time, terminal_view
+from clew.training import progress as live
+from clew.training.callbacks import EvaluationReport, RunStart, StepReport
 from clew.training.loop import train
-from clew.training.observer import EvaluationReport, RunStart, StepReport
+from clew.training.progress import LiveView, PlainView, Tally, format_duration, picture, sparkline, terminal_view
 
 
 @pytest.fixture(autouse=True)
@@ -151,7 +151,7 @@ def test_the_view_fits_where_it_goes(monkeypatch):
 
 def test_a_real_run_is_shown_and_the_terminal_left_in_order(tmp_path):
     console = Console(file=io.StringIO(), force_terminal=True, width=100)
-    train(tiny_config(), tmp_path, evaluate=mean_weight, observers=[LiveView(console)])
+    train(tiny_config(), tmp_path, evaluate=mean_weight, callbacks=[LiveView(console)])
     text = console.file.getvalue()
     assert "step 6 of 6" in text
     assert "held-out exact" in text
@@ -163,7 +163,7 @@ def test_a_real_run_is_shown_and_the_terminal_left_in_order(tmp_path):
 def test_sparks_and_times():
     assert sparkline([-1.0, 0.0, 0.5, 1.0, 9.0]) == "▁▁▅██"
     assert len(sparkline([0.5] * 100)) == live.SPARK_WIDTH
-    assert [spoken_time(s) for s in (0.4, 59.6, 3599, 7620, 273_600)] == [
+    assert [format_duration(s) for s in (0.4, 59.6, 3599, 7620, 273_600)] == [
         "0 s",
         "1 min 00 s",
         "59 min 59 s",

@@ -17,11 +17,12 @@ from clew.errors import UserError
 from clew.models.build import build_model
 from clew.models.config import EncoderDecoderConfig
 from clew.objectives.config import ObjectiveConfig, RateConfig
-from clew.training import loop, run_state
+from clew.training import loop
+from clew.training import run_folder as run_state
+from clew.training.callbacks import EvaluationReport, LinePrinter, RunEnd, RunStart, StepReport
 from clew.training.checkpoint import find_checkpoint, latest_checkpoint, load_model, read_state
 from clew.training.config import Budget, DataConfig, TrainConfig
 from clew.training.loop import train
-from clew.training.observer import EvaluationReport, LinePrinter, RunEnd, RunStart, StepReport
 from clew.training.optimizers import OptimizerConfig
 from clew.training.sources import make_dataset
 from clew.training.step import StepSums
@@ -54,7 +55,7 @@ class Listener:
 
 def test_a_run_leaves_config_metrics_and_checkpoints(tmp_path: Path) -> None:
     config, listener = tiny_config(), Listener()
-    end = train(config, tmp_path / "run", evaluate=mean_weight, observers=[listener])
+    end = train(config, tmp_path / "run", evaluate=mean_weight, callbacks=[listener])
     run = tmp_path / "run"
     assert TrainConfig.from_json(json.loads((run / "config.json").read_text())) == config
     assert [line["step"] for line in metrics(run)] == [2, 4, 6]
@@ -235,7 +236,7 @@ def test_minutes_are_those_of_training_and_are_saved(tmp_path: Path, monkeypatch
         return {"exact": 0.0}
 
     stop = Listener(lambda step: os.kill(os.getpid(), signal.SIGTERM) if step == 3 else None)
-    first = train(config, tmp_path, evaluate=slow, observers=[stop])
+    first = train(config, tmp_path, evaluate=slow, callbacks=[stop])
     assert 0 < first.elapsed < 30
     end = train(config, tmp_path, evaluate=slow)
     lines = metrics(tmp_path)
@@ -341,7 +342,7 @@ def test_a_bad_step_stops_the_run_before_it_is_taken(
     monkeypatch.setattr(loop, "scale_gradient", lambda *args: stepped.append(1))
     listener = Listener()
     with pytest.raises(UserError, match=words) as told:
-        train(tiny_config(seed=5), tmp_path, observers=[listener])
+        train(tiny_config(seed=5), tmp_path, callbacks=[listener])
     assert len(stepped) == 4
     message = str(told.value)
     assert "seed 5, data seed 0, mazes 32, 33" in message
@@ -375,7 +376,7 @@ def test_too_few_mazes_for_the_processes_are_named() -> None:
 
 
 def test_lines_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    train(tiny_config(), tmp_path, evaluate=mean_weight, observers=[LinePrinter(every=0)])
+    train(tiny_config(), tmp_path, evaluate=mean_weight, callbacks=[LinePrinter(every=0)])
     told = capsys.readouterr().err.splitlines()
     assert told[0].endswith("parameters on cpu")
     assert "step       2" in told[1]

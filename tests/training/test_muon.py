@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from clew.training.muon import Muon, orthogonalize
+from clew.training.optimizers import Muon, orthogonalize
 
 
 def spread_matrices(count: int, rows: int, columns: int) -> torch.Tensor:

@@ -10,8 +10,7 @@ from torch import nn
 from torch.distributed.fsdp import fully_shard
 
 from clew.errors import UserError
-from clew.training.ema import Ema
-from clew.training.optimizers import OptimizerConfig, build_optimizer, matrix_names
+from clew.training.optimizers import Ema, OptimizerConfig, build_optimizer, matrix_names
 
 
 class Net(nn.Module):

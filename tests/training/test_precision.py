@@ -6,7 +6,7 @@ import random
 
 import torch
 
-from clew.training.precision import SMALLEST_SCALE, LossScale, autocast
+from clew.training.step import SMALLEST_SCALE, LossScale, autocast
 
 
 def test_the_scale_moves_as_torchs_does() -> None:

@@ -7,10 +7,10 @@ import pytest
 from tiny_runs import mean_weight, metrics, tiny_config
 
 from clew.errors import UserError
-from clew.training import sinks
+from clew.training import loggers
 from clew.training.config import Budget
+from clew.training.loggers import LogOptions, build_loggers
 from clew.training.loop import train
-from clew.training.sinks import LogOptions, build_sinks
 
 
 def curve(run, name):
@@ -24,8 +24,8 @@ def curve(run, name):
 
 def test_tensorboard_has_the_numbers_of_the_metrics_and_goes_on_after_a_resume(tmp_path):
     options = LogOptions(tensorboard=True)
-    train(tiny_config(), tmp_path, evaluate=mean_weight, observers=build_sinks(options))
-    train(tiny_config(budget=Budget(steps=8)), tmp_path, evaluate=mean_weight, observers=build_sinks(options))
+    train(tiny_config(), tmp_path, evaluate=mean_weight, callbacks=build_loggers(options))
+    train(tiny_config(budget=Budget(steps=8)), tmp_path, evaluate=mean_weight, callbacks=build_loggers(options))
     lines = metrics(tmp_path)
     assert [line["step"] for line in lines] == [2, 4, 6, 8]
     for name in ("loss", "lr", "accuracy"):
@@ -61,15 +61,15 @@ class FakeWandb(types.ModuleType):
 def wandb(monkeypatch):
     fake = FakeWandb()
     monkeypatch.setitem(sys.modules, "wandb", fake)
-    monkeypatch.setattr(sinks, "find_spec", lambda name: object())
+    monkeypatch.setattr(loggers, "find_spec", lambda name: object())
     return fake
 
 
 def test_weights_and_biases_gets_the_numbers_and_one_id_for_all_parts_of_a_run(tmp_path, wandb):
     run = tmp_path / "run"
     options = LogOptions(wandb="offline", project="mazes")
-    train(tiny_config(), run, evaluate=mean_weight, observers=build_sinks(options))
-    train(tiny_config(budget=Budget(steps=8)), run, evaluate=mean_weight, observers=build_sinks(options))
+    train(tiny_config(), run, evaluate=mean_weight, callbacks=build_loggers(options))
+    train(tiny_config(budget=Budget(steps=8)), run, evaluate=mean_weight, callbacks=build_loggers(options))
     first, second = wandb.runs
     assert first.options["id"] == second.options["id"] == (run / "wandb-id").read_text()
     assert (first.options["mode"], first.options["project"], first.options["name"]) == ("offline", "mazes", "run")
@@ -84,7 +84,7 @@ def test_weights_and_biases_gets_the_numbers_and_one_id_for_all_parts_of_a_run(t
 def test_no_login_gets_one_sentence_and_says_what_works(tmp_path, wandb):
     wandb.broken = True
     with pytest.raises(UserError, match=r"\(no API key\); log in with `wandb login`, or use --log.wandb offline"):
-        train(tiny_config(), tmp_path, observers=build_sinks(LogOptions(wandb="online")))
+        train(tiny_config(), tmp_path, callbacks=build_loggers(LogOptions(wandb="online")))
 
 
 @pytest.mark.parametrize(
@@ -95,10 +95,10 @@ def test_no_login_gets_one_sentence_and_says_what_works(tmp_path, wandb):
     ],
 )
 def test_a_missing_package_is_named_before_the_run_begins(monkeypatch, options, words):
-    monkeypatch.setattr(sinks, "find_spec", lambda name: None)
+    monkeypatch.setattr(loggers, "find_spec", lambda name: None)
     with pytest.raises(UserError, match=words):
-        build_sinks(options)
+        build_loggers(options)
 
 
 def test_nothing_is_asked_for_by_default():
-    assert build_sinks(LogOptions()) == []
+    assert build_loggers(LogOptions()) == []

@@ -1,5 +1,5 @@
 """Jobs that are really submitted and run, by submitit's local executor; Slurm itself is a stand-in that keeps the
-script it is given."""
+codec it is given."""
 
 import functools
 import signal
@@ -15,11 +15,11 @@ import torch
 from tiny_runs import last_tensors, metrics
 
 from clew.errors import UserError
-from clew.experiments.held_out import held_out_evaluator
-from clew.training import slurm
+from clew.training import launch as slurm
 from clew.training.distributed import World
+from clew.training.held_out import held_out_evaluator
+from clew.training.launch import RequeuedRun, SlurmOptions, job_folder, queued_jobs, submit, submitted_jobs
 from clew.training.loop import train
-from clew.training.slurm import RequeuedRun, SlurmOptions, job_folder, queued_jobs, submit, submitted_jobs
 
 
 @pytest.fixture
@@ -100,11 +100,11 @@ def put_in_path(folder, monkeypatch, **programs):
 
 
 def test_slurm_is_asked_for_what_the_options_say(tmp_path, monkeypatch):
-    put_in_path(tmp_path, monkeypatch, srun="exit 1", sbatch=f'cp "$1" {tmp_path}/script; echo Submitted batch job 42')
+    put_in_path(tmp_path, monkeypatch, srun="exit 1", sbatch=f'cp "$1" {tmp_path}/codec; echo Submitted batch job 42')
     options = SlurmOptions(partition="gpu", nodes=2, gpus_per_node=4, hours=2, mem_gb=64, setup=("module load cuda",))
     job = submit(functools.partial(slurm_worker.work, tmp_path), tmp_path / "dfs", options)
     assert job.job_id == "42"
-    script = (tmp_path / "script").read_text()
+    codec = (tmp_path / "codec").read_text()
     for line in (
         "#SBATCH --partition=gpu",
         "#SBATCH --nodes=2",
@@ -117,9 +117,9 @@ def test_slurm_is_asked_for_what_the_options_say(tmp_path, monkeypatch):
         "#SBATCH --job-name=dfs",
         "module load cuda",
     ):
-        assert line in script.splitlines(), line
+        assert line in codec.splitlines(), line
     assert job_folder(tmp_path / "dfs") == tmp_path / "dfs-slurm"
-    assert str(tmp_path / "dfs-slurm") in script
+    assert str(tmp_path / "dfs-slurm") in codec
 
 
 def test_a_scoring_job_waits_for_its_training(tmp_path, monkeypatch):
@@ -127,12 +127,12 @@ def test_a_scoring_job_waits_for_its_training(tmp_path, monkeypatch):
         tmp_path,
         monkeypatch,
         srun="exit 1",
-        sbatch=f'cp "$1" {tmp_path}/script; echo Submitted batch job 43',
+        sbatch=f'cp "$1" {tmp_path}/codec; echo Submitted batch job 43',
         squeue="echo 42; echo 43_0",
     )
     options = SlurmOptions(partition="gpu", nodes=2, gpus_per_node=4).for_scoring()
     submit(functools.partial(slurm_worker.work, tmp_path), tmp_path / "dfs-score", options, after=["41", "42"])
-    script = (tmp_path / "script").read_text()
+    codec = (tmp_path / "codec").read_text()
     for line in (
         "#SBATCH --dependency=afterok:41:42",
         "#SBATCH --kill-on-invalid-dep=yes",
@@ -140,8 +140,8 @@ def test_a_scoring_job_waits_for_its_training(tmp_path, monkeypatch):
         "#SBATCH --gpus-per-node=1",
         "#SBATCH --ntasks-per-node=1",
     ):
-        assert line in script.splitlines(), line
-    assert "--kill-on-bad-exit=1" in script
+        assert line in codec.splitlines(), line
+    assert "--kill-on-bad-exit=1" in codec
     assert submitted_jobs(tmp_path / "dfs-score") == {"43"}
     assert submitted_jobs(tmp_path / "dfs") == set()
     assert queued_jobs() == {"42", "43_0"}
@@ -176,11 +176,11 @@ def test_impossible_options_get_one_sentence(options):
 def test_the_command_submits_and_refuses_an_old_run(tmp_path, monkeypatch, capsys):
     from clew.cli import run
 
-    put_in_path(tmp_path, monkeypatch, srun="exit 1", sbatch=f'cp "$1" {tmp_path}/script; echo Submitted batch job 7')
+    put_in_path(tmp_path, monkeypatch, srun="exit 1", sbatch=f'cp "$1" {tmp_path}/codec; echo Submitted batch job 7')
     arguments = ["train", "tiny", "--out", str(tmp_path / "run"), "--launcher", "slurm", "--slurm.partition", "gpu"]
     assert run(arguments) == 0
     assert "job 7 is in the queue" in capsys.readouterr().out
-    assert "#SBATCH --partition=gpu" in (tmp_path / "script").read_text()
+    assert "#SBATCH --partition=gpu" in (tmp_path / "codec").read_text()
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "config.json").write_text("{}")
     assert run([*arguments, "--resume", "never"]) == 1
@@ -188,7 +188,7 @@ def test_the_command_submits_and_refuses_an_old_run(tmp_path, monkeypatch, capsy
 
 
 def test_the_example_saves_and_requeues(tmp_path, monkeypatch, free_port):
-    """Slurm's script with a real torchrun; srun starts it here, and scontrol notes what it is told."""
+    """Slurm's codec with a real torchrun; srun starts it here, and scontrol notes what it is told."""
     put_in_path(
         tmp_path,
         monkeypatch,
@@ -202,13 +202,13 @@ def test_the_example_saves_and_requeues(tmp_path, monkeypatch, free_port):
     run = tmp_path / "run"
     example = Path(__file__).parents[2] / "examples" / "train.sbatch"
     fields = ["--steps", "1000000", "--held-out", "0", "--batch-size", "8"]
-    script = subprocess.Popen(["bash", str(example), "tiny", str(run), *fields], cwd=tmp_path)
+    codec = subprocess.Popen(["bash", str(example), "tiny", str(run), *fields], cwd=tmp_path)
     try:
-        wait_until(lambda: (run / "metrics.jsonl").exists() and (run / "metrics.jsonl").read_text(), script)
-        script.send_signal(signal.SIGUSR1)
-        assert script.wait(timeout=120) == 0
+        wait_until(lambda: (run / "metrics.jsonl").exists() and (run / "metrics.jsonl").read_text(), codec)
+        codec.send_signal(signal.SIGUSR1)
+        assert codec.wait(timeout=120) == 0
     finally:
-        script.kill()
+        codec.kill()
     assert (tmp_path / "told").read_text() == "requeue 42\n"
     assert saved_steps(run)
     assert saved_steps(run)[-1] < 1_000_000

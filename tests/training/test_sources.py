@@ -12,11 +12,11 @@ from tiny_runs import tiny_config
 
 from clew.data.batch import CellBatch
 from clew.data.dataset import open_dataset
-from clew.data.stream import StreamConfig, fresh_tasks
+from clew.data.loader import StreamConfig, fresh_tasks
 from clew.data.writer import write_dataset
 from clew.errors import UserError
 from clew.mazes.generate import generate
-from clew.mazes.layout import layout_hashes
+from clew.mazes.layouts import layout_hashes
 from clew.objectives.config import build_objective
 from clew.training.config import Budget, DataConfig
 from clew.training.distributed import World
@@ -81,8 +81,8 @@ def test_a_maze_of_a_dataset_is_asked_the_same_by_one_process_and_by_many(tmp_pa
         """The places of each maze that are asked for."""
         batch = source.batch(step, world.rank, world.size)
         part = draw_part(batch, objective, config.seed, step, source.rows(step), world)
-        ask_BT = part.question.ask_BT
-        return {int(i): row.nonzero()[:, 0].tolist() for i, row in zip(batch.index_B, ask_BT, strict=True)}
+        query_BT = part.targets.query_BT
+        return {int(i): row.nonzero()[:, 0].tolist() for i, row in zip(batch.index_B, query_BT, strict=True)}
 
     for step in range(3):
         shared: dict[int, list[int]] = {}
@@ -140,7 +140,7 @@ def test_held_out_walls_tasks_are_those_that_the_training_set_was_made_for(tmp_p
         data, folder = held_out_of(name, **settings)
         tasks = held_out_tasks(data, 40)[0]
         draws = held_out_draws("walls", folder)
-        again = generate("walls", 6, 6, seed=0, first=0, count=40, side="test", draws=draws)
+        again = generate("walls", 6, 6, seed=0, first=0, count=40, split="test", draws=draws)
         assert np.array_equal(tasks.path, again.path)
         assert np.array_equal(tasks.cells_NHW, stream.cells_NHW) == (name == "one")
     assert held_out_draws("walls", tmp_path / "absent") == 1

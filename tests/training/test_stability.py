@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from clew.training.stability import NEEDED, REMEMBERED, GradientWatch
+from clew.training.step import NEEDED, REMEMBERED, GradientWatch
 
 
 def watched(count: int, norm: float = 2.0) -> GradientWatch:

@@ -12,7 +12,7 @@ from clew.training.checkpoint import load_model, load_start
 from clew.training.config import Budget
 from clew.training.distributed import World
 from clew.training.loop import train
-from clew.training.run_state import RunState
+from clew.training.run_folder import RunState
 
 
 def test_the_first_weights_are_those_of_the_other_run(tmp_path: Path) -> None:

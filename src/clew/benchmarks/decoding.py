@@ -21,14 +21,13 @@ import torch
 from torch import Tensor, nn
 
 from clew.data.batch import Batch
-from clew.decoding.answers import Step
-from clew.decoding.canvas import Canvas
+from clew.decoding.codec import Codec
 from clew.decoding.decode import decode, decode_steps
 from clew.decoding.left_to_right import LeftToRight, LeftToRightNaive
-from clew.decoding.script import Script
+from clew.decoding.state import Canvas, Step
 from clew.mazes.generate import generate
 from clew.models.build import build_model, sized_config
-from clew.report.provenance import provenance
+from clew.provenance import provenance
 
 TARGET = 4.0
 SIDE, FORM, FAMILY, SEED = 10, "edge-list", "dfs", 0
@@ -73,9 +72,9 @@ class KnownLengths(nn.Module):
     def naive(self, value: bool) -> None:
         setattr(self.model, "naive", value)  # noqa: B010 (a plain flag, which Module's type does not know)
 
-    def forward(self, batch: Batch, rank_BT: Tensor, ask_BT: Tensor) -> Tensor:
-        logits_QV: Tensor = self.model(batch, rank_BT, ask_BT)
-        row_Q, position_Q = ask_BT.nonzero(as_tuple=True)
+    def forward(self, batch: Batch, order_BT: Tensor, query_BT: Tensor) -> Tensor:
+        logits_QV: Tensor = self.model(batch, order_BT, query_BT)
+        row_Q, position_Q = query_BT.nonzero(as_tuple=True)
         is_last_Q = position_Q >= self.last_B[batch.index_B[row_Q]]
         logits_QV[:, self.end] = torch.where(is_last_Q, 1e4, -1e4)
         return logits_QV
@@ -103,16 +102,16 @@ def _equal(one: Step, other: Step) -> bool:
 
 def measure(mazes: int, size: str, say: Callable[[str], None]) -> DecodingSpeed:
     """Decode the same mazes in both forms."""
-    tasks = generate(FAMILY, SIDE, SIDE, seed=SEED, first=0, count=mazes, side="test")
-    script = Script.of(FORM, SIDE, SIDE)
-    assert script.vocabulary is not None
-    canvas = script.canvas(tasks)
-    length_B = script.truth(tasks)[1]
-    bare = build_model(sized_config("encoder-decoder", size, vocabulary=script.vocabulary.size), seed=SEED).eval()
+    tasks = generate(FAMILY, SIDE, SIDE, seed=SEED, first=0, count=mazes, split="test")
+    codec = Codec.of(FORM, SIDE, SIDE)
+    assert codec.vocabulary is not None
+    canvas = codec.canvas(tasks)
+    length_B = codec.truth(tasks)[1]
+    bare = build_model(sized_config("encoder-decoder", size, vocabulary=codec.vocabulary.size), seed=SEED).eval()
     model = KnownLengths(bare, canvas, length_B)
 
     # A short pass first, so that neither form pays for what is only done once.
-    decode(model, script.canvas(tasks.select(np.arange(1)), room=2), LeftToRight())
+    decode(model, codec.canvas(tasks.select(np.arange(1)), room=2), LeftToRight())
     say(f"{mazes} mazes of {SIDE}x{SIDE}, {int(length_B.max())} tokens at most")
     # The forms take turns, a token each, so that other work on the machine slows down both alike.
     fast = Timed(decode_steps(model, canvas, LeftToRight()))

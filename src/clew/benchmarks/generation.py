@@ -24,7 +24,7 @@ import numpy as np
 from clew.benchmarks import plain_astar
 from clew.benchmarks.memory import own_peak_memory_mb, peak_memory_of
 from clew.mazes.generate import generate, generate_with_traces
-from clew.report.provenance import provenance
+from clew.provenance import provenance
 
 SEED = 0
 ROUNDS = 3  # ours and theirs take turns, so that a busy moment of the machine falls on both
@@ -160,7 +160,7 @@ def our_job(family: str, side: int, traces: bool = False) -> Job:
 
     def job() -> int:
         make = generate_with_traces if traces else generate
-        made = make(family, side, side, seed=SEED, first=next(first), count=count, side="train")
+        made = make(family, side, side, seed=SEED, first=next(first), count=count, split="train")
         return len(made[0] if traces else made)
 
     return job
@@ -203,7 +203,7 @@ def peak_memory_mb(mazes: int) -> float:
 def make_and_tell_memory(mazes: int) -> None:
     """What the fresh process of `peak_memory_mb` does."""
     for first in range(0, mazes, MEMORY_PIECE):
-        generate("dfs", SIDE, SIDE, seed=SEED, first=first, count=min(MEMORY_PIECE, mazes - first), side="train")
+        generate("dfs", SIDE, SIDE, seed=SEED, first=first, count=min(MEMORY_PIECE, mazes - first), split="train")
     print(own_peak_memory_mb())
 
 

@@ -1,17 +1,17 @@
 """How much faster the model is when it computes only what is asked for (`clew bench training`).
 
-The paper's 8m encoder-decoder answers MLM-U questions about 10x10 DFS mazes, forward and backward, in two forms:
+The paper's 8m encoder-decoder answers MLM-U targets about 10x10 DFS mazes, forward and backward, in two forms:
 
 - naive: encoder, decoder and head at every position of the padded batch, with dense masks;
 - fast: the encoder over visible tokens only, the decoder at asked positions only, mazes that show about as many
   tokens together.
 
-Both see the same batches and questions, in turns (naive, fast, fast, naive, ...), in one process, so that a busy
+Both see the same batches and targets, in turns (naive, fast, fast, naive, ...), in one process, so that a busy
 moment of the machine falls on both. With one thread the time is that of the CPU, which does not run while other
 programs do; with more it is that of the wall clock. The losses must agree.
 
 Beside the times stands the share of the machine's peak, measured in the same run by multiplying large matrices. It
-counts the operations that the questions need, whichever form computes them, so what the naive form does for nothing
+counts the operations that the targets need, whichever form computes them, so what the naive form does for nothing
 does not count.
 """
 
@@ -27,16 +27,15 @@ from typing import Any
 import torch
 
 from clew.data.batch import Batch
-from clew.data.loaders import StreamLoader
-from clew.data.stream import StreamConfig
+from clew.data.loader import StreamConfig, StreamLoader
 from clew.models.build import build_model, count_parameters, sized_config, training_flops
 from clew.models.config import EncoderDecoderConfig
 from clew.models.encoder_decoder import EncoderDecoder
 from clew.objectives.config import ObjectiveConfig, build_objective
 from clew.objectives.loss import cross_entropy_sum
-from clew.objectives.question import Question
-from clew.report.provenance import provenance
-from clew.text.format import format_named
+from clew.objectives.targets import Targets
+from clew.provenance import provenance
+from clew.tokenization.format import format_named
 from clew.training.peak import best_rate
 
 SEED = 0
@@ -101,15 +100,15 @@ def _measure(batches: int, batch_size: int, threads: int, command: str, say: Cal
     peak = 0.0
     seconds: dict[bool, list[float]] = {True: [], False: []}
     losses: dict[bool, list[float]] = {True: [], False: []}
-    for number, (batch, question) in enumerate(measured):
+    for number, (batch, targets) in enumerate(measured):
         say(f"batch {number + 1} of {batches}")
         for naive in (True, False) if number % 2 == 0 else (False, True):
-            took, loss = forward_backward(model, batch, question, naive, clock)
+            took, loss = forward_backward(model, batch, targets, naive, clock)
             seconds[naive].append(took)
             losses[naive].append(loss)
         # Again and again, so that a busy moment of the machine does not make its peak low and our share of it high.
         peak = max(peak, best_rate(torch.device("cpu"), torch.float32))
-    flops = statistics.fmean(training_flops(config, b, q.rank_BT, q.ask_BT) for b, q in measured)
+    flops = statistics.fmean(training_flops(config, b, q.order_BT, q.query_BT) for b, q in measured)
     naive_form, fast_form = (_form(seconds[naive], batch_size, flops, peak) for naive in (True, False))
     return Report(
         provenance(command, [SEED]),
@@ -129,8 +128,8 @@ def _measure(batches: int, batch_size: int, threads: int, command: str, say: Cal
     )
 
 
-def draw_questions(count: int, batch_size: int) -> list[tuple[Batch, Question]]:
-    """Batches of fresh mazes, each with an MLM-U question."""
+def draw_questions(count: int, batch_size: int) -> list[tuple[Batch, Targets]]:
+    """Batches of fresh mazes, each with an MLM-U targets."""
     loader = StreamLoader(StreamConfig("dfs", SIDE, SIDE, SEED, batch_size), FORMAT)
     objective, generator = build_objective(ObjectiveConfig()), torch.Generator().manual_seed(SEED)
     batches = [loader.batch(step) for step in range(count)]
@@ -138,13 +137,13 @@ def draw_questions(count: int, batch_size: int) -> list[tuple[Batch, Question]]:
 
 
 def forward_backward(
-    model: EncoderDecoder, batch: Batch, question: Question, naive: bool, clock: Callable[[], float]
+    model: EncoderDecoder, batch: Batch, targets: Targets, naive: bool, clock: Callable[[], float]
 ) -> tuple[float, float]:
     """Seconds by the clock, and the loss per asked token."""
     model.naive = naive
     model.zero_grad(set_to_none=True)
     begin = clock()
-    sums = cross_entropy_sum(model(batch, question.rank_BT, question.ask_BT), question)
+    sums = cross_entropy_sum(model(batch, targets.order_BT, targets.query_BT), targets)
     loss = sums.loss / sums.weight
     torch.autograd.backward(loss)
     return clock() - begin, float(loss.detach())

@@ -42,8 +42,8 @@ def convert(
     from clew.models.config import DecoderOnlyConfig
     from clew.models.published import load_published, published_tokens, read_beside, reorder_ids
     from clew.objectives.config import ObjectiveConfig
-    from clew.text.format import format_named
-    from clew.text.vocabulary import padded_size
+    from clew.tokenization.format import format_named
+    from clew.tokenization.vocabulary import padded_size
     from clew.training.checkpoint import model_tensors, write_checkpoint
     from clew.training.config import Budget, DataConfig, TrainConfig
     from clew.training.run_folder import RunFolder

@@ -55,9 +55,9 @@ def describe(
     from dataclasses import asdict
 
     from clew.data.dataset import open_dataset
-    from clew.data.describe import describe_split
     from clew.data.settings import SPLITS
-    from clew.report.provenance import provenance
+    from clew.data.verify import describe_split
+    from clew.provenance import provenance
 
     if not directories:
         raise UserError("give the folder of a dataset; `clew generate` makes one.")

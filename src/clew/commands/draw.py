@@ -34,10 +34,10 @@ def draw(
     if limit < 1:
         raise UserError(f"a limit of {limit} leaves no maze to draw; use 1 or more.")
 
-    from clew.mazes.solve import astar
-    from clew.report.picture import check_ending, save_picture
-    from clew.report.svg import Picture
-    from clew.text.read_tasks import iter_tasks
+    from clew.mazes.solvers import astar
+    from clew.tokenization.read import iter_tasks
+    from clew.viz.drawing import Picture
+    from clew.viz.picture import check_ending, save_picture
 
     check_ending(out)  # before anything is read
     read = list(islice(iter_tasks(file), limit + 1))  # one more, to know whether there are more

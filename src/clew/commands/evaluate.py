@@ -14,10 +14,10 @@ from clew.errors import UserError
 
 if TYPE_CHECKING:
     from clew.evaluation.embed import Embedding
-    from clew.evaluation.outcome import Evaluation
-    from clew.loading import Trained
+    from clew.evaluation.evaluate import Evaluation
     from clew.mazes.maze import TaskBatch
-    from clew.models.interface import Precision
+    from clew.models.config import Precision
+    from clew.trained import Trained
 
 ALL = "all"
 
@@ -72,8 +72,8 @@ def evaluate(
     """
     from clew.decoding.registry import parse_decoder
     from clew.evaluation.scores import scores_json
-    from clew.loading import load_trained
-    from clew.report.provenance import provenance
+    from clew.provenance import provenance
+    from clew.trained import load_trained
 
     if embedding is not None and embedded_in is None:
         raise UserError("--embedding says how --embedded-in puts mazes into larger ones; give both.")
@@ -173,7 +173,7 @@ def mazes_by_default(cells: int) -> int:
 
 def _leakage(model: Trained, groups: list[TaskBatch]) -> Any:
     from clew.data.dataset import DATASET_FILE, open_dataset
-    from clew.evaluation.leakage import check_leakage, training_layouts
+    from clew.evaluation.tasks import check_leakage, training_layouts
 
     folder = model.training_set
     if folder is not None and (folder / DATASET_FILE).is_file():
@@ -184,7 +184,7 @@ def _leakage(model: Trained, groups: list[TaskBatch]) -> Any:
 def _decoders(model: Trained, wanted: tuple[str, ...]) -> list[str]:
     from clew.decoding.registry import decoders_for, default_decoder
 
-    wanted = wanted or (default_decoder(model.script),)
+    wanted = wanted or (default_decoder(model.codec),)
     names = [name for each in wanted for name in (decoders_for(model.model) if each == ALL else [each])]
     return list(dict.fromkeys(names))
 
@@ -204,7 +204,7 @@ def _evaluate(
         task = bar.add_task(f"{model.name}, {decoder}", total=sum(map(len, groups)))
         return evaluate_model(
             model.model,
-            model.script,
+            model.codec,
             groups,
             parse_decoder(decoder),
             batch_size,
@@ -283,7 +283,7 @@ def _write_report(
     origin: dict[str, Any],
     notes: list[str],
 ) -> None:
-    from clew.report.evaluation_page import Page, write_page
+    from clew.viz.evaluation_page import Page, write_page
 
     title = " and ".join(model.name for model in models)
     write_page(file, Page(f"{title}: {what}", evaluations, origin, notes))

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 from clew.errors import UserError
-from clew.training.slurm import SlurmOptions
+from clew.training.launch import SlurmOptions
 
 if TYPE_CHECKING:
-    from clew.experiments.reproduce.runner import Options
-    from clew.experiments.reproduce.study import Study
+    from clew.paper.runner import Options
+    from clew.paper.study import Study
 
 # Slurm's own defaults.
 NO_WISHES = SlurmOptions()
@@ -82,10 +82,10 @@ def reproduce(
         if value is not None and not value > 0:
             raise UserError(f"--{name} {value:g} trains nothing; use a number above 0.")
 
-    from clew.experiments.reproduce.catalogue import studies_named
-    from clew.experiments.reproduce.runner import Options
-    from clew.experiments.reproduce.runner import collect as write_result
-    from clew.experiments.reproduce.runner import reproduce as run
+    from clew.paper.catalogue import studies_named
+    from clew.paper.runner import Options
+    from clew.paper.runner import collect as write_result
+    from clew.paper.runner import reproduce as run
     from clew.training.launch import launch, launched
 
     studies = studies_named(names)
@@ -142,11 +142,11 @@ def report(root: Path = Path()) -> None:
     Args:
         root: the folder in which docs and results are.
     """
-    from clew.experiments.reproduce.catalogue import STUDIES
-    from clew.experiments.reproduce.page import MARKS, PAGE, README, draw_claims, main_claims, results_page
-    from clew.experiments.reproduce.write import redraw
     from clew.files import atomic_write
-    from clew.report.marked import has_marks, write_between_marks
+    from clew.paper.catalogue import STUDIES
+    from clew.paper.page import MARKS, PAGE, README, draw_claims, main_claims, results_page
+    from clew.paper.write import redraw
+    from clew.viz.pages import has_marks, write_between_marks
 
     results = root / "results"
     for name, study in STUDIES.items():
@@ -163,7 +163,7 @@ def report(root: Path = Path()) -> None:
 
 def print_list() -> None:
     """A line for each study and scale, and for all of them."""
-    from clew.experiments.reproduce.plan import MACHINE, read_needs
+    from clew.paper.plan import MACHINE, read_needs
 
     rows = [["study", "scale", "trainings", "parameters", "time, about"]]
     for needed in read_needs():
@@ -182,9 +182,9 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
 
 def print_plan(studies: Sequence[Study], options: Options, slurm: SlurmOptions | None, processes: int | None) -> None:
     """What every training that is not finished needs, and what would be started or submitted."""
-    from clew.experiments.reproduce.estimate import ACTIVATION_PASSES, BLOCK_SECONDS, SHARE_OF_PEAK
-    from clew.experiments.reproduce.plan import PAPER_GPUS, plan
-    from clew.experiments.reproduce.runner import finished, scored, unique_runs
+    from clew.paper.estimate import ACTIVATION_PASSES, BLOCK_SECONDS, SHARE_OF_PEAK
+    from clew.paper.plan import PAPER_GPUS, plan
+    from clew.paper.runner import finished, scored, unique_runs
     from clew.training.launch import gpus_here
 
     runs = [*unique_runs(studies, options).values()]
@@ -228,8 +228,8 @@ def duration(hours: float) -> str:
 
 def submit_jobs(studies: Sequence[Study], options: Options, slurm: SlurmOptions) -> None:
     """Hand every training that is not finished to Slurm, and its scoring; write what has been scored."""
-    from clew.experiments.reproduce.runner import collect, finished, score_run, scored, train_run, unique_runs
-    from clew.training.slurm import queued_jobs, submit, submitted_jobs
+    from clew.paper.runner import collect, finished, score_run, scored, train_run, unique_runs
+    from clew.training.launch import queued_jobs, submit, submitted_jobs
 
     options = replace(options, root=options.root.absolute())  # jobs may start elsewhere
     place, queued = options.place, queued_jobs()

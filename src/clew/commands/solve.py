@@ -10,8 +10,8 @@ from clew.errors import UserError
 
 if TYPE_CHECKING:
     from clew.mazes.maze import Path
-    from clew.mazes.solve import Event
-    from clew.text.read_tasks import ReadTask
+    from clew.mazes.solvers import Event
+    from clew.tokenization.read import ReadTask
 
 
 def solve(
@@ -49,7 +49,7 @@ def solve(
     if decoder is not None:
         raise UserError(f"--decoder says how to read a model's answer, but {solver} is exact; leave it out.")
 
-    from clew.text.read_tasks import iter_tasks
+    from clew.tokenization.read import iter_tasks
 
     for read in iter_tasks(file):
         if trace and read.kind == "path-star":
@@ -64,7 +64,7 @@ def solve(
 
 def _solve(read: ReadTask, solver: str) -> tuple[Path, list[Event]]:
     """A shortest path, and what A* logged."""
-    from clew.mazes.solve import astar, bfs_path
+    from clew.mazes.solvers import astar, bfs_path
 
     events: list[Event] = []
     if solver == "bfs":
@@ -81,8 +81,8 @@ def _solve_with_model(file: str, solver: str, decoder: str | None, json: bool) -
     """Let a model answer, maze by maze, so that the mazes before a bad line come out."""
     import json as json_module
 
-    from clew.loading import load
-    from clew.text.read_tasks import iter_tasks
+    from clew.tokenization.read import iter_tasks
+    from clew.trained import load
 
     try:
         model = load(solver)
@@ -116,10 +116,10 @@ def _plain_path(read: ReadTask, path: Path) -> list[Any]:
 def _json_line(read: ReadTask, path: Path, events: list[Event] | None) -> str:
     import json
 
-    from clew.mazes.solve import num_shortest
-    from clew.text.edge_list import EdgeList, shuffled_edges
-    from clew.text.path_star import PathStarList
-    from clew.text.wall_list import plan_tokens, prompt_tokens, trace_tokens
+    from clew.mazes.solvers import num_shortest
+    from clew.tokenization.edge_list import EdgeList, shuffled_edges
+    from clew.tokenization.path_star import PathStarList
+    from clew.tokenization.wall_list import plan_tokens, prompt_tokens, trace_tokens
 
     task = read.task
     # A maze that is open everywhere is told by both formats; it stays in the one it came in.
@@ -146,9 +146,9 @@ def _json_line(read: ReadTask, path: Path, events: list[Event] | None) -> str:
 def _report(read: ReadTask, path: Path, events: list[Event] | None) -> str:
     """The drawing and what there is to say about it."""
     from clew.mazes.checks import is_shortest, path_problem
-    from clew.mazes.solve import num_shortest
-    from clew.text.ascii import draw_ascii
-    from clew.text.wall_list import trace_tokens
+    from clew.mazes.solvers import num_shortest
+    from clew.tokenization.ascii import draw_ascii
+    from clew.tokenization.wall_list import trace_tokens
 
     ways = num_shortest(read.task)
     lines = [

@@ -21,14 +21,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from clew.errors import UserError
-from clew.guard import UsageError
-from clew.training.sinks import LogOptions
-from clew.training.slurm import SlurmOptions
+from clew.errors import UsageError, UserError
+from clew.training.launch import SlurmOptions
+from clew.training.loggers import LogOptions
 
 if TYPE_CHECKING:
+    from clew.training.callbacks import RunEnd
     from clew.training.config import TrainConfig
-    from clew.training.observer import RunEnd
 
 USAGE = """usage: clew train PRESET --out RUN [--steps N | --epochs N | --minutes N] [--resume auto|never] [--FIELD X]
 
@@ -52,7 +51,7 @@ def train(arguments: Sequence[str]) -> None:
 
 def list_presets() -> None:
     """A line for each preset."""
-    from clew.experiments.presets import PRESETS
+    from clew.paper.named_configs import PRESETS
 
     width = max(map(len, PRESETS))
     for name, entry in PRESETS.items():
@@ -93,10 +92,10 @@ def run_preset(name: str, arguments: Sequence[str]) -> None:
 def launch(config: TrainConfig, options: Options) -> None:
     """Hand the run to Slurm."""
     from clew.training.checkpoint import CONFIG_FILE
-    from clew.training.sinks import build_sinks
-    from clew.training.slurm import job_folder, submit
+    from clew.training.launch import job_folder, submit
+    from clew.training.loggers import build_loggers
 
-    build_sinks(options.log)  # what is missing is told here and not in a log an hour later
+    build_loggers(options.log)  # what is missing is told here and not in a log an hour later
     out = options.out.absolute()
     if options.resume == "never" and (out / CONFIG_FILE).exists():
         raise UserError(f"{options.out} already holds a run; use another --out, or --resume auto to go on.")
@@ -107,8 +106,8 @@ def launch(config: TrainConfig, options: Options) -> None:
 
 def starting_config(name: str) -> TrainConfig:
     """The config of a preset, or of a JSON file."""
-    from clew.experiments.presets import preset
     from clew.files import read_json
+    from clew.paper.named_configs import preset
     from clew.training.config import TrainConfig
 
     return TrainConfig.from_json(read_json(name), name) if name.endswith(".json") else preset(name)
@@ -162,16 +161,16 @@ def resolve(preset: TrainConfig, fields: dict[str, Any], options: Options) -> Tr
 
 def run(config: TrainConfig, out: Path, resume: Literal["auto", "never"], log: LogOptions) -> RunEnd:
     """Train alone, or as one of torchrun's or Slurm's processes."""
-    from clew.experiments.held_out import held_out_evaluator
     from clew.training.distributed import joined_world
-    from clew.training.live import terminal_view
+    from clew.training.held_out import held_out_evaluator
+    from clew.training.loggers import build_loggers
     from clew.training.loop import train
-    from clew.training.sinks import build_sinks
+    from clew.training.progress import terminal_view
     from clew.training.sources import dataset_folder, make_dataset
 
     with joined_world(config.device, config.timeout_hours) as world:
         if world.on_main(lambda: make_dataset(config.data)) and world.is_main:
             print(f"made the dataset {dataset_folder(config.data)}", file=sys.stderr)
         evaluate = held_out_evaluator(config, world)
-        observers = [terminal_view(), *build_sinks(log)]
-        return train(config, out, evaluate=evaluate, observers=observers, world=world, resume=resume)
+        callbacks = [terminal_view(), *build_loggers(log)]
+        return train(config, out, evaluate=evaluate, callbacks=callbacks, world=world, resume=resume)

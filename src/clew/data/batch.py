@@ -5,6 +5,13 @@ the tokens of the whole text, maze and path, and the response is the path with i
 cells of the maze, and the response is one label a cell.
 
 Shape suffixes: B mazes, T positions, H rows, W columns.
+
+From tasks and paths as arrays to the typed batches that objectives and models take.
+
+    batch = token_batch("edge-list", tasks, text_seeds(seed, "train", index_N), index_N)
+    batch = cell_batch(tasks, index_N)
+
+Shape suffixes: N, B mazes, T positions.
 """
 
 from __future__ import annotations
@@ -12,8 +19,14 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import Self
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
+
+from clew.mazes.maze import TaskBatch
+from clew.mazes.solvers import reachable
+from clew.tokenization.encode import encode_batch
 
 
 @dataclass(frozen=True)
@@ -54,3 +67,66 @@ class CellBatch(Batch):
     start_B: Tensor  # int64
     goal_B: Tensor  # int64
     step_BT: Tensor  # int64; 1, 2, ... along the path, 0 off it
+
+
+# Streams have texts of their own, unlike those of any split.
+_TEXT_STREAMS = {"train": 1, "test": 2, "stream": 3}
+
+
+def text_seeds(seed: int, source: str, index_N: npt.NDArray[np.integer]) -> npt.NDArray[np.uint64]:
+    """The seed of each maze's text (the order of its edges): a pure function of dataset seed, split and maze number.
+
+    `source` is "train", "test" or "stream".
+    """
+    state = _mix(np.array([seed], dtype=np.uint64))
+    state = _mix(state ^ np.uint64(_TEXT_STREAMS[source]))
+    return _mix(state ^ np.asarray(index_N).astype(np.uint64))
+
+
+def _mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """One step of splitmix64, which spreads neighbouring numbers over all 64 bits; arrays wrap around silently."""
+    x = x + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def token_batch(
+    form: str, tasks: TaskBatch, text_seed_N: npt.NDArray[np.uint64], index_N: npt.NDArray[np.integer]
+) -> TokenBatch:
+    """The tasks as text; the response is the path with the end token, all that comes after <PATH_START>."""
+    text = encode_batch(form, tasks, text_seed_N)
+    place_T = np.arange(text.tokens_NT.shape[1])
+    valid_NT = place_T < text.total_length_N[:, None]
+    response_NT = valid_NT & (place_T >= text.prompt_length_N[:, None])
+    return TokenBatch(
+        tokens_BT=_int64(text.tokens_NT),
+        valid_BT=torch.from_numpy(valid_NT),
+        response_BT=torch.from_numpy(response_NT),
+        index_B=_int64(index_N),
+    )
+
+
+def cell_batch(tasks: TaskBatch, index_N: npt.NDArray[np.integer]) -> CellBatch:
+    """The tasks as cells and the paths as one label a cell."""
+    count, cells, length_N = len(tasks), tasks.height * tasks.width, tasks.length_N
+    step_NT = np.zeros((count, cells), dtype=np.int64)
+    row = np.repeat(np.arange(count), length_N)
+    step_NT[row, tasks.path] = np.arange(len(tasks.path)) - np.repeat(tasks.offset_N1[:-1], length_N) + 1
+    cells_NHW = np.ascontiguousarray(tasks.cells_NHW, dtype=np.uint8)
+    valid_BT = torch.from_numpy(reachable(cells_NHW, np.asarray(tasks.start_N, dtype=np.int64)))
+    step_BT = torch.from_numpy(step_NT)
+    return CellBatch(
+        tokens_BT=(step_BT > 0).long(),
+        valid_BT=valid_BT,
+        response_BT=valid_BT.clone(),
+        index_B=_int64(index_N),
+        cells_BHW=torch.from_numpy(cells_NHW.copy()),
+        start_B=_int64(tasks.start_N),
+        goal_B=_int64(tasks.goal_N),
+        step_BT=step_BT,
+    )
+
+
+def _int64(values: npt.NDArray[np.integer]) -> torch.Tensor:
+    return torch.from_numpy(np.asarray(values).astype(np.int64))

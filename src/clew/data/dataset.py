@@ -1,4 +1,11 @@
-"""A dataset on disk, opened without reading it into memory.
+"""Sizes and SHA-256 sums of a dataset's files, and of its description.
+
+Our own .npy files: any numpy can read them, and we read no others.
+
+The head is a fixed 128 bytes that follow from the array's name and shape. So it is compared, not parsed, which leaves
+nothing to a damaged or hostile one, and it keeps its length when the number of rows is known only at the end.
+
+A dataset on disk, opened without reading it into memory.
 
     dataset = open_dataset("data/dfs-10")
     tasks = dataset.split("train").select(np.arange(128))  # a TaskBatch; only these mazes are read
@@ -6,13 +13,17 @@
 A dataset is a folder with dataset.json and, for each split, five .npy files: cells uint8 [N, H, W], start and goal
 uint16 [N], path uint16 (all paths one after the other) and offset int64 [N + 1] (where each path begins and ends).
 dataset.json comes last, so a folder without it is not a dataset. It stores mazes and paths, not texts: the text of a
-maze is a pure function of (dataset seed, split, maze index), see clew.data.batches.text_seeds.
+maze is a pure function of (dataset seed, split, maze index), see clew.data.batch.text_seeds.
 
 Shape suffixes: N mazes, H rows, W columns, M any number of cells.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,12 +31,62 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from clew.data.checksums import FileRecord
-from clew.data.npy import ARRAY_DTYPES, HEAD_BYTES, map_npy
 from clew.data.settings import SPLITS, DatasetSettings
 from clew.errors import UserError
 from clew.files import read_json
 from clew.mazes.maze import TaskBatch
+
+BLOCK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class FileRecord:
+    """What dataset.json knows of another file."""
+
+    bytes: int
+    sha256: str
+
+
+def hash_file(path: Path, progress: Callable[[int], None] = lambda size: None) -> FileRecord:
+    """The size and sum of a file; `progress` is told the size of each block that was read."""
+    digest, size = hashlib.sha256(), 0
+    with open(path, "rb") as file:
+        while block := file.read(BLOCK_BYTES):
+            digest.update(block)
+            size += len(block)
+            progress(len(block))
+    return FileRecord(size, digest.hexdigest())
+
+
+def hash_description(value: dict[str, Any]) -> str:
+    """The sum of a dataset.json's content, which it holds itself as `sha256`; that field does not count."""
+    content = {name: field for name, field in value.items() if name != "sha256"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+HEAD_BYTES = 128  # numpy wants a multiple of 64
+ARRAY_DTYPES: dict[str, str] = {"cells": "|u1", "start": "<u2", "goal": "<u2", "path": "<u2", "offset": "<i8"}
+
+
+def npy_head(array: str, shape: tuple[int, ...]) -> bytes:
+    """The first bytes of the file of an array: magic, version 1.0, the length of the text, and the text."""
+    text = repr({"descr": ARRAY_DTYPES[array], "fortran_order": False, "shape": shape}).encode()
+    room = HEAD_BYTES - 10
+    return b"\x93NUMPY\x01\x00" + room.to_bytes(2, "little") + text.ljust(room - 1) + b"\n"
+
+
+def map_npy(path: Path, array: str, shape: tuple[int, ...]) -> npt.NDArray[Any] | str:
+    """The file's array, mapped into memory and read-only; or what is wrong with the file."""
+    dtype = np.dtype(ARRAY_DTYPES[array])
+    expected, size = HEAD_BYTES + math.prod(shape) * dtype.itemsize, path.stat().st_size
+    if size != expected:
+        return f"has {size} bytes instead of {expected}"
+    with open(path, "rb") as file:
+        if file.read(HEAD_BYTES) != npy_head(array, shape):
+            return f"does not begin as an array of {dtype} in the shape {shape} does"
+    # A plain array over the same mapping: np.memmap's own indexing is several times slower for small batches.
+    return np.asarray(np.memmap(path, dtype, "r", HEAD_BYTES, shape))
+
 
 DATASET_FILE = "dataset.json"
 # Present while a dataset is being made: see clew.data.writer.

@@ -11,11 +11,11 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from clew.errors import UserError
-from clew.mazes.astar_tasks import MAX_PAIRS
 from clew.mazes.generate import DEFAULT_OPEN_SHARE, check_family, check_min_path
+from clew.mazes.generators import MAX_PAIRS
 from clew.mazes.path_star import FAMILY as PATH_STAR
 from clew.mazes.path_star import star_shape
-from clew.text.format import format_named
+from clew.tokenization.format import format_named
 
 # Raise it whenever the files, or the mazes that a seed gives, change: an older dataset is then refused, not misread.
 DATASET_VERSION = 1

@@ -1,4 +1,16 @@
-"""Reads a whole dataset again and says whether it is what was written, and what it claims to be.
+"""What the tasks of a split are like: layouts, walls, path lengths, and how many have one shortest path.
+
+facts = describe_split(open_dataset("data/walls-10").split("train"))
+facts.tasks / facts.layouts, facts.wall_share, facts.path_cells, facts.one_shortest
+
+The proof that no layout is both trained and tested on.
+
+Two checks that do not trust each other: no layout hash occurs in both splits, and every hash is on its split's side
+(see clew.mazes.layouts), so that two datasets which were made apart cannot overlap either.
+
+Shape suffixes: N mazes, H rows, W columns.
+
+Reads a whole dataset again and says whether it is what was written, and what it claims to be.
 
     verify_dataset("data/dfs-10")  # UserError with the name of the file, if not
 
@@ -12,20 +24,80 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from clew.data.checksums import hash_description, hash_file
-from clew.data.dataset import DATASET_FILE, Dataset, damaged, file_name, open_dataset
-from clew.data.disjoint import overlap
+from clew.data.dataset import (
+    DATASET_FILE,
+    Dataset,
+    Split,
+    damaged,
+    file_name,
+    hash_description,
+    hash_file,
+    open_dataset,
+)
 from clew.data.settings import SPLITS
 from clew.files import read_json
 from clew.mazes.checks import check_batch
+from clew.mazes.layouts import is_held_out, layout_hashes
 from clew.mazes.maze import ABSENT, EAST, NORTH, SOUTH, WALL, WEST, TaskBatch, graph_problems
+from clew.mazes.solvers import one_shortest
 
 BLOCK_CELLS = 4_000_000  # cells of mazes that are read at a time
+
+
+@dataclass(frozen=True)
+class SplitFacts:
+    """Shares and means are over tasks, so a layout with many tasks counts as often."""
+
+    tasks: int
+    layouts: int
+    wall_share: float  # of the cells
+    path_cells: float  # mean number of cells of a path, both ends counted
+    one_shortest: float  # share of the tasks with exactly one shortest path
+
+
+def describe_split(split: Split) -> SplitFacts:
+    """Read a split once, in blocks."""
+    if not len(split):
+        return SplitFacts(0, 0, 0.0, 0.0, 0.0)
+    block = max(1, BLOCK_CELLS // (split.height * split.width))
+    walls, unique, layouts = 0, 0, set[bytes]()
+    for first in range(0, len(split), block):
+        tasks = split.slice(first, first + block)
+        walls += int((tasks.cells_NHW == WALL).sum())
+        unique += int(one_shortest(tasks).sum())
+        layouts.update(cells_HW.tobytes() for cells_HW in tasks.cells_NHW)
+    return SplitFacts(
+        tasks=len(split),
+        layouts=len(layouts),
+        wall_share=walls / (len(split) * split.height * split.width),
+        path_cells=len(split.path) / len(split),
+        one_shortest=unique / len(split),
+    )
+
+
+def overlap(train_NHW: npt.NDArray[np.uint8], test_NHW: npt.NDArray[np.uint8]) -> str | None:
+    """What is wrong with the two splits, as the end of a sentence, or None."""
+    train_N, test_N = _hashes(train_NHW), _hashes(test_NHW)
+    shared = np.intersect1d(train_N, test_N)
+    if len(shared):
+        return f"{len(shared)} layouts are both in train and in test"
+    wrong_train, wrong_test = int(is_held_out(train_N).sum()), int((~is_held_out(test_N)).sum())
+    if wrong_train or wrong_test:
+        return f"{wrong_train} mazes in train and {wrong_test} in test have a layout of the other side"
+    return None
+
+
+def _hashes(cells_NHW: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
+    """The hashes of mazes that need not fit into memory."""
+    block = max(1, BLOCK_CELLS // (cells_NHW.shape[1] * cells_NHW.shape[2]))
+    starts = range(0, len(cells_NHW), block)
+    return np.concatenate([np.empty(0, np.uint64), *(layout_hashes(cells_NHW[i : i + block]) for i in starts)])
 
 
 def verify_dataset(directory: str | Path, progress: Callable[[int], None] = lambda size: None) -> Dataset:

@@ -26,23 +26,25 @@ from typing import IO, Any
 
 import numpy as np
 
-from clew.data.checksums import hash_description, hash_file
 from clew.data.dataset import (
+    ARRAY_DTYPES,
     DATASET_FILE,
     FILE_NAMES,
     JOURNAL_FILE,
     Dataset,
     file_name,
+    hash_description,
+    hash_file,
+    npy_head,
     open_dataset,
 )
-from clew.data.disjoint import overlap
-from clew.data.npy import ARRAY_DTYPES, npy_head
 from clew.data.settings import SPLITS, DatasetSettings
+from clew.data.verify import overlap
 from clew.errors import UserError
 from clew.files import write_json
 from clew.mazes.generate import DEFAULT_OPEN_SHARE, generate, generate_all_pairs
 from clew.mazes.maze import TaskBatch
-from clew.text.format import format_named
+from clew.tokenization.format import format_named
 
 if sys.platform != "win32":
     import fcntl
@@ -226,7 +228,7 @@ def _generate(
             seed=seed,
             first=safe.layouts,
             count=layouts,
-            side="train",
+            split="train",
             workers=workers,
             min_path=settings.min_path,
         )
@@ -238,7 +240,7 @@ def _generate(
         seed=seed,
         first=safe.mazes,
         count=count,
-        side="train" if split == "train" else "test",
+        split="train" if split == "train" else "test",
         workers=workers,
         open_share=DEFAULT_OPEN_SHARE if settings.open_share is None else settings.open_share,
         draws=settings.test_draws,

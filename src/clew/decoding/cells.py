@@ -1,6 +1,6 @@
 """Decoders for models that predict one label a cell (clew.models.cell_network).
 
-    decoded = decode(model, script.canvas(tasks), decoder_named("one-pass"))
+    decoded = decode(model, codec.canvas(tasks), decoder_named("one-pass"))
 
 A walk turns labels into a path: from the start, each step goes to the unvisited open neighbour that is most probably
 on the path, until the goal or a dead end. `OnePass` walks over the labels of one pass. `Walk` stops at a doubt, makes
@@ -25,12 +25,11 @@ import torch
 from torch import Tensor
 
 from clew.data.batch import CellBatch
-from clew.decoding.answers import Step
-from clew.decoding.canvas import Canvas
+from clew.decoding.state import Canvas, Step
 from clew.errors import UserError
 from clew.mazes.maze import EAST, NORTH, SOUTH, WEST
 from clew.models.cell_network import OFF, ON, CellNetwork, Stop
-from clew.models.interface import Model
+from clew.models.config import Model
 
 _ASK = {"never": 0, "doubt": 1, "cell": 2}
 RULED_OUT = -1.0  # in the place of the probability of a cell that is visibly off the path

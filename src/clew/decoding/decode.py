@@ -16,13 +16,12 @@ from typing import Protocol, TypeAlias, cast
 import torch
 from torch import Tensor, nn
 
-from clew.decoding.answers import Answers, Step
-from clew.decoding.canvas import Canvas
 from clew.decoding.cells import CellDecoder, CellState
+from clew.decoding.state import Answers, Canvas, Step
 from clew.errors import UserError
 from clew.models.cell_network import CellNetwork
+from clew.models.config import Model
 from clew.models.decoder_only import DecoderOnly
-from clew.models.interface import Model
 
 
 class Decoder(Protocol):

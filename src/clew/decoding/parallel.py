@@ -24,9 +24,9 @@ from typing import Literal, Protocol, get_args
 import torch
 from torch import Tensor
 
-from clew.decoding.answers import Answers, Step
+from clew.decoding.state import Answers, Step
 from clew.errors import UserError
-from clew.models.interface import Model
+from clew.models.config import Model
 
 Measure = Literal["probability", "margin", "entropy"]
 

@@ -13,15 +13,14 @@ from collections.abc import Callable
 from typing import Any
 
 from clew.decoding.cells import CellWalk
+from clew.decoding.codec import Codec
 from clew.decoding.decode import Decoder, reads_left_to_right_only
-from clew.decoding.from_the_end import BothEnds, RightToLeft
-from clew.decoding.left_to_right import LeftToRight, LeftToRightNaive
+from clew.decoding.left_to_right import BothEnds, LeftToRight, LeftToRightNaive, RightToLeft
 from clew.decoding.parallel import Certainty, EntropyBound, Threshold
 from clew.decoding.repair import Repair
-from clew.decoding.script import Script
 from clew.errors import UserError
 from clew.models.cell_network import CellNetwork
-from clew.models.interface import Model
+from clew.models.config import Model
 
 # More than any maze has needed; each round is a pass.
 REPAIR_ROUNDS = 200
@@ -87,9 +86,9 @@ def decoders_for(model: Model) -> dict[str, Entry]:
     return {name: entry for name, entry in DECODERS.items() if name != "left-to-right-naive"}
 
 
-def default_decoder(script: Script) -> str:
+def default_decoder(codec: Codec) -> str:
     """Return the decoder for a model if none is given: the paper's for text models, a walk with repair for cells."""
-    return "walk-repair" if script.vocabulary is None else "left-to-right"
+    return "walk-repair" if codec.vocabulary is None else "left-to-right"
 
 
 def decoder_named(name: str, **options: Any) -> Decoder:

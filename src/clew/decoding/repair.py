@@ -21,14 +21,14 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from clew.decoding.answers import Answers, Step
+from clew.decoding.codec import Codec
 from clew.decoding.decode import Decoder
-from clew.decoding.script import Script
+from clew.decoding.state import Answers, Step
 from clew.errors import UserError
 from clew.mazes.maze import Cell, Task
-from clew.models.interface import Model
-from clew.text.token_reader import cell_token
-from clew.text.wall_list import BEGIN, PLAN
+from clew.models.config import Model
+from clew.tokenization.tokens import cell_token
+from clew.tokenization.wall_list import BEGIN, PLAN
 
 
 @dataclass(frozen=True)
@@ -51,10 +51,10 @@ class Repair:
             )
 
     def steps(self, model: Model, answers: Answers, row_N: Tensor) -> Iterator[Step]:
-        script, tasks = answers.canvas.script, answers.canvas.tasks
-        assert script is not None, "to repair a path its maze must be known"
+        codec, tasks = answers.canvas.codec, answers.canvas.tasks
+        assert codec is not None, "to repair a path its maze must be known"
         assert tasks is not None, "to repair a path its maze must be known"
-        check_repairable(script)
+        check_repairable(codec)
         yield from self.inner.steps(model, answers, row_N)
         mazes = {row: tasks[row][0] for row in row_N.tolist()}
         for number in range(self.rounds):
@@ -62,8 +62,8 @@ class Repair:
             for row in row_N.tolist():
                 limit = int(answers.limit_B[row])
                 response = answers.token_BR[row, :limit].tolist()
-                if wrong := wrong_places(script, mazes[row], response):
-                    margin = self.margin * 2**number * tokens_a_cell(script)
+                if wrong := wrong_places(codec, mazes[row], response):
+                    margin = self.margin * 2**number * tokens_a_cell(codec)
                     last = limit - 1 if number else min(limit - 1, max(wrong) + margin)
                     holes[row] = range(max(0, min(wrong) - margin), last + 1)
             if not holes:
@@ -75,23 +75,23 @@ class Repair:
             yield from self.inner.steps(model, answers, row_N)
 
 
-def check_repairable(script: Script) -> None:
-    if script.form in ("wall-list-trace", "path-star-reversed"):
-        what = "with a search trace" if script.form == "wall-list-trace" else "from the goal to the start"
+def check_repairable(codec: Codec) -> None:
+    if codec.form in ("wall-list-trace", "path-star-reversed"):
+        what = "with a search trace" if codec.form == "wall-list-trace" else "from the goal to the start"
         raise UserError(f"a response {what} cannot be repaired; use another decoder.")
 
 
-def tokens_a_cell(script: Script) -> int:
-    return 3 if script.form == "wall-list" else 1
+def tokens_a_cell(codec: Codec) -> int:
+    return 3 if codec.form == "wall-list" else 1
 
 
-def wrong_places(script: Script, task: Task, response: list[int]) -> list[int]:
+def wrong_places(codec: Codec, task: Task, response: list[int]) -> list[int]:
     """The places of a response that break the rules of a sound path, in order."""
-    width = tokens_a_cell(script)
-    offset = 1 if script.form == "wall-list" else 0  # such responses begin with a word of their own
-    ended = bool(response) and response[-1] == script.end(task.maze.height, task.maze.width)
+    width = tokens_a_cell(codec)
+    offset = 1 if codec.form == "wall-list" else 0  # such responses begin with a word of their own
+    ended = bool(response) and response[-1] == codec.end(task.maze.height, task.maze.width)
     body = response[:-1] if ended else response
-    cells = [_cell(script, task, body[i : i + width]) for i in range(offset, len(body), width)]
+    cells = [_cell(codec, task, body[i : i + width]) for i in range(offset, len(body), width)]
     wrong: set[int] = set()
 
     def blame(step: int) -> None:
@@ -111,16 +111,16 @@ def wrong_places(script: Script, task: Task, response: list[int]) -> list[int]:
         blame(len(cells) - 1)
     if not (ended and cells and cells[-1] == task.goal):
         wrong.add(len(response) - 1)  # perhaps the path only ends too early or too late
-    if offset and (script.vocabulary is None or script.vocabulary.decode(body[:1]) != [BEGIN]):
+    if offset and (codec.vocabulary is None or codec.vocabulary.decode(body[:1]) != [BEGIN]):
         wrong.add(0)
     return sorted(wrong)
 
 
-def _cell(script: Script, task: Task, tokens: list[int]) -> Cell | None:
+def _cell(codec: Codec, task: Task, tokens: list[int]) -> Cell | None:
     """The cell that the tokens of one step say, or None if they say none."""
     height, width = task.maze.height, task.maze.width
-    assert script.vocabulary is not None, "a repair is for text models"
-    return _cell_names(script.form, height, width).get(tuple(script.vocabulary.decode(tokens)))
+    assert codec.vocabulary is not None, "a repair is for text models"
+    return _cell_names(codec.form, height, width).get(tuple(codec.vocabulary.decode(tokens)))
 
 
 @lru_cache(maxsize=8)

@@ -12,17 +12,17 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from clew.data.batches import cell_batch
+from clew.data.batch import cell_batch
 from clew.demo.telling import step
-from clew.experiments.cell_configs import cell_model
 from clew.mazes.generate import generate
 from clew.mazes.maze import Path as MazePath
 from clew.mazes.maze import Task, TaskBatch
-from clew.mazes.solve import astar, bfs_path, num_shortest
+from clew.mazes.solvers import astar, bfs_path, num_shortest
 from clew.models.build import build_model
-from clew.report.demo_page import FAMILY_NAMES as FAMILIES
-from clew.report.picture import save_picture
-from clew.text.ascii import draw_ascii
+from clew.paper.cell_configs import cell_model
+from clew.tokenization.ascii import draw_ascii
+from clew.viz.demo_page import FAMILY_NAMES as FAMILIES
+from clew.viz.picture import save_picture
 
 ROLES = {"S": "bold white on green", "G": "bold black on yellow", "#": "grey50 on grey50"}
 
@@ -40,10 +40,10 @@ class FirstMazes:
 def warm_up() -> None:
     """Compile everything once, so that the times told afterwards are those of the work."""
     for family in FAMILIES:
-        task, _ = generate(family, 5, 5, seed=1, first=0, count=1, side="test")[0]
+        task, _ = generate(family, 5, 5, seed=1, first=0, count=1, split="test")[0]
         astar(task)
         bfs_path(task)
-    batch = cell_batch(generate("dfs", 5, 5, seed=1, first=0, count=1, side="test"), np.arange(1))
+    batch = cell_batch(generate("dfs", 5, 5, seed=1, first=0, count=1, split="test"), np.arange(1))
     order_BT = torch.ones_like(batch.tokens_BT)
     torch.autograd.backward(build_model(cell_model("dfs"), seed=0)(batch, order_BT, order_BT == 1).sum())
 
@@ -51,7 +51,7 @@ def warm_up() -> None:
 def make_mazes(settings: FirstMazes) -> dict[str, TaskBatch]:
     """Held-out mazes of both families."""
     size, count = settings.size, settings.count
-    return {family: generate(family, size, size, seed=0, first=0, count=count, side="test") for family in FAMILIES}
+    return {family: generate(family, size, size, seed=0, first=0, count=count, split="test") for family in FAMILIES}
 
 
 def solve_mazes(batches: dict[str, TaskBatch]) -> dict[str, float]:
@@ -96,7 +96,7 @@ def coloured(task: Task, path: MazePath) -> Text:
 
 def show_mazes(console: Console, size: int) -> None:
     """One small maze of each family in the terminal."""
-    tasks = [generate(family, size, size, seed=2, first=0, count=1, side="test")[0] for family in FAMILIES]
+    tasks = [generate(family, size, size, seed=2, first=0, count=1, split="test")[0] for family in FAMILIES]
     console.print(Padding(Columns([coloured(*task) for task in tasks], padding=(0, 6)), (1, 2)))
 
 

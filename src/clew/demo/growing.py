@@ -16,11 +16,10 @@ import numpy as np
 
 from clew.decoding.registry import default_decoder, parse_decoder
 from clew.errors import UserError
-from clew.evaluation.evaluate import evaluate_model
-from clew.evaluation.outcome import Evaluation
+from clew.evaluation.evaluate import Evaluation, evaluate_model
 from clew.evaluation.tasks import held_out
-from clew.loading import Trained, load_trained, shipped_weights
-from clew.report.demo_page import Trial
+from clew.trained import Trained, load_trained, shipped_weights
+from clew.viz.demo_page import Trial
 
 SHIPPED = ("cells-dfs", "cells-astar")
 
@@ -41,7 +40,7 @@ def load_models(names: Sequence[str]) -> list[Trained]:
     """The named models, or else those that come with Clew."""
     models = [load_trained(name) for name in names or [name for name in SHIPPED if name in shipped_weights()]]
     for model in models:
-        if model.script.vocabulary is not None:
+        if model.codec.vocabulary is not None:
             raise UserError(
                 f"{model.name} reads text of one size, so it cannot solve mazes that grow; give --weights a model "
                 "that reads cells."
@@ -61,7 +60,7 @@ def turns(models: Sequence[Trained], sizes: Sequence[Size], seconds: float) -> I
 def solve(model: Trained, size: Size, seed: int, until: float = float("inf")) -> Trial:
     """Solve the mazes batch by batch, one batch at least, as long as time.perf_counter() stays below `until`."""
     (tasks,) = held_out(model.family, size.side, size.side, count=size.mazes, seed=seed)
-    decoder = default_decoder(model.script)
+    decoder = default_decoder(model.codec)
     parts: list[Evaluation] = []
     took = 0.0
     for first in range(0, size.mazes, size.batch):
@@ -69,7 +68,7 @@ def solve(model: Trained, size: Size, seed: int, until: float = float("inf")) ->
         if parts and began + took > until:  # the next batch will take as long as the last
             break
         some = tasks.select(np.arange(first, min(first + size.batch, size.mazes)))
-        parts.append(evaluate_model(model.model, model.script, some, parse_decoder(decoder), size.batch))
+        parts.append(evaluate_model(model.model, model.codec, some, parse_decoder(decoder), size.batch))
         took = time.perf_counter() - began
     outcomes = tuple(outcome for part in parts for outcome in part.outcomes)
     evaluation = Evaluation(model.name, decoder, outcomes, sum(part.seconds for part in parts))

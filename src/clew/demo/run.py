@@ -24,18 +24,18 @@ from clew.demo.first_mazes import FirstMazes
 from clew.demo.growing import GROWING, Size, load_models, solve, turns
 from clew.demo.telling import accuracy_table, step
 from clew.evaluation.scores import scores_of
-from clew.experiments.held_out import held_out_evaluator
-from clew.experiments.presets import preset
-from clew.loading import Trained, load_trained
-from clew.report.demo_page import DemoPage, Trial, write_demo_page
-from clew.report.provenance import provenance
+from clew.paper.named_configs import preset
+from clew.provenance import provenance
+from clew.trained import Trained, load_trained
+from clew.training.callbacks import RunEnd
 from clew.training.checkpoint import CONFIG_FILE
 from clew.training.config import Budget
 from clew.training.distributed import joined_world
-from clew.training.live import terminal_view
+from clew.training.held_out import held_out_evaluator
 from clew.training.loop import train
-from clew.training.observer import RunEnd
+from clew.training.progress import terminal_view
 from clew.training.run_folder import RunFolder
+from clew.viz.demo_page import DemoPage, Trial, write_demo_page
 
 PRESET = "cells-dfs-10"
 LEARNT = Size(10, 500, 250)
@@ -106,7 +106,7 @@ def learn(folder: Path, minutes: float, console: Console) -> RunEnd:
     forget(folder)
     with joined_world(config.device) as world:
         evaluate = held_out_evaluator(config, world)
-        return train(config, folder, evaluate=evaluate, observers=[terminal_view(console.file)], world=world)
+        return train(config, folder, evaluate=evaluate, callbacks=[terminal_view(console.file)], world=world)
 
 
 def forget(folder: Path) -> None:

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from clew.evaluation.scores import scores_of
-from clew.report.demo_page import Trial
+from clew.viz.demo_page import Trial
 
 
 @contextmanager

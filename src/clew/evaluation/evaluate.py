@@ -1,6 +1,13 @@
-"""Let a model solve tasks and compare its paths with the true ones.
+"""What became of each maze, and of all of them together.
 
-    evaluation = evaluate_model(model, script, tasks, decoder_named("left-to-right"), precision="fp16")
+    outcome = outcome_of(task, path, predicted, ...)
+    evaluation.outcomes, evaluation.decoder, evaluation.seconds
+
+Everything that is told about an evaluation (clew.evaluation.scores) is counted from these.
+
+Let a model solve tasks and compare its paths with the true ones.
+
+    evaluation = evaluate_model(model, codec, tasks, decoder_named("left-to-right"), precision="fp16")
     scores_of(evaluation)      # clew.evaluation.scores
 
 Shape suffixes: B, N mazes, R places of the response.
@@ -9,30 +16,105 @@ Shape suffixes: B, N mazes, R places of the response.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from clew.data.batches import text_seeds
-from clew.decoding.answers import Step
+from clew.data.batch import text_seeds
+from clew.decoding.codec import Codec
 from clew.decoding.decode import AnyDecoder, DecodedBatch, check_order, decode, device_of
-from clew.decoding.script import Script
-from clew.errors import UserError
-from clew.evaluation.outcome import Evaluation, Outcome, Token, outcome_of
-from clew.mazes.maze import Path, TaskBatch
-from clew.memory import machine_memory, out_of_memory
-from clew.models.interface import Model, Precision, autocast
+from clew.decoding.state import Step
+from clew.errors import UserError, machine_memory, out_of_memory
+from clew.evaluation.failures import classify
+from clew.mazes.checks import is_shortest, is_valid
+from clew.mazes.maze import Path, Task, TaskBatch
+from clew.models.config import Model, Precision, autocast
+
+
+@dataclass(frozen=True)
+class Token:
+    """A predicted token: how sure the model was of it when it wrote it, and whether it is the true one."""
+
+    confidence: float
+    right: bool
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One maze, its true path and the predicted one."""
+
+    task: Task
+    path: Path
+    predicted: Path | None  # None if the response says no path
+    problem: str | None  # why it says none
+    tokens: int  # of the true response, its end included
+    tokens_right: int  # of those, how many stand at the same place of the predicted response
+    valid: bool
+    shortest: bool
+    failure: str | None  # a name of clew.evaluation.failures.FAILURES, None if the path is the true one
+    passes: int
+    said: tuple[Token, ...]  # the predicted tokens up to the end
+
+    @property
+    def exact(self) -> bool:
+        return self.failure is None
+
+    @property
+    def length(self) -> int:
+        """The number of cells of the true path."""
+        return len(self.path)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """All outcomes of one model with one decoder."""
+
+    name: str  # of the model
+    decoder: str
+    outcomes: tuple[Outcome, ...]
+    seconds: float
+    precision: str = "fp32"  # that the model computed in
+
+    def __len__(self) -> int:
+        return len(self.outcomes)
+
+
+def outcome_of(
+    task: Task,
+    path: Path,
+    predicted: Path | None,
+    problem: str | None,
+    said: Sequence[Token],
+    tokens: int,
+    passes: int,
+) -> Outcome:
+    """Check a prediction against its maze and the true path."""
+    return Outcome(
+        task,
+        path,
+        predicted,
+        problem,
+        tokens=tokens,
+        tokens_right=sum(token.right for token in said),
+        valid=bool(predicted) and is_valid(task, predicted or []),
+        shortest=bool(predicted) and is_shortest(task, predicted or []),
+        failure=classify(task, path, predicted),
+        passes=passes,
+        said=tuple(said),
+    )
+
 
 # More mazes at once are hardly faster.
-MOST_MAZES = 512
+MAX_MAZES = 512
 # Bytes that decoding may take on a CPU, where larger batches gain least; on a GPU it is a share of what is free.
 CPU_BUDGET, GPU_SHARE = 2 << 30, 0.5
 
 
 def evaluate_model(
     model: Model,
-    script: Script,
+    codec: Codec,
     tasks: TaskBatch | Sequence[TaskBatch],
     decoder: AnyDecoder,
     batch_size: int | None = None,
@@ -55,8 +137,8 @@ def evaluate_model(
     with autocast(precision, device_of(model)):
         for group in [tasks] if isinstance(tasks, TaskBatch) else tasks:
             texts_N = text_seeds(seed, split, np.arange(len(group)))
-            for some, decoded in decode_tasks(model, script, group, texts_N, decoder, batch_size):
-                outcomes += outcomes_of(script, some, decoded)
+            for some, decoded in decode_tasks(model, codec, group, texts_N, decoder, batch_size):
+                outcomes += outcomes_of(codec, some, decoded)
                 seconds += decoded.seconds
                 progress(len(outcomes))
     return Evaluation(name, decoder_name or type(decoder).__name__, tuple(outcomes), seconds, precision)
@@ -64,7 +146,7 @@ def evaluate_model(
 
 def decode_tasks(
     model: Model,
-    script: Script,
+    codec: Codec,
     tasks: TaskBatch,
     text_seed_N: npt.NDArray[np.uint64],
     decoder: AnyDecoder,
@@ -78,16 +160,16 @@ def decode_tasks(
     """
     if batch_size is not None and batch_size < 1:
         raise UserError(f"a batch size of {batch_size} is impossible; use 1 or more.")
-    rows = mazes_at_once(model, script, tasks) if batch_size is None else batch_size
+    rows = mazes_at_once(model, codec, tasks) if batch_size is None else batch_size
     if batch_size is not None:
-        _check_memory(model, script, tasks, batch_size)
+        _check_memory(model, codec, tasks, batch_size)
     first = 0
     while first < len(tasks):
         index_N = np.arange(first, min(first + rows, len(tasks)))
         some = tasks.select(index_N)
         decoded: DecodedBatch | None = None
         try:
-            decoded = decode(model, script.canvas(some, text_seed_N[index_N]), decoder, on_step)
+            decoded = decode(model, codec.canvas(some, text_seed_N[index_N]), decoder, on_step)
         except (RuntimeError, MemoryError) as error:
             if not out_of_memory(error):
                 raise
@@ -106,14 +188,14 @@ def decode_tasks(
         first += len(index_N)
 
 
-def mazes_at_once(model: Model, script: Script, tasks: TaskBatch) -> int:
+def mazes_at_once(model: Model, codec: Codec, tasks: TaskBatch) -> int:
     """How many of the tasks are decoded at once: as many as the estimated memory allows."""
-    needed = _bytes_a_maze(model, script, tasks)
+    needed = _bytes_a_maze(model, codec, tasks)
     if needed is None:
-        return MOST_MAZES // 2
+        return MAX_MAZES // 2
     device = device_of(model)
     budget = GPU_SHARE * _free_gpu_memory(device) if device.type == "cuda" else CPU_BUDGET
-    return max(1, min(MOST_MAZES, int(budget / needed)))
+    return max(1, min(MAX_MAZES, int(budget / needed)))
 
 
 def _free_gpu_memory(device: torch.device) -> int:
@@ -122,9 +204,9 @@ def _free_gpu_memory(device: torch.device) -> int:
     return torch.cuda.mem_get_info(device)[0] + held
 
 
-def _check_memory(model: Model, script: Script, tasks: TaskBatch, batch_size: int) -> None:
+def _check_memory(model: Model, codec: Codec, tasks: TaskBatch, batch_size: int) -> None:
     """UserError if a batch cannot fit: a CPU has no error for that, the system ends the process."""
-    needed, rows = _bytes_a_maze(model, script, tasks), min(batch_size, len(tasks))
+    needed, rows = _bytes_a_maze(model, codec, tasks), min(batch_size, len(tasks))
     device = device_of(model)
     total = torch.cuda.mem_get_info(device)[1] if device.type == "cuda" else machine_memory()
     if needed is not None and needed * rows > total:
@@ -134,22 +216,22 @@ def _check_memory(model: Model, script: Script, tasks: TaskBatch, batch_size: in
         )
 
 
-def _bytes_a_maze(model: Model, script: Script, tasks: TaskBatch) -> int | None:
+def _bytes_a_maze(model: Model, codec: Codec, tasks: TaskBatch) -> int | None:
     """Estimated bytes that decoding one of the tasks takes; None for a model that does not say."""
     estimate: Callable[[int], int] | None = getattr(getattr(model, "config", None), "decoding_bytes", None)
-    return None if estimate is None else estimate(script.length(tasks))
+    return None if estimate is None else estimate(codec.length(tasks))
 
 
-def outcomes_of(script: Script, tasks: TaskBatch, decoded: DecodedBatch) -> list[Outcome]:
+def outcomes_of(codec: Codec, tasks: TaskBatch, decoded: DecodedBatch) -> list[Outcome]:
     """What became of each maze of a decoded batch."""
-    truth_BR, truth_length_B = script.truth(tasks)
+    truth_BR, truth_length_B = codec.truth(tasks)
     room = min(decoded.token_BR.shape[1], truth_BR.shape[1])
     right_BR = torch.zeros_like(decoded.token_BR, dtype=torch.bool)
     right_BR[:, :room] = (decoded.token_BR[:, :room] == truth_BR[:, :room]) & (truth_BR[:, :room] >= 0)
     outcomes = []
     for i in range(len(tasks)):
         task, path = tasks[i]
-        predicted, problem = predicted_path(script, tasks, decoded, i)
+        predicted, problem = predicted_path(codec, tasks, decoded, i)
         length = int(decoded.length_B[i])
         said = [
             Token(confidence, right)
@@ -163,10 +245,10 @@ def outcomes_of(script: Script, tasks: TaskBatch, decoded: DecodedBatch) -> list
 
 
 def predicted_path(
-    script: Script, tasks: TaskBatch, decoded: DecodedBatch, row: int
+    codec: Codec, tasks: TaskBatch, decoded: DecodedBatch, row: int
 ) -> tuple[Path, None] | tuple[None, str]:
     """Return the path of one response, or None and why it has none; of a response with a search trace, its plan."""
     try:
-        return script.read(decoded.response(row), tasks.height, tasks.width), None
+        return codec.read(decoded.response(row), tasks.height, tasks.width), None
     except UserError as error:
         return None, str(error)

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from clew.mazes.checks import is_shortest, is_valid
 from clew.mazes.maze import Cell, Path, PathStar, Task
-from clew.mazes.solve import bfs_path
+from clew.mazes.solvers import bfs_path
 
 # name -> what a path of the class is
 FAILURES = {

@@ -18,9 +18,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from clew.evaluation.evaluate import Evaluation, Outcome
 from clew.evaluation.failures import failure_classes
 from clew.evaluation.intervals import Share, share, share_of_tokens
-from clew.evaluation.outcome import Evaluation, Outcome
 
 MOST_BINS = 8
 CALIBRATION_BINS = 10

@@ -17,9 +17,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from clew.mazes.bfs import Indices, search_breadth_first, write_path
 from clew.mazes.maze import EAST, NORTH, SOUTH, WEST, Path, Task, TaskBatch
-from clew.mazes.solve import bfs_path
+from clew.mazes.solvers import Indices, bfs_path, search_breadth_first, write_path
 
 
 def path_problem(task: Task, path: Path) -> str | None:

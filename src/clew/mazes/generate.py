@@ -1,12 +1,12 @@
 """Fresh tasks of a family, each with its path: fast, in parallel, and the same whatever the number of workers.
 
-    batch = generate("dfs", 10, 10, seed=0, first=0, count=1000, side="train")
-    batch, traces = generate_with_traces("walls", 10, 10, seed=0, first=0, count=1000, side="train")
-    batch = generate_all_pairs(10, 10, seed=0, first=0, count=50, side="train")      # all tasks of 50 walls layouts
+    batch = generate("dfs", 10, 10, seed=0, first=0, count=1000, split="train")
+    batch, traces = generate_with_traces("walls", 10, 10, seed=0, first=0, count=1000, split="train")
+    batch = generate_all_pairs(10, 10, seed=0, first=0, count=50, split="train")      # all tasks of 50 walls layouts
 
-A maze is a pure function of (family, shape, seed, its index, side). Path-star graphs (path_star.py) are drawn by the
+A maze is a pure function of (family, shape, seed, its index, split). Path-star graphs (path_star.py) are drawn by the
 same functions, with height 1 and the number of labels as width. Attempts are redrawn until the layout lies on the
-wanted side (see layout.py), so training mazes and test mazes never share a layout, whatever their seeds.
+wanted split (see layout.py), so training mazes and test mazes never share a layout, whatever their seeds.
 
 Shape suffixes: N mazes, H rows, W columns, C = H * W cells, M = 3 * C layout keys, S = 8 symmetries,
 E events.
@@ -21,23 +21,37 @@ import numpy.typing as npt
 from numba import njit
 
 from clew.errors import UserError
-from clew.mazes.astar import MAX_EVENTS_PER_CELL, Events, search_astar
-from clew.mazes.astar_tasks import MAX_PAIRS, Desk, clear_desk, draw_all_astar_tasks, draw_astar_task
-from clew.mazes.bfs import Indices, search_breadth_first, write_path
-from clew.mazes.dfs import carve_dfs
-from clew.mazes.kruskal import carve_kruskal
-from clew.mazes.layout import Keys, brief_keys, layout_is_held_out, layout_keys
+from clew.mazes.generators import (
+    MAX_PAIRS,
+    Workspace,
+    carve_dfs,
+    carve_kruskal,
+    carve_wilson,
+    clear_workspace,
+    draw_all_astar_tasks,
+    draw_astar_task,
+    open_passages,
+    place_walls,
+)
+from clew.mazes.jit import parallel_map
+from clew.mazes.layouts import Keys, brief_keys, layout_is_held_out, layout_keys
 from clew.mazes.maze import Cells, TaskBatch, check_shape
 from clew.mazes.path_star import FAMILY as PATH_STAR
 from clew.mazes.path_star import generate_stars, star_shape
-from clew.mazes.percolation import open_passages
-from clew.mazes.pieces import in_pieces
 from clew.mazes.random import Stream, begin_stream, below
-from clew.mazes.solve import TraceBatch, join_events, offsets
-from clew.mazes.walls import place_walls
-from clew.mazes.wilson import carve_wilson
+from clew.mazes.solvers import (
+    MAX_EVENTS_PER_CELL,
+    Events,
+    Indices,
+    TraceBatch,
+    join_events,
+    offsets,
+    search_astar,
+    search_breadth_first,
+    write_path,
+)
 
-Side = Literal["train", "test", "any"]
+Split = Literal["train", "test", "any"]
 
 FAMILIES = {
     "dfs": "perfect mazes carved by a randomized depth-first search: long corridors, one path",
@@ -49,7 +63,7 @@ FAMILIES = {
 _DFS, _WALLS, _WILSON, _KRUSKAL, _PERCOLATION = range(len(FAMILIES))  # in the order above
 _TRAIN, _TEST, _ANY = 0, 1, 2
 
-# After so many layouts there is none on the wanted side, or none with a long enough path.
+# After so many layouts there is none of the wanted split, or none with a long enough path.
 MAX_ATTEMPTS = 100_000
 # Where a long path is asked for, which few layouts have.
 MAX_LONG_ATTEMPTS = 1_000_000
@@ -77,7 +91,7 @@ def _draw_task(
     state: Stream,
     draws: int,
     min_path: int,
-    desk: Desk,
+    workspace: Workspace,
     path: Indices,
     trace_E4: Events,
     want_trace: bool,
@@ -86,7 +100,7 @@ def _draw_task(
     cell_C, width = cells_HW.ravel(), cells_HW.shape[1]
     if family in (_WALLS, _PERCOLATION):
         shortest = max(cells_HW.shape) if family == _WALLS else 2
-        return draw_astar_task(cell_C, width, state, max(shortest, min_path), draws, desk, path, trace_E4)
+        return draw_astar_task(cell_C, width, state, max(shortest, min_path), draws, workspace, path, trace_E4)
     # A perfect maze joins every two cells.
     start = below(state, cells_HW.size)
     goal = below(state, cells_HW.size - 1)
@@ -98,7 +112,7 @@ def _draw_task(
         return 0, 0
     events = 0
     if want_trace:
-        _, events = search_astar(cell_C, width, start, goal, desk.search, trace_E4)
+        _, events = search_astar(cell_C, width, start, goal, workspace.search, trace_E4)
     return length, events
 
 
@@ -107,7 +121,7 @@ def _fill(
     family: int,
     seed: int,
     index_N: npt.NDArray[np.uint64],
-    side: int,
+    split: int,
     draws: int,
     open_share: float,
     min_path: int,
@@ -125,7 +139,7 @@ def _fill(
     """
     count, height, width = cells_NHW.shape
     state = np.empty(1, dtype=np.uint64)
-    desk = clear_desk(height, width)
+    workspace = clear_workspace(height, width)
     path = np.empty(cells_NHW.size, dtype=np.int32)
     # A trace that is not wanted is overwritten by the next.
     event_E4 = np.empty(((count if want_traces else 1) * MAX_EVENTS_PER_CELL * height * width, 4), dtype=np.int32)
@@ -137,10 +151,10 @@ def _fill(
                 return path[:0], event_E4[:0]
             begin_stream(state, seed, index_N[i], attempt)
             _draw_layout(family, cells_HW, state, open_share)
-            if side != _ANY and layout_is_held_out(cells_HW, keys_SM, brief_M) != (side == _TEST):
+            if split != _ANY and layout_is_held_out(cells_HW, keys_SM, brief_M) != (split == _TEST):
                 continue
             length_N[i], events_N[i] = _draw_task(
-                family, cells_HW, state, draws, min_path, desk, path[used:], event_E4[events:], want_traces
+                family, cells_HW, state, draws, min_path, workspace, path[used:], event_E4[events:], want_traces
             )
             if length_N[i] > 0:
                 break
@@ -157,7 +171,7 @@ def _fill(
 def _fill_all_pairs(
     seed: int,
     index_N: npt.NDArray[np.uint64],
-    side: int,
+    split: int,
     min_path: int,
     keys_SM: Keys,
     brief_M: Keys,
@@ -171,7 +185,7 @@ def _fill_all_pairs(
     """
     count, height, width = cells_NHW.shape
     state = np.empty(1, dtype=np.uint64)
-    desk = clear_desk(height, width)
+    workspace = clear_workspace(height, width)
     layout_path = np.empty(MAX_PAIRS * height * width, dtype=np.int32)
     end_K = np.empty(MAX_PAIRS, dtype=np.int32)
     event_E4 = np.empty((MAX_EVENTS_PER_CELL * height * width, 4), dtype=np.int32)
@@ -185,10 +199,17 @@ def _fill_all_pairs(
                 return length[:0], path[:0]
             begin_stream(state, seed, index_N[i], attempt)
             place_walls(cells_NHW[i], state)
-            if side != _ANY and layout_is_held_out(cells_NHW[i], keys_SM, brief_M) != (side == _TEST):
+            if split != _ANY and layout_is_held_out(cells_NHW[i], keys_SM, brief_M) != (split == _TEST):
                 continue
             found = draw_all_astar_tasks(
-                cells_NHW[i].ravel(), width, state, max(height, width, min_path), desk, layout_path, end_K, event_E4
+                cells_NHW[i].ravel(),
+                width,
+                state,
+                max(height, width, min_path),
+                workspace,
+                layout_path,
+                end_K,
+                event_E4,
             )
             if found > 0:
                 break
@@ -217,7 +238,7 @@ def _generate(
     width: int,
     index_N: npt.NDArray[np.integer],
     seed: int,
-    side: Side,
+    split: Split,
     workers: int | None,
     open_share: float,
     min_path: int,
@@ -227,17 +248,17 @@ def _generate(
     """The tasks with these indices, and their traces, which are empty if not wanted."""
     check_family(family, height, width)
     index_N = np.asarray(index_N)
-    _check(seed, index_N, side, open_share)
+    _check(seed, index_N, split, open_share)
     check_min_path(min_path, height, width)
-    side_number = get_args(Side).index(side)
+    split_number = get_args(Split).index(split)
     count = len(index_N)
     if (star := star_shape(family)) is not None:
         if want_traces:
             raise UserError(f"A* searches grids, so {family} graphs have no traces; use a family of mazes.")
-        stars = generate_stars(star, width, index_N.astype(np.uint64), seed, side_number, workers, MAX_ATTEMPTS)
+        stars = generate_stars(star, width, index_N.astype(np.uint64), seed, split_number, workers, MAX_ATTEMPTS)
         if stars is None:
             raise UserError(
-                f"no {family} graph with {width} labels on the {side} side was found in {MAX_ATTEMPTS:,} attempts: "
+                f"no {family} graph with {width} labels in the {split} split was found in {MAX_ATTEMPTS:,} attempts: "
                 "there are too few such graphs; use more arms, longer ones, or more labels."
             )
         return stars, TraceBatch(np.empty((0, 4), dtype=np.int32), np.zeros(count + 1, dtype=np.int64))
@@ -254,7 +275,7 @@ def _generate(
             family_number,
             seed,
             number_N[piece],
-            side_number,
+            split_number,
             draws,
             open_share,
             min_path,
@@ -268,9 +289,9 @@ def _generate(
         )
         return filled
 
-    pieces = in_pieces(fill, count, height * width, workers)
+    pieces = parallel_map(fill, count, height * width, workers)
     if stop[0]:
-        raise _not_found(family, height, width, side, min_path)
+        raise _not_found(family, height, width, split, min_path)
 
     path = np.concatenate([np.empty(0, dtype=np.int32), *(path for path, _ in pieces)])
     offset_N1 = offsets(length_N)
@@ -280,10 +301,10 @@ def _generate(
     return batch, TraceBatch(join_events([events for _, events in pieces], workers), offsets(events_N))
 
 
-def _not_found(family: str, height: int, width: int, side: Side, min_path: int = 1) -> UserError:
+def _not_found(family: str, height: int, width: int, split: Split, min_path: int = 1) -> UserError:
     return UserError(
         f"no {family} maze of {height} rows and {width} columns "
-        + ("" if side == "any" else f"on the {side} side ")
+        + ("" if split == "any" else f"in the {split} split ")
         + ("" if min_path <= 1 else f"with a path of at least {min_path} cells ")
         + f"was found in {MAX_ATTEMPTS if min_path <= 1 else MAX_LONG_ATTEMPTS:,} attempts: "
         + "use a larger or squarer maze, "
@@ -298,12 +319,12 @@ def generate_indices(
     index_N: npt.NDArray[np.integer],
     *,
     seed: int,
-    side: Side,
+    split: Split,
     workers: int | None = None,
     open_share: float = DEFAULT_OPEN_SHARE,
 ) -> TaskBatch:
     """The tasks with these indices, in this order; `generate` for any set of indices."""
-    return _generate(family, height, width, index_N, seed, side, workers, open_share, 1, want_traces=False)[0]
+    return _generate(family, height, width, index_N, seed, split, workers, open_share, 1, want_traces=False)[0]
 
 
 def generate(
@@ -314,7 +335,7 @@ def generate(
     seed: int,
     first: int,
     count: int,
-    side: Side,
+    split: Split,
     workers: int | None = None,
     open_share: float = DEFAULT_OPEN_SHARE,
     draws: int = MAX_PAIRS,
@@ -331,7 +352,7 @@ def generate(
         raise UserError(f"{draws} draws of start and goal are out of range; use 1 to {MAX_PAIRS}.")
     index_N = _indices(first, count)
     return _generate(
-        family, height, width, index_N, seed, side, workers, open_share, min_path, want_traces=False, draws=draws
+        family, height, width, index_N, seed, split, workers, open_share, min_path, want_traces=False, draws=draws
     )[0]
 
 
@@ -342,7 +363,7 @@ def generate_all_pairs(
     seed: int,
     first: int,
     count: int,
-    side: Side,
+    split: Split,
     workers: int | None = None,
     min_path: int = 1,
 ) -> TaskBatch:
@@ -353,22 +374,22 @@ def generate_all_pairs(
     """
     check_shape(height, width)
     index_N = _indices(first, count)
-    _check(seed, index_N, side, DEFAULT_OPEN_SHARE)
+    _check(seed, index_N, split, DEFAULT_OPEN_SHARE)
     cells_NHW = np.empty((count, height, width), dtype=np.uint8)
     tasks_N = np.empty(count, dtype=np.int64)
     stop = np.zeros(1, dtype=np.bool_)
     keys_SM, brief_M = layout_keys(height, width), brief_keys(height, width)
 
     def fill(piece: slice) -> tuple[Indices, Indices]:
-        side_number = get_args(Side).index(side)
+        split_number = get_args(Split).index(split)
         filled: tuple[Indices, Indices] = _fill_all_pairs(
-            seed, index_N[piece], side_number, min_path, keys_SM, brief_M, cells_NHW[piece], tasks_N[piece], stop
+            seed, index_N[piece], split_number, min_path, keys_SM, brief_M, cells_NHW[piece], tasks_N[piece], stop
         )
         return filled
 
-    pieces = in_pieces(fill, count, MAX_PAIRS * height * width, workers)
+    pieces = parallel_map(fill, count, MAX_PAIRS * height * width, workers)
     if stop[0]:
-        raise _not_found("walls", height, width, side, min_path)
+        raise _not_found("walls", height, width, split, min_path)
     length, path = (np.concatenate([np.empty(0, np.int32), *(piece[k] for piece in pieces)]) for k in (0, 1))
     offset_N1, cells_NHW = offsets(length), np.repeat(cells_NHW, tasks_N, axis=0)
     return TaskBatch(cells_NHW, path[offset_N1[:-1]], path[offset_N1[1:] - 1], path, offset_N1)
@@ -382,7 +403,7 @@ def generate_with_traces(
     seed: int,
     first: int,
     count: int,
-    side: Side,
+    split: Split,
     workers: int | None = None,
     open_share: float = DEFAULT_OPEN_SHARE,
 ) -> tuple[TaskBatch, TraceBatch]:
@@ -391,7 +412,7 @@ def generate_with_traces(
     The same as `trace_batch` of the tasks, but quicker: the search that found a task need not be done again.
     """
     index_N = _indices(first, count)
-    return _generate(family, height, width, index_N, seed, side, workers, open_share, 1, want_traces=True)
+    return _generate(family, height, width, index_N, seed, split, workers, open_share, 1, want_traces=True)
 
 
 def _indices(first: int, count: int) -> npt.NDArray[np.uint64]:
@@ -416,9 +437,9 @@ def describe_tasks(family: str, height: int, width: int) -> str:
     return f"{family} graphs with {width} labels" if star_shape(family) else f"{family} mazes of {height}x{width}"
 
 
-def _check(seed: int, index_N: npt.NDArray[np.integer], side: str, open_share: float) -> None:
-    if side not in get_args(Side):
-        raise UserError(f"there is no side {side!r}; choose one of {', '.join(get_args(Side))}.")
+def _check(seed: int, index_N: npt.NDArray[np.integer], split: str, open_share: float) -> None:
+    if split not in get_args(Split):
+        raise UserError(f"there is no split {split!r}; choose one of {', '.join(get_args(Split))}.")
     if not 0 <= seed < 2**63:
         raise UserError(f"the seed {seed} is out of range; use a whole number from 0 to 2**63 - 1.")
     if not 0 < open_share <= 1:

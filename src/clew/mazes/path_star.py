@@ -1,6 +1,6 @@
 """Family `path-star-ARMSxLENGTH`: arms of equal length from one centre; find the arm that ends at the goal.
 
-    batch = generate("path-star-2x5", 1, 9, seed=0, first=0, count=1000, side="train")     # 9 labels
+    batch = generate("path-star-2x5", 1, 9, seed=0, first=0, count=1000, split="train")     # 9 labels
     star_shape("path-star-2x5")                    # StarShape(arms=2, length=5); None for the name of any other family
 
 LENGTH counts the nodes of the path from the centre to an arm's end, both included, so there are
@@ -21,9 +21,9 @@ import numpy.typing as npt
 from numba import njit
 
 from clew.errors import UserError
-from clew.mazes.layout import HELD_OUT_IN, graph_hash
+from clew.mazes.jit import parallel_map
+from clew.mazes.layouts import HELD_OUT_IN, graph_hash
 from clew.mazes.maze import ABSENT, TaskBatch, check_labels
-from clew.mazes.pieces import in_pieces
 from clew.mazes.random import begin_stream, below, shuffle_first
 
 FAMILY = "path-star"
@@ -76,19 +76,19 @@ def generate_stars(
     labels: int,
     index_N: npt.NDArray[np.uint64],
     seed: int,
-    side: int,
+    split: int,
     workers: int | None,
     limit: int,
 ) -> TaskBatch | None:
-    """The graphs with these indices on a side (0 train, 1 test, 2 any); None if `limit` attempts find none."""
+    """The graphs with these indices of a split (0 train, 1 test, 2 any); None if `limit` attempts find none."""
     before_NV = np.empty((len(index_N), labels), dtype=np.uint8)
     path_NL = np.empty((len(index_N), shape.length), dtype=np.int32)
 
     def fill(piece: slice) -> bool:
-        filled: bool = _fill(shape.arms, seed, index_N[piece], side, limit, before_NV[piece], path_NL[piece])
+        filled: bool = _fill(shape.arms, seed, index_N[piece], split, limit, before_NV[piece], path_NL[piece])
         return filled
 
-    if not all(in_pieces(fill, len(index_N), labels, workers)):
+    if not all(parallel_map(fill, len(index_N), labels, workers)):
         return None
     offset_N1 = shape.length * np.arange(len(index_N) + 1, dtype=np.int64)
     start_N, goal_N = path_NL[:, 0].copy(), path_NL[:, -1].copy()
@@ -100,12 +100,12 @@ def _fill(
     arms: int,
     seed: int,
     index_N: npt.NDArray[np.uint64],
-    side: int,
+    split: int,
     limit: int,
     before_NV: npt.NDArray[np.uint8],
     path_NL: npt.NDArray[np.int32],
 ) -> bool:
-    """Draw the graphs of `index_N`; False if one is not found on its side."""
+    """Draw the graphs of `index_N`; False if one is not found of its split."""
     labels, length = before_NV.shape[1], path_NL.shape[1]
     steps = length - 1
     state = np.empty(1, dtype=np.uint64)
@@ -125,7 +125,7 @@ def _fill(
                     node = label_V[1 + arm * steps + step]
                     before_NV[i, node] = before
                     before = node
-            if side == 2 or (graph_hash(before_NV[i]) % np.uint64(HELD_OUT_IN) == np.uint64(0)) == (side == 1):
+            if split == 2 or (graph_hash(before_NV[i]) % np.uint64(HELD_OUT_IN) == np.uint64(0)) == (split == 1):
                 break
         else:
             return False

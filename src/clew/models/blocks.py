@@ -1,7 +1,7 @@
 """GPT-2 blocks: LayerNorm before each part, exact GELU or ReLU, biases everywhere, no dropout.
 
-    x_BKD = SelfBlock(width, heads)(x_BKD, rotate, Seen(causal=True))
-    x_BQD = CrossBlock(width, heads)(x_BQD, memory_BKD, rotate_Q, rotate_K, Seen(mask))
+    x_BKD = SelfBlock(width, heads)(x_BKD, rotate, AttentionMask(causal=True))
+    x_BQD = CrossBlock(width, heads)(x_BQD, memory_BKD, rotate_Q, rotate_K, AttentionMask(mask))
 
 A CrossBlock has no self-attention: queries look at the memory and never at each other.
 
@@ -20,8 +20,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from clew.data.batch import Batch
+from clew.models.initialization import AttentionWeights, lookup_attention_weights
 from clew.models.positions import Rotate
-from clew.models.start import AttentionWeights, begin_with_lookups
 
 ActivationChoice = Literal["gelu", "relu"]
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "relu": F.relu}
@@ -29,7 +29,7 @@ GROUP_TOKENS = 2048
 
 
 @dataclass(frozen=True)
-class Seen:
+class AttentionMask:
     """Who looks at whom: a mask that is True where it does, or a triangle, or (neither) everyone at everyone."""
 
     mask_B1QK: Tensor | None = None
@@ -78,7 +78,7 @@ class SelfBlock(nn.Module):
         self.feed_forward_norm = nn.LayerNorm(width)
         self.feed_forward = FeedForward(width, activation)
 
-    def forward(self, x_BKD: Tensor, rotate: Rotate, seen: Seen, cache: KeysAndValues | None = None) -> Tensor:
+    def forward(self, x_BKD: Tensor, rotate: Rotate, seen: AttentionMask, cache: KeysAndValues | None = None) -> Tensor:
         query, key, value = self.query_key_value(self.attention_norm(x_BKD)).chunk(3, dim=-1)
         query_BHKE, key_BHKE = rotate(_split(query, self.heads)), rotate(_split(key, self.heads))
         value_BHKE = _split(value, self.heads)
@@ -108,7 +108,9 @@ class CrossBlock(nn.Module):
         self.feed_forward_norm = nn.LayerNorm(width)
         self.feed_forward = FeedForward(width, activation)
 
-    def forward(self, x_BQD: Tensor, memory_BKD: Tensor, rotate_Q: Rotate, rotate_K: Rotate, seen: Seen) -> Tensor:
+    def forward(
+        self, x_BQD: Tensor, memory_BKD: Tensor, rotate_Q: Rotate, rotate_K: Rotate, seen: AttentionMask
+    ) -> Tensor:
         key, value = self.memory_key_value(memory_BKD).chunk(2, dim=-1)
         query_BHQE = rotate_Q(_split(self.query(self.attention_norm(x_BQD)), self.heads))
         key_BHKE, value_BHKE = rotate_K(_split(key, self.heads)), _split(value, self.heads)
@@ -125,28 +127,28 @@ class CrossBlock(nn.Module):
         )
 
 
-def look_things_up(blocks: nn.ModuleList, offsets: Sequence[int], rotary: bool) -> None:
-    """Let a stack begin with lookups (clew.models.start)."""
+def init_lookup_heads(blocks: nn.ModuleList, offsets: Sequence[int], rotary: bool) -> None:
+    """Let a stack begin with lookups (clew.models.initialization)."""
     for block in blocks:
         assert isinstance(block, SelfBlock | CrossBlock)
-        begin_with_lookups(block.attention_weights(), block.heads, offsets, rotary)
+        lookup_attention_weights(block.attention_weights(), block.heads, offsets, rotary)
 
 
 def run_in_groups(
-    run: Callable[[Batch, Tensor, Tensor], Tensor], length_B: Tensor, batch: Batch, rank_BT: Tensor, ask_BT: Tensor
+    run: Callable[[Batch, Tensor, Tensor], Tensor], length_B: Tensor, batch: Batch, order_BT: Tensor, query_BT: Tensor
 ) -> Tensor:
-    """Logits of `run(batch, rank_BT, ask_BT)`, on a CPU computed for groups of mazes of similar length.
+    """Logits of `run(batch, order_BT, query_BT)`, on a CPU computed for groups of mazes of similar length.
 
     A group is padded to its own longest sequence, so little is computed for nothing, and what it computes stays in
     the processor's caches. A GPU is faster with the whole batch at once.
     """
-    groups = similar_rows(length_B) if rank_BT.device.type == "cpu" else []
+    groups = similar_rows(length_B) if order_BT.device.type == "cpu" else []
     if len(groups) < 2:
-        return run(batch, rank_BT, ask_BT)
-    logits = [run(batch.rows(rows), rank_BT[rows], ask_BT[rows]) for rows in groups]
+        return run(batch, order_BT, query_BT)
+    logits = [run(batch.rows(rows), order_BT[rows], query_BT[rows]) for rows in groups]
     # Back to the order of the batch.
-    number_BT = ask_BT.flatten().cumsum(0).view_as(ask_BT) - 1
-    number_Q = torch.cat([number_BT[rows][ask_BT[rows]] for rows in groups])
+    number_BT = query_BT.flatten().cumsum(0).view_as(query_BT) - 1
+    number_Q = torch.cat([number_BT[rows][query_BT[rows]] for rows in groups])
     return torch.cat(logits)[number_Q.argsort()]
 
 
@@ -161,7 +163,7 @@ def _split(x_BKD: Tensor, heads: int) -> Tensor:
     return x_BKD.view(batch, length, heads, -1).transpose(1, 2)
 
 
-def _attend(query_BHQE: Tensor, key_BHKE: Tensor, value_BHKE: Tensor, seen: Seen) -> Tensor:
+def _attend(query_BHQE: Tensor, key_BHKE: Tensor, value_BHKE: Tensor, seen: AttentionMask) -> Tensor:
     mixed_BHQE = F.scaled_dot_product_attention(
         query_BHQE, key_BHKE, value_BHKE, attn_mask=seen.mask_B1QK, is_causal=seen.causal
     )

@@ -5,7 +5,7 @@
     write_json("model.json", to_json(config));  config = from_json(read_json("model.json"))
 
 To add a kind of model, write its config and its network, and name both in KINDS. A config is a frozen dataclass of
-plain values with a method `forward_flops(batch, rank_BT, ask_BT)`; a network is a clew.models.interface.Model made
+plain values with a method `forward_flops(batch, order_BT, query_BT)`; a network is a clew.models.config.Model made
 from its config, which draws its first weights from torch's global generator (`build_model` seeds it).
 """
 
@@ -20,11 +20,11 @@ from torch import Tensor, nn
 
 from clew.data.batch import Batch
 from clew.errors import UserError
+from clew.files import from_plain, to_plain
 from clew.models.cell_network import CellNetwork, CellNetworkConfig
 from clew.models.config import SIZES, DecoderOnlyConfig, EncoderDecoderConfig
 from clew.models.decoder_only import DecoderOnly
 from clew.models.encoder_decoder import EncoderDecoder
-from clew.plain_json import from_plain, to_plain
 
 
 class ModelConfig(Protocol):
@@ -32,7 +32,7 @@ class ModelConfig(Protocol):
 
     def __hash__(self) -> int: ...
 
-    def forward_flops(self, batch: Batch, rank_BT: Tensor, ask_BT: Tensor) -> float: ...
+    def forward_flops(self, batch: Batch, order_BT: Tensor, query_BT: Tensor) -> float: ...
 
 
 @dataclass(frozen=True)
@@ -87,13 +87,13 @@ def count_parameters(model: nn.Module) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def training_flops(config: ModelConfig, batch: Batch, rank_BT: Tensor, ask_BT: Tensor) -> float:
+def training_flops(config: ModelConfig, batch: Batch, order_BT: Tensor, query_BT: Tensor) -> float:
     """Floating-point operations of the matrix products of one forward and backward pass over this batch.
 
-    Counts what the question needs, whichever form computes it, so that a form that wastes work shows a lower share of
+    Counts what the targets needs, whichever form computes it, so that a form that wastes work shows a lower share of
     the machine's peak. The backward pass costs twice the forward pass.
     """
-    return 3 * config.forward_flops(batch, rank_BT, ask_BT)
+    return 3 * config.forward_flops(batch, order_BT, query_BT)
 
 
 def to_json(config: ModelConfig) -> Json:

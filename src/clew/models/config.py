@@ -1,4 +1,12 @@
-"""What a model is made of: one small dataclass a kind, and the paper's sizes.
+"""What every model is: a function from a batch and what may be seen of it to logits at the asked positions.
+
+`order_BT` says who may look at whom: position q is predicted from the positions k with 0 <= rank[k] < rank[q], and
+rank -1 is padding, seen by nobody. What stands in the batch at positions that a query may not see never changes its
+logits.
+
+Shape suffixes: B mazes, T positions, Q asked positions of the whole batch in row-major order, V vocabulary.
+
+What a model is made of: one small dataclass a kind, and the paper's sizes.
 
     config = EncoderDecoderConfig(vocabulary=128, width=128, encoder_depth=20, decoder_depth=20, heads=4)
 
@@ -10,8 +18,9 @@ Shape suffixes: B mazes, T positions.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import get_args
+from typing import Any, Literal, Protocol, get_args
 
 import torch
 from torch import Tensor
@@ -19,8 +28,26 @@ from torch import Tensor
 from clew.data.batch import Batch
 from clew.errors import UserError
 from clew.models.blocks import ActivationChoice
+from clew.models.initialization import StartChoice
 from clew.models.positions import PositionChoice
-from clew.models.start import StartChoice
+
+Precision = Literal["fp32", "bf16", "fp16"]
+_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+class Model(Protocol):
+    """Tokens in, logits out; never a loss."""
+
+    def __call__(self, batch: Batch, order_BT: Tensor, query_BT: Tensor) -> Tensor:
+        """Logits [Q, V] for the True positions of `query_BT`, in the order of `query_BT.nonzero()`."""
+        ...
+
+
+def autocast(precision: Precision, device: torch.device) -> AbstractContextManager[Any]:
+    """Within, matrix products run in the precision; does nothing for fp32."""
+    if precision == "fp32":
+        return nullcontext()
+    return torch.autocast(device.type, dtype=_DTYPES[precision])
 
 
 @dataclass(frozen=True)
@@ -54,7 +81,7 @@ class TransformerConfig:
     heads: int = 4
     positions: PositionChoice = "rope-fp32"
     max_length: int = 4096  # the longest sequence; read by learned positions alone
-    start: StartChoice = "gpt-2"  # the weights before training; see clew.models.start
+    start: StartChoice = "gpt-2"  # the weights before training; see clew.models.initialization
     activation: ActivationChoice = "gelu"  # of the feed-forward parts
     head_bias: bool = True
 
@@ -107,9 +134,9 @@ class EncoderDecoderConfig(TransformerConfig):
         if not self.attend_self and not self.causal:
             raise UserError("attend_self can be turned off in a causal encoder only; set causal, or leave it on.")
 
-    def forward_flops(self, batch: Batch, rank_BT: Tensor, ask_BT: Tensor) -> float:
+    def forward_flops(self, batch: Batch, order_BT: Tensor, query_BT: Tensor) -> float:
         """Floating-point operations of the matrix products of one forward pass over what is needed."""
-        seen_B, asked_B = (count.double() for count in seen_and_asked(rank_BT, ask_BT))
+        seen_B, asked_B = (count.double() for count in seen_and_asked(order_BT, query_BT))
         pairs_B = seen_B * (seen_B + 1) / 2 if self.causal else seen_B**2
         weights = self.width**2
         encoder = self.encoder_depth * (2 * 12 * weights * seen_B + 4 * self.width * pairs_B)
@@ -137,9 +164,9 @@ class DecoderOnlyConfig(TransformerConfig):
     def cache_bytes(self, length: int) -> int:
         return 2 * self.depth * self.width * length * 4
 
-    def forward_flops(self, batch: Batch, rank_BT: Tensor, ask_BT: Tensor) -> float:
+    def forward_flops(self, batch: Batch, order_BT: Tensor, query_BT: Tensor) -> float:
         """Floating-point operations of the matrix products of one forward pass over what is needed."""
-        seen_B, asked_B = (count.double() for count in seen_and_asked(rank_BT, ask_BT))
+        seen_B, asked_B = (count.double() for count in seen_and_asked(order_BT, query_BT))
         if self.bos_id is not None:
             seen_B = seen_B + 1
         pairs_B = seen_B * (seen_B + 1) / 2
@@ -148,15 +175,15 @@ class DecoderOnlyConfig(TransformerConfig):
         return float((trunk + head).sum())
 
 
-def seen_and_asked(rank_BT: Tensor, ask_BT: Tensor) -> tuple[Tensor, Tensor]:
+def seen_and_asked(order_BT: Tensor, query_BT: Tensor) -> tuple[Tensor, Tensor]:
     """How many tokens of each maze are looked at by some asked position, and how many are asked."""
-    return needed(rank_BT, ask_BT).sum(1), ask_BT.sum(1)
+    return needed(order_BT, query_BT).sum(1), query_BT.sum(1)
 
 
-def needed(rank_BT: Tensor, ask_BT: Tensor) -> Tensor:
+def needed(order_BT: Tensor, query_BT: Tensor) -> Tensor:
     """The tokens that some asked position of their maze may look at; at least those of rank 0."""
-    limit_B1 = torch.where(ask_BT, rank_BT, 1).amax(dim=1, keepdim=True).clamp(min=1)
-    return (rank_BT >= 0) & (rank_BT < limit_B1)
+    limit_B1 = torch.where(query_BT, order_BT, 1).amax(dim=1, keepdim=True).clamp(min=1)
+    return (order_BT >= 0) & (order_BT < limit_B1)
 
 
 def check_positive(config: object, names: Sequence[str]) -> None:

@@ -1,11 +1,11 @@
 """The next-token model: a GPT-2-like decoder, each position read from the one before it.
 
     model = DecoderOnly(DecoderOnlyConfig(vocabulary=128))
-    logits_QV = model(batch, rank_BT, ask_BT)      # asked position t is predicted from tokens 0 .. t-1
+    logits_QV = model(batch, order_BT, query_BT)      # asked position t is predicted from tokens 0 .. t-1
 
 With `bos_id` that token stands before every sequence, at position 0, and token t at position t + 1.
 
-It can only read from left to right, so a question with any other order is refused. The sequence is cut after the last
+It can only read from left to right, so a targets with any other order is refused. The sequence is cut after the last
 token that is looked at, and only asked positions go through the head; `model.naive = True` computes all of both. On a
 CPU, mazes with sequences of similar length run together, so that little is padded.
 
@@ -30,10 +30,10 @@ from torch import Tensor, nn
 
 from clew.data.batch import Batch
 from clew.errors import UserError
-from clew.models.blocks import KeysAndValues, Seen, SelfBlock, look_things_up, run_in_groups
+from clew.models.blocks import AttentionMask, KeysAndValues, SelfBlock, init_lookup_heads, run_in_groups
 from clew.models.config import DecoderOnlyConfig
+from clew.models.initialization import initialise, initialise_as_torch, scale_embeddings
 from clew.models.positions import make_positions
-from clew.models.start import begin_larger, initialise, initialise_as_torch
 
 
 @dataclass
@@ -63,29 +63,29 @@ class DecoderOnly(nn.Module):
         else:
             initialise(self, depth=config.depth)
         if config.start == "lookup":
-            begin_larger(self.embedding.weight)
-            look_things_up(self.blocks, (-1, -2), config.rotary)
+            scale_embeddings(self.embedding.weight)
+            init_lookup_heads(self.blocks, (-1, -2), config.rotary)
 
-    def forward(self, batch: Batch, rank_BT: Tensor, ask_BT: Tensor) -> Tensor:
-        check_left_to_right(rank_BT, ask_BT)
+    def forward(self, batch: Batch, order_BT: Tensor, query_BT: Tensor) -> Tensor:
+        check_left_to_right(order_BT, query_BT)
         if self.naive:
-            return self._read(batch, rank_BT, ask_BT)
-        place_T = torch.arange(ask_BT.shape[1], device=ask_BT.device)
-        return run_in_groups(self._read, (ask_BT * place_T).amax(1), batch, rank_BT, ask_BT)
+            return self._read(batch, order_BT, query_BT)
+        place_T = torch.arange(query_BT.shape[1], device=query_BT.device)
+        return run_in_groups(self._read, (query_BT * place_T).amax(1), batch, order_BT, query_BT)
 
-    def _read(self, batch: Batch, rank_BT: Tensor, ask_BT: Tensor) -> Tensor:
-        token_BT = batch.tokens_BT.masked_fill(rank_BT < 0, 0)
+    def _read(self, batch: Batch, order_BT: Tensor, query_BT: Tensor) -> Tensor:
+        token_BT = batch.tokens_BT.masked_fill(order_BT < 0, 0)
         if self.config.bos_id is None:
-            read_BT = ask_BT.roll(-1, dims=1)  # the logits of t are read at t - 1
+            read_BT = query_BT.roll(-1, dims=1)  # the logits of t are read at t - 1
         else:
-            token_BT, read_BT = F.pad(token_BT, (1, -1), value=self.config.bos_id), ask_BT
+            token_BT, read_BT = F.pad(token_BT, (1, -1), value=self.config.bos_id), query_BT
         place_BT = torch.arange(token_BT.shape[1], device=token_BT.device).expand_as(token_BT)
         if self.naive:
-            logits_BTV = self.head(self._run(token_BT, place_BT, Seen(causal=True)))
+            logits_BTV = self.head(self._run(token_BT, place_BT, AttentionMask(causal=True)))
             return logits_BTV[read_BT]
-        # At least one token, so that a batch without questions still gives every weight a zero gradient.
+        # At least one token, so that a batch without targets still gives every weight a zero gradient.
         length = max(int((read_BT * (place_BT + 1)).max()), 1)
-        x_BTD = self._run(token_BT[:, :length], place_BT[:, :length], Seen(causal=True))
+        x_BTD = self._run(token_BT[:, :length], place_BT[:, :length], AttentionMask(causal=True))
         return self.head(x_BTD[read_BT[:, :length]])
 
     def head(self, x: Tensor) -> Tensor:
@@ -114,7 +114,7 @@ class DecoderOnly(nn.Module):
     def _extend(self, cache: Cache, token_BS: Tensor, place_BS: Tensor, real_BS: Tensor | None) -> Tensor:
         if cache.blocks[0].key_BHKE is None:
             # Padding comes after all tokens of its maze, so the causal rule already keeps them from attending to it.
-            seen = Seen(causal=True)
+            seen = AttentionMask(causal=True)
             cache.real_BK = None if real_BS is None or bool(real_BS.all()) else real_BS
         else:
             assert token_BS.shape[1] == 1, "after the prompts one token is read at a time"
@@ -123,12 +123,12 @@ class DecoderOnly(nn.Module):
                 before = cache.blocks[0].key_BHKE.shape[2]
                 old_BK = new_BS.new_ones(len(new_BS), before) if cache.real_BK is None else cache.real_BK
                 cache.real_BK = torch.cat([old_BK, new_BS], dim=1)
-            seen = Seen(None if cache.real_BK is None else cache.real_BK[:, None, None])
+            seen = AttentionMask(None if cache.real_BK is None else cache.real_BK[:, None, None])
         if real_BS is not None:
             token_BS = token_BS.masked_fill(~real_BS, 0)
         return self._run(token_BS, place_BS, seen, cache)
 
-    def _run(self, token_BT: Tensor, place_BT: Tensor, seen: Seen, cache: Cache | None = None) -> Tensor:
+    def _run(self, token_BT: Tensor, place_BT: Tensor, seen: AttentionMask, cache: Cache | None = None) -> Tensor:
         x_BTD = self.positions.add(self.embedding(token_BT), place_BT)
         rotate = self.positions.rotation(place_BT)
         for number, block in enumerate(self.blocks):
@@ -137,11 +137,11 @@ class DecoderOnly(nn.Module):
         return out_BTD
 
 
-def check_left_to_right(rank_BT: Tensor, ask_BT: Tensor) -> None:
+def check_left_to_right(order_BT: Tensor, query_BT: Tensor) -> None:
     """UserError unless every asked position may see exactly the positions to its left."""
-    step_up = rank_BT[:, 1:] > rank_BT[:, :-1]
-    not_down = (rank_BT[:, 1:] >= rank_BT[:, :-1]) | (rank_BT[:, 1:] < 0)
-    fits = not_down.all() & (step_up | ~ask_BT[:, 1:]).all() & ~ask_BT[:, 0].any()
+    step_up = order_BT[:, 1:] > order_BT[:, :-1]
+    not_down = (order_BT[:, 1:] >= order_BT[:, :-1]) | (order_BT[:, 1:] < 0)
+    fits = not_down.all() & (step_up | ~query_BT[:, 1:]).all() & ~query_BT[:, 0].any()
     if not bool(fits):
         raise UserError(
             "a decoder-only model can only be asked from left to right, but this objective hides tokens in another "

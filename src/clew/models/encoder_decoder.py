@@ -1,13 +1,13 @@
 """The paper's MLM-U model: an encoder over what is visible, a decoder that has nothing but its place and the encoder.
 
     model = EncoderDecoder(EncoderDecoderConfig(vocabulary=128))
-    logits_QV = model(batch, rank_BT, ask_BT)
+    logits_QV = model(batch, order_BT, query_BT)
 
 The decoder's input is one learned vector, the same at every asked position, and its blocks have no self-attention:
 a query knows where it stands (RoPE) and asks the encoder's final output, in every block. The head is the embedding,
 transposed, with a bias.
 
-Who sees whom follows from the ranks (see clew.models.interface). A query sees the encoder's output at lower ranks.
+Who sees whom follows from the ranks (see clew.models.config). A query sees the encoder's output at lower ranks.
 Token j is part of the encoder's output at k if j's rank is not above k's; with `causal`, tokens of one rank also look
 only back, and with `attend_self` off each attends to those before it and not to itself. The first has none before it
 and attends to itself. That is the published code's causal encoder.
@@ -29,10 +29,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from clew.data.batch import Batch
-from clew.models.blocks import CrossBlock, Seen, SelfBlock, look_things_up, run_in_groups
+from clew.models.blocks import AttentionMask, CrossBlock, SelfBlock, init_lookup_heads, run_in_groups
 from clew.models.config import EncoderDecoderConfig, needed, seen_and_asked
+from clew.models.initialization import initialise, initialise_as_torch, scale_embeddings
 from clew.models.positions import make_positions
-from clew.models.start import begin_larger, initialise, initialise_as_torch
 
 
 class EncoderDecoder(nn.Module):
@@ -57,29 +57,31 @@ class EncoderDecoder(nn.Module):
             initialise(self, depth=config.encoder_depth)
             initialise(self.decoder, depth=config.decoder_depth)
         if config.start == "lookup":
-            begin_larger(self.embedding.weight, self.query)
-            look_things_up(self.encoder, (-1, -2) if config.causal else (1, -1), config.rotary)
-            look_things_up(self.decoder, (-1, 1), config.rotary)
+            scale_embeddings(self.embedding.weight, self.query)
+            init_lookup_heads(self.encoder, (-1, -2) if config.causal else (1, -1), config.rotary)
+            init_lookup_heads(self.decoder, (-1, 1), config.rotary)
 
-    def forward(self, batch: Batch, rank_BT: Tensor, ask_BT: Tensor) -> Tensor:
+    def forward(self, batch: Batch, order_BT: Tensor, query_BT: Tensor) -> Tensor:
         if self.naive:
-            return self._everywhere(batch, rank_BT, ask_BT)
-        seen_B, _ = seen_and_asked(rank_BT, ask_BT)
-        return run_in_groups(self._where_needed, seen_B, batch, rank_BT, ask_BT)
+            return self._everywhere(batch, order_BT, query_BT)
+        seen_B, _ = seen_and_asked(order_BT, query_BT)
+        return run_in_groups(self._where_needed, seen_B, batch, order_BT, query_BT)
 
-    def _where_needed(self, batch: Batch, rank_BT: Tensor, ask_BT: Tensor) -> Tensor:
+    def _where_needed(self, batch: Batch, order_BT: Tensor, query_BT: Tensor) -> Tensor:
         # Tokens by rank, then place: the causal rule is then a plain triangle, and padding comes last.
-        place_BK, real_BK = pack(needed(rank_BT, ask_BT), rank_BT)
-        rank_BK = rank_BT.gather(1, place_BK)
+        place_BK, real_BK = pack(needed(order_BT, query_BT), order_BT)
+        rank_BK = order_BT.gather(1, place_BK)
         token_BK = batch.tokens_BT.gather(1, place_BK).masked_fill(~real_BK, 0)
-        place_BQ, asked_BQ = pack(ask_BT)
+        place_BQ, asked_BQ = pack(query_BT)
         # An empty place of a query sees all, since a softmax over nothing is not a number.
-        rank_BQ = rank_BT.gather(1, place_BQ).masked_fill(~asked_BQ, torch.iinfo(rank_BT.dtype).max)
+        rank_BQ = order_BT.gather(1, place_BQ).masked_fill(~asked_BQ, torch.iinfo(order_BT.dtype).max)
 
         one_level = not bool((rank_BK * real_BK).any())
         real_B1K = None if bool(real_BK.all()) else real_BK[:, None]
         if self.config.causal:
-            encoder_sees = Seen(causal=True) if self.config.attend_self else _seen(_strictly_before(place_BK)[None])
+            encoder_sees = (
+                AttentionMask(causal=True) if self.config.attend_self else _seen(_strictly_before(place_BK)[None])
+            )
         elif one_level:
             encoder_sees = _seen(real_B1K)
         else:
@@ -90,7 +92,7 @@ class EncoderDecoder(nn.Module):
         x_BQD = self.decode(memory_BKD, place_BK, place_BQ, decoder_sees)
         return self.head(x_BQD[asked_BQ])
 
-    def encode(self, token_BK: Tensor, place_BK: Tensor, seen: Seen) -> Tensor:
+    def encode(self, token_BK: Tensor, place_BK: Tensor, seen: AttentionMask) -> Tensor:
         """The memory: what the encoder makes of these tokens at these places of the sequence."""
         x_BKD = self.positions.add(self.embedding(token_BK), place_BK)
         rotate = self.positions.rotation(place_BK)
@@ -99,7 +101,7 @@ class EncoderDecoder(nn.Module):
         memory_BKD: Tensor = self.encoder_norm(x_BKD)
         return memory_BKD
 
-    def decode(self, memory_BKD: Tensor, place_BK: Tensor, place_BQ: Tensor, seen: Seen) -> Tensor:
+    def decode(self, memory_BKD: Tensor, place_BK: Tensor, place_BQ: Tensor, seen: AttentionMask) -> Tensor:
         """What the queries at these places make of the memory, ready for the head."""
         x_BQD = self.positions.add(self.query.expand(*place_BQ.shape, -1), place_BQ)
         rotate_Q, rotate_K = self.positions.rotation(place_BQ), self.positions.rotation(place_BK)
@@ -112,12 +114,12 @@ class EncoderDecoder(nn.Module):
         """Logits [..., V]."""
         return F.linear(x, self.embedding.weight, self.head_bias)
 
-    def _everywhere(self, batch: Batch, rank_BT: Tensor, ask_BT: Tensor) -> Tensor:
+    def _everywhere(self, batch: Batch, order_BT: Tensor, query_BT: Tensor) -> Tensor:
         """The same numbers, with encoder, decoder and head at all T positions and dense masks."""
-        token_BT = batch.tokens_BT.masked_fill(rank_BT < 0, 0)
-        place_T = torch.arange(rank_BT.shape[1], device=rank_BT.device)
-        place_BT = place_T.expand_as(rank_BT)
-        key_B1T, row_BT1 = rank_BT[:, None], rank_BT.clamp(min=0)[:, :, None]
+        token_BT = batch.tokens_BT.masked_fill(order_BT < 0, 0)
+        place_T = torch.arange(order_BT.shape[1], device=order_BT.device)
+        place_BT = place_T.expand_as(order_BT)
+        key_B1T, row_BT1 = order_BT[:, None], order_BT.clamp(min=0)[:, :, None]
         not_padding_B1T = key_B1T >= 0
         encoder_BTT = not_padding_B1T & (key_B1T <= row_BT1)
         if self.config.causal:
@@ -127,13 +129,13 @@ class EncoderDecoder(nn.Module):
         decoder_BTT = not_padding_B1T & (key_B1T < row_BT1.clamp(min=1))
         memory_BTD = self.encode(token_BT, place_BT, _seen(encoder_BTT))
         logits_BTV = self.head(self.decode(memory_BTD, place_BT, place_BT, _seen(decoder_BTT)))
-        return logits_BTV[ask_BT]
+        return logits_BTV[query_BT]
 
 
 def pack(keep_BT: Tensor, order_BT: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """The kept positions of each maze side by side, and which of these places are real: both [B, K].
 
-    K is the number of the maze that keeps most, at least 1, so that a batch without questions still runs through
+    K is the number of the maze that keeps most, at least 1, so that a batch without targets still runs through
     every weight and gives each a zero gradient. In order of position, or of `order_BT` and then position.
     """
     count_B = keep_BT.sum(dim=1)
@@ -153,5 +155,5 @@ def _strictly_before(place_BK: Tensor) -> Tensor:
     return before_KK
 
 
-def _seen(mask_BQK: Tensor | None) -> Seen:
-    return Seen(None if mask_BQK is None else mask_BQK[:, None])
+def _seen(mask_BQK: Tensor | None) -> AttentionMask:
+    return AttentionMask(None if mask_BQK is None else mask_BQK[:, None])

@@ -32,8 +32,8 @@ from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
 from clew.models.decoder_only import DecoderOnly
 from clew.models.encoder_decoder import EncoderDecoder
 from clew.models.weights_file import check_size, read_weights
-from clew.text.format import format_named
-from clew.text.vocabulary import PAD, SPECIAL_TOKENS, Vocabulary
+from clew.tokenization.format import format_named
+from clew.tokenization.vocabulary import PAD, SPECIAL_TOKENS, Vocabulary
 
 DEFAULT_HEADS = 4
 PREFIXES = ("w.", "model.", "module.", "_orig_mod.")

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Self, get_args
 
 from clew.errors import UserError
-from clew.objectives.masked import MAX_WEIGHT, MaskedTokens, NextAfterPrefix, OrderedMask, Weighting
-from clew.objectives.question import Objective
-from clew.objectives.rates import (
+from clew.files import from_plain, to_plain
+from clew.objectives.mask_rates import (
     AdaptiveRate,
     BetaRate,
     CosineRate,
@@ -24,8 +23,9 @@ from clew.objectives.rates import (
     Spread,
     UniformRate,
 )
-from clew.objectives.sequential import AnyOrder, NextToken
-from clew.plain_json import from_plain, to_plain
+from clew.objectives.masked import MAX_WEIGHT, MaskedTokens, NextAfterPrefix, OrderedMask, Weighting
+from clew.objectives.next_token import AnyOrder, NextToken
+from clew.objectives.targets import Objective
 
 ShapeName = Literal["uniform", "fixed", "beta", "cosine", "adaptive"]
 ObjectiveName = Literal[
@@ -49,7 +49,7 @@ def _number(what: str, value: object, low: float, high: float) -> None:
 
 @dataclass(frozen=True)
 class RateConfig:
-    """Which masking rates are drawn; clew.objectives.rates says what each choice means."""
+    """Which masking rates are drawn; clew.objectives.mask_rates says what each choice means."""
 
     # Which rates are likely.
     shape: ShapeName = "uniform"

@@ -1,6 +1,6 @@
 """Cross-entropy as sums, so that the loop can normalise over the whole global batch.
 
-    sums = cross_entropy_sum(model(batch, question.rank_BT, question.ask_BT), question)
+    sums = cross_entropy_sum(model(batch, targets.order_BT, targets.query_BT), targets)
     (sums.loss / global_weight).backward()    # global_weight: sums.weight summed over processes and micro-batches
 
 Each process hides another number of tokens, so a mean of means would weigh tokens unequally; sums do not.
@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from clew.objectives.question import Question
+from clew.objectives.targets import Targets
 
 
 @dataclass(frozen=True)
@@ -34,14 +34,14 @@ class LossSum:
         return torch.stack([x.detach().double() for x in (self.loss, self.weight, self.count, self.correct)])
 
 
-def cross_entropy_sum(logits_QV: Tensor, question: Question) -> LossSum:
+def cross_entropy_sum(logits_QV: Tensor, targets: Targets) -> LossSum:
     """Sums of -log softmax(logits)[target] over the asked positions, in float32 whatever the logits' precision.
 
     A logit of -inf leaves its entry out of the softmax. If it is the target's, that token's loss is infinite: the
     model has ruled out what the data says, and the loop must stop. A weight of 0 leaves a token out altogether.
     """
-    target_Q = question.target_BT[question.ask_BT]
-    weight_Q = question.weight_BT[question.ask_BT]
+    target_Q = targets.target_BT[targets.query_BT]
+    weight_Q = targets.weight_BT[targets.query_BT]
     assert len(logits_QV) == len(target_Q), "one row of logits for each asked position"
     with torch.autocast(logits_QV.device.type, enabled=False):
         token_loss_Q = F.cross_entropy(logits_QV.float(), target_Q, reduction="none")
@@ -52,9 +52,9 @@ def cross_entropy_sum(logits_QV: Tensor, question: Question) -> LossSum:
     return LossSum(loss, weight_Q.sum(), count, correct, token_loss_Q.detach())
 
 
-def row_losses(sums: LossSum, question: Question) -> Tensor:
+def row_losses(sums: LossSum, targets: Targets) -> Tensor:
     """Each maze's mean cross-entropy per asked token, float32 [B]; NaN where nothing was asked."""
-    row_Q = question.ask_BT.nonzero()[:, 0]
-    count_B = question.ask_BT.sum(1)
+    row_Q = targets.query_BT.nonzero()[:, 0]
+    count_B = targets.query_BT.sum(1)
     total_B = torch.zeros(len(count_B), device=row_Q.device).index_add_(0, row_Q, sums.token_loss_Q)
     return total_B / count_B

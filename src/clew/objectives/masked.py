@@ -17,9 +17,18 @@ import torch
 from torch import Tensor
 
 from clew.data.batch import Batch
-from clew.objectives.noise import CONFIDENCE, HIDE, Noise
-from clew.objectives.question import Objective, Predict, Question, path_place, ranked, response_place
-from clew.objectives.rates import Rates
+from clew.objectives.mask_rates import Rates
+from clew.objectives.targets import (
+    CONFIDENCE,
+    HIDE,
+    Noise,
+    Objective,
+    Predict,
+    Targets,
+    path_place,
+    ranked,
+    response_place,
+)
 
 Weighting = Literal["token", "rate"]
 
@@ -42,7 +51,7 @@ class MaskedTokens(Objective):
     Of a share `confidence_share` of the rows, not random tokens are hidden but those that the model is least sure of:
     h = min(n, floor(u n) + 1) of them, by the probability that it gives its most likely token when all are hidden.
     What is visible is then what decoding by confidence fills in first. This costs a forward pass without gradients
-    over those rows; `question`, which has no model, hides random tokens of all rows.
+    over those rows; `targets`, which has no model, hides random tokens of all rows.
     """
 
     rates: Rates
@@ -52,13 +61,13 @@ class MaskedTokens(Objective):
     confidence_share: float = 0.0
     sequential: ClassVar[bool] = False
 
-    def question(self, batch: Batch, noise: Noise) -> Question:
+    def targets(self, batch: Batch, noise: Noise) -> Targets:
         rate_B = self.rates.draw(noise)
         return self._hiding(batch, rate_B, self._random(batch, noise, rate_B))
 
-    def question_for(self, model: Predict, batch: Batch, noise: Noise) -> Question:
+    def targets_for(self, model: Predict, batch: Batch, noise: Noise) -> Targets:
         if not self.confidence_share:
-            return self.question(batch, noise)
+            return self.targets(batch, noise)
         rate_B = self.rates.draw(noise)
         hide_BT = self._random(batch, noise, rate_B)
         count = noise.share_of_rows(CONFIDENCE, self.confidence_share)
@@ -79,7 +88,7 @@ class MaskedTokens(Objective):
             hide_BT |= (coin_BT == coin_BT.amin(1, keepdim=True)) & batch.response_BT
         return hide_BT
 
-    def _hiding(self, batch: Batch, rate_B: Tensor, hide_BT: Tensor) -> Question:
+    def _hiding(self, batch: Batch, rate_B: Tensor, hide_BT: Tensor) -> Targets:
         weight_B = 1 / rate_B.clamp(min=1 / self.max_weight) if self.weighting == "rate" else None
         return ranked(batch, hide_BT.long(), weight_B)
 
@@ -87,10 +96,10 @@ class MaskedTokens(Objective):
 @torch.no_grad()
 def confidence(model: Predict, batch: Batch) -> Tensor:
     """The highest probability that the model gives any token, all of the response being hidden; [B, T], 0 elsewhere."""
-    question = ranked(batch, batch.response_BT.long())
-    logits_QV = model(batch, question.rank_BT, question.ask_BT)
-    confidence_BT = torch.zeros_like(question.weight_BT)
-    confidence_BT[question.ask_BT] = logits_QV.float().softmax(-1).amax(-1)
+    targets = ranked(batch, batch.response_BT.long())
+    logits_QV = model(batch, targets.order_BT, targets.query_BT)
+    confidence_BT = torch.zeros_like(targets.weight_BT)
+    confidence_BT[targets.query_BT] = logits_QV.float().softmax(-1).amax(-1)
     return confidence_BT
 
 
@@ -121,7 +130,7 @@ class OrderedMask(Objective):
     reverse: bool = False
     sequential: ClassVar[bool] = False
 
-    def question(self, batch: Batch, noise: Noise) -> Question:
+    def targets(self, batch: Batch, noise: Noise) -> Targets:
         place_BT = path_place(batch)
         hidden_B = hidden_count(self.rates.draw(noise), place_BT > 0)[:, None]
         hide_BT = place_BT <= hidden_B if self.reverse else place_BT > place_BT.amax(1, keepdim=True) - hidden_B
@@ -141,11 +150,11 @@ class NextAfterPrefix(Objective):
     rates: Rates
     sequential: ClassVar[bool] = False
 
-    def question(self, batch: Batch, noise: Noise) -> Question:
+    def targets(self, batch: Batch, noise: Noise) -> Targets:
         place_BT = response_place(batch)
         length_B = batch.response_BT.sum(1)
         next_B = length_B - hidden_count(self.rates.draw(noise), batch.response_BT) + 1
         hidden_BT = (place_BT >= next_B[:, None]) & batch.response_BT
-        question = ranked(batch, hidden_BT.long())
-        ask_BT = hidden_BT & (place_BT == next_B[:, None])
-        return replace(question, ask_BT=ask_BT, weight_BT=ask_BT.to(torch.float32))
+        targets = ranked(batch, hidden_BT.long())
+        query_BT = hidden_BT & (place_BT == next_B[:, None])
+        return replace(targets, query_BT=query_BT, weight_BT=query_BT.to(torch.float32))

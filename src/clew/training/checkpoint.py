@@ -1,4 +1,10 @@
-"""Checkpoints: a folder of safetensors and one JSON, there wholly or not at all; and models loaded from them.
+"""Parameters by name, and sharded tensors made whole: what everything that is saved by name needs.
+
+for name, parameter in named_parameters(model): ...    # the names of the bare model
+whole(tensor)                                          # a DTensor's full value; collective, all ranks must call
+copy_into(tensor, whole_tensor)                        # and back into the shards
+
+Checkpoints: a folder of safetensors and one JSON, there wholly or not at all; and models loaded from them.
 
     checkpoints/00001000/model.safetensors       the weights by name
                          optimizer.safetensors   its state by parameter name
@@ -32,6 +38,9 @@ from clew.files import read_json, write_json
 from clew.models.build import build_model
 from clew.training.config import TrainConfig
 from clew.training.named_tensors import bare_model, bare_name, copy_into, whole
+
+# What DDP and torch.compile put before the names of the model that they wrap.
+
 
 CONFIG_FILE = "config.json"
 CHECKPOINTS = "checkpoints"

@@ -15,16 +15,16 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
-from clew.data.loaders import CELL_LABELS
+from clew.data.loader import CELL_LABELS
 from clew.data.settings import DatasetSettings
 from clew.errors import UserError
+from clew.files import from_plain, to_plain
 from clew.mazes.path_star import star_shape
 from clew.models.build import ModelConfig, from_json, kind_of, to_json
 from clew.models.config import EncoderDecoderConfig
 from clew.objectives.config import ObjectiveConfig
-from clew.plain_json import from_plain, to_plain
-from clew.text.format import format_named
-from clew.text.vocabulary import BOS
+from clew.tokenization.format import format_named
+from clew.tokenization.vocabulary import BOS
 from clew.training.optimizers import OptimizerConfig
 from clew.training.schedules import ScheduleConfig
 

@@ -1,8 +1,8 @@
 """The training loop, for one process or many, on CPU or GPU.
 
-    end = train(config, "runs/x", evaluate=evaluate, observers=[LinePrinter()])
+    end = train(config, "runs/x", evaluate=evaluate, callbacks=[LinePrinter()])
 
-One step: the batch and its question, which are pure functions of (config, step); the gradient, normalised over the
+One step: the batch and its targets, which are pure functions of (config, step); the gradient, normalised over the
 whole global batch (step.py); a look whether it is sound (stability.py); clipping; the optimizer; the average of the
 weights. Evaluation, checkpoints and signals come between steps. All that the next step depends on is in the
 checkpoint, so a run that is killed and resumed ends with the same weights, bit for bit (on the same machine, with as
@@ -27,25 +27,29 @@ import torch
 from torch import nn
 
 from clew.data.batch import Batch
-from clew.data.loaders import batches
+from clew.data.loader import batches
 from clew.data.prefetch import prefetch
-from clew.errors import UserError
+from clew.errors import UserError, out_of_memory
 from clew.files import write_json
-from clew.memory import out_of_memory
 from clew.models.build import training_flops
+from clew.training.callbacks import Callback, EvaluationReport, MetricsFile, RunEnd, RunStart, StepReport
 from clew.training.checkpoint import STATE_FILE, checkpoint_name, latest_checkpoint, write_checkpoint
 from clew.training.config import TrainConfig
 from clew.training.distributed import World
-from clew.training.observer import EvaluationReport, MetricsFile, Observer, RunEnd, RunStart, StepReport
-from clew.training.precision import autocast
 from clew.training.progress import Clock, Window, budget_progress, total_steps
-from clew.training.run_folder import Resume, RunFolder
-from clew.training.run_state import RunState
+from clew.training.run_folder import Resume, RunFolder, RunState
 from clew.training.schedules import beta1_at, lr_factor
 from clew.training.signals import StopRequest, handle_stop_signals
 from clew.training.sources import build_source, check_batch_memory
-from clew.training.step import Part, accumulate_gradient, draw_part, gradient_norm, scale_gradient
-from clew.training.tiny_numbers import tiny_numbers_are_zero
+from clew.training.step import (
+    Part,
+    accumulate_gradient,
+    autocast,
+    draw_part,
+    flush_denormals,
+    gradient_norm,
+    scale_gradient,
+)
 
 Evaluate = Callable[[nn.Module], dict[str, float]]
 
@@ -55,7 +59,7 @@ def train(
     run: str | Path,
     *,
     evaluate: Evaluate | None = None,
-    observers: Sequence[Observer] = (),
+    callbacks: Sequence[Callback] = (),
     world: World | None = None,
     resume: Resume = "auto",
 ) -> RunEnd:
@@ -66,7 +70,7 @@ def train(
     check_batch_memory(config, world.size)
     folder = RunFolder(run)
     with ExitStack() as stack:
-        stack.enter_context(tiny_numbers_are_zero())
+        stack.enter_context(flush_denormals())
 
         def begin() -> Path | None:
             stack.enter_context(folder.locked())
@@ -76,7 +80,7 @@ def train(
         state = RunState(config, world, fresh=begun is None)
         if begun is not None:
             state.load(begun)
-        return Trainer(config, folder, world, state, evaluate, observers).run()
+        return Trainer(config, folder, world, state, evaluate, callbacks).run()
 
 
 class Trainer:
@@ -89,11 +93,11 @@ class Trainer:
         world: World,
         state: RunState,
         evaluate: Evaluate | None = None,
-        observers: Sequence[Observer] = (),
+        callbacks: Sequence[Callback] = (),
     ) -> None:
         self.config, self.folder, self.world, self.state, self.evaluate = config, folder, world, state, evaluate
         self.metrics = MetricsFile(folder.metrics)
-        self.observers: list[Observer] = [self.metrics, *observers] if world.is_main else []
+        self.callbacks: list[Callback] = [self.metrics, *callbacks] if world.is_main else []
         self.source = build_source(config)
         self.total_steps = total_steps(config.budget, self.source)
         self.clock = Clock(state.seconds)
@@ -116,8 +120,8 @@ class Trainer:
             reason: Literal["signal", "done"] = "signal" if signal else "done"
             end = RunEnd(state.step, state.seconds, reason, self._last_checkpoint(), signal, state.scores)
         finally:
-            for observer in self.observers:
-                observer.on_end(end)
+            for callback in self.callbacks:
+                callback.on_end(end)
         return end
 
     def _all_steps(self) -> int:
@@ -186,7 +190,7 @@ class Trainer:
         self.norm = norm
 
         # The time too goes through a sum, so that all processes agree on when a budget in minutes is over.
-        flops = training_flops(config.model, part.batch, part.question.rank_BT, part.question.ask_BT)
+        flops = training_flops(config.model, part.batch, part.targets.order_BT, part.targets.query_BT)
         own = [float(part.batch.valid_BT.sum()), flops, self.clock.seconds * world.is_main]
         tokens, all_flops, state.seconds = world.sum(torch.tensor(own, dtype=torch.float64)).tolist()
         state.window.add(sums, rows, tokens, all_flops)
@@ -242,8 +246,8 @@ class Trainer:
             self.world.device.type,
             self.world.size,
         )
-        for observer in self.observers:
-            observer.on_start(start)
+        for callback in self.callbacks:
+            callback.on_start(start)
 
     def _report(self) -> None:
         state = self.state
@@ -262,8 +266,8 @@ class Trainer:
             flops_per_second=window.flops / seconds,
             skipped=window.skipped,
         )
-        for observer in self.observers:
-            observer.on_step(report)
+        for callback in self.callbacks:
+            callback.on_step(report)
         state.window = Window(begun=state.seconds)
 
     def _evaluate(self) -> int:
@@ -289,8 +293,8 @@ class Trainer:
             state.best = {"step": state.step, "exact": exact}
         state.scores, state.evaluated_step = scores, state.step
         report = EvaluationReport(state.step, state.seconds, scores, better, timer.seconds)
-        for observer in self.observers:
-            observer.on_evaluate(report)
+        for callback in self.callbacks:
+            callback.on_evaluate(report)
         if better:
             self._save()
         self.clock.run()
@@ -319,8 +323,8 @@ class Trainer:
             else:
                 write_checkpoint(self.folder.checkpoints, state.step, tensors, state.to_json())
             self.folder.prune(self.config.keep_last, int(state.best["step"]) if state.best else None)
-            for observer in self.observers:
-                observer.on_checkpoint(state.step, path)
+            for callback in self.callbacks:
+                callback.on_checkpoint(state.step, path)
 
         self.world.on_main(write)  # also keeps the others from running ahead
         self.saved = (state.step, state.evaluated_step)

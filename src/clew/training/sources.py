@@ -1,7 +1,7 @@
 """The batches of a run, and its held-out mazes, as a config describes them.
 
     source = build_source(config)
-    batch = source.batch(step, rank, world_size)      # a clew.data.loaders.Loader
+    batch = source.batch(step, rank, world_size)      # a clew.data.loader.Loader
     rows = source.rows(step)                          # mazes of that step over all processes
     tasks = held_out_tasks(config.data, count=2000)   # one TaskBatch a shape, never trained on
 
@@ -18,15 +18,13 @@ import numpy as np
 
 from clew.data.batch import Batch
 from clew.data.dataset import DATASET_FILE, Dataset, open_dataset
-from clew.data.loaders import CELL_LABELS, DatasetLoader, StreamLoader
+from clew.data.loader import CELL_LABELS, DatasetLoader, StreamConfig, StreamLoader
 from clew.data.settings import DatasetSettings
-from clew.data.stream import StreamConfig
 from clew.data.writer import write_dataset
-from clew.errors import UserError
-from clew.mazes.astar_tasks import MAX_PAIRS
+from clew.errors import UserError, machine_memory
 from clew.mazes.generate import DEFAULT_OPEN_SHARE, generate
+from clew.mazes.generators import MAX_PAIRS
 from clew.mazes.maze import TaskBatch
-from clew.memory import machine_memory
 from clew.training.config import DataConfig, FormatName, TrainConfig
 
 PAPER_MAZES, PAPER_HELD_OUT = 100_000, 2_000
@@ -199,6 +197,6 @@ def held_out_tasks(data: DataConfig, count: int) -> list[TaskBatch]:
     share = DEFAULT_OPEN_SHARE if data.open_share is None else data.open_share
     each = -(-count // len(data.shapes))
     return [
-        generate(data.family, height, width, seed=data.seed, first=0, count=each, side="test", open_share=share)
+        generate(data.family, height, width, seed=data.seed, first=0, count=each, split="test", open_share=share)
         for height, width in data.shapes
     ]

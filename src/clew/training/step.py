@@ -1,6 +1,35 @@
-"""One step's gradient, the same for one process and for many.
+"""Mixed precision: which products run in 16 bits, and the loss scale that float16 needs.
 
-    part = draw_part(source_batch, objective, seed, step, rows, world)     # this process's rows and their question
+    with autocast("bf16", device): logits = model(...)
+    scale = LossScale("fp16")
+    (loss * scale.value).backward()
+    ...                                    # divide the gradients by scale.value
+    scale.update(finite)                   # after each step: False if a gradient overflowed and the step was left out
+
+Weights, gradients and optimizer state stay in float32. The rule of the scale is that of torch.amp.GradScaler (start at
+65,536, halve when a gradient overflows, double after 2,000 good steps). It is our own because the loop already knows
+the norm of the whole gradient, over all processes and shards, and because its state is then two plain numbers.
+
+Stops a run whose loss or gradient has gone wrong, before the weights are touched.
+
+    watch = GradientWatch(explosion=1000, floor=1.0)
+    problem = watch.problem(loss, norm)      # None, or what is wrong in words
+    watch.remember(norm)                     # once a step is taken
+
+A norm counts as an explosion if it is above `explosion` times the median of the last hundred norms, of which there
+must be twenty. A median below `floor` counts as `floor`, the norm to which gradients are clipped: a converged model
+has gradients of a hundred-thousandth, and one maze that it cannot solve then has a norm of 1 or 10, which clipping
+makes harmless.
+
+Numbers below 1e-38 count as zero in training.
+
+A gradient fades on its way back through the loops of a large maze and ends among numbers whose exponent has run out
+("denormal" ones), with which processors compute many times more slowly. With fresh weights, a step of 30x30 mazes takes
+a tenth of the time without them (docs/experiments-log.md, no. 30).
+
+One step's gradient, the same for one process and for many.
+
+    part = draw_part(source_batch, objective, seed, step, rows, world)     # this process's rows and their targets
     sums = accumulate_gradient(forward, part, ...)
 
 The loss of a step is
@@ -15,21 +44,109 @@ Shape suffixes: B mazes, T positions.
 
 from __future__ import annotations
 
+import math
+import statistics
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 
 import torch
 from torch import Tensor, nn
 
 from clew.data.batch import Batch
-from clew.data.stream import rank_part
+from clew.data.loader import rank_part
 from clew.errors import UserError
+from clew.models.config import Precision, autocast
 from clew.objectives.loss import cross_entropy_sum, row_losses
-from clew.objectives.noise import Noise
-from clew.objectives.question import Objective, Predict, Question
-from clew.objectives.rates import AdaptiveRate
+from clew.objectives.mask_rates import AdaptiveRate
+from clew.objectives.targets import Noise, Objective, Predict, Targets
 from clew.training.distributed import World, gradients_shared
 from clew.training.named_tensors import named_parameters, whole
-from clew.training.precision import Precision, autocast
+
+__all__ = ["LossScale", "Precision", "autocast"]
+
+FIRST_SCALE = 2.0**16
+GROW_AFTER = 2000
+# Gradients that overflow even when hardly scaled are wrong in themselves.
+SMALLEST_SCALE = 2.0**-4
+
+
+class LossScale:
+    """What the loss is multiplied by so that small gradients do not vanish in float16; 1 for the others."""
+
+    def __init__(self, precision: Precision) -> None:
+        self.active = precision == "fp16"
+        self.value = FIRST_SCALE if self.active else 1.0
+        self.good_steps = 0
+
+    @property
+    def can_shrink(self) -> bool:
+        """Whether an overflow may be the scale's fault, so that the step is left out and the run goes on."""
+        return self.active and self.value > SMALLEST_SCALE
+
+    def update(self, finite: bool) -> None:
+        """Learn whether the step's gradients were finite."""
+        if not self.active:
+            return
+        if not finite:
+            self.value, self.good_steps = self.value / 2, 0
+            return
+        self.good_steps += 1
+        if self.good_steps == GROW_AFTER:
+            self.value, self.good_steps = self.value * 2, 0
+
+    def state(self) -> dict[str, float]:
+        """For a checkpoint's JSON."""
+        return {"value": self.value, "good_steps": self.good_steps}
+
+    def load_state(self, state: dict[str, float]) -> None:
+        """Take back what `state` gave."""
+        self.value, self.good_steps = float(state["value"]), int(state["good_steps"])
+
+
+REMEMBERED, NEEDED = 100, 20
+
+
+class GradientWatch:
+    """The norms of the last steps."""
+
+    def __init__(self, explosion: float, floor: float) -> None:
+        self.explosion, self.floor = explosion, floor
+        self.norms: deque[float] = deque(maxlen=REMEMBERED)
+
+    def problem(self, loss: float, norm: float) -> str | None:
+        """What is wrong with this step, or None."""
+        if not math.isfinite(loss):
+            return f"the loss is {loss}"
+        if not math.isfinite(norm):
+            return f"the norm of the gradient is {norm}"
+        if len(self.norms) >= NEEDED:
+            usual = statistics.median(self.norms)
+            if norm > self.explosion * max(usual, self.floor):
+                return f"the norm of the gradient is {norm:.3g}, where {usual:.3g} was usual"
+        return None
+
+    def remember(self, norm: float) -> None:
+        self.norms.append(norm)
+
+    def state(self) -> list[float]:
+        """For a checkpoint's JSON."""
+        return list(self.norms)
+
+    def load_state(self, state: list[float]) -> None:
+        """Take back what `state` gave."""
+        self.norms = deque(state, maxlen=REMEMBERED)
+
+
+@contextmanager
+def flush_denormals() -> Iterator[None]:
+    """In this thread and in those that it starts meanwhile, where the processor can."""
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(False)
 
 
 @dataclass(frozen=True)
@@ -37,7 +154,7 @@ class Part:
     """What one process computes of a step."""
 
     batch: Batch
-    question: Question
+    targets: Targets
     most_rows: int  # mazes of the process that has the most
 
 
@@ -58,7 +175,7 @@ class StepSums:
 def draw_part(
     batch: Batch, objective: Objective, seed: int, step: int, rows: int, world: World, model: Predict | None = None
 ) -> Part:
-    """The question for this process's mazes; the same maze is asked the same however many processes there are.
+    """The targets for this process's mazes; the same maze is asked the same however many processes there are.
 
     Without a model, masks that would follow its confidence are random.
     """
@@ -69,10 +186,8 @@ def draw_part(
     row_B = torch.arange(rows)[rank_part(rows, world.rank, world.size)]
     batch_here = batch.to(world.device)
     noise = Noise.for_step(seed, step, row_B.to(world.device), rows)
-    question = (
-        objective.question(batch_here, noise) if model is None else objective.question_for(model, batch_here, noise)
-    )
-    return Part(batch_here, question, -(-rows // world.size))
+    targets = objective.targets(batch_here, noise) if model is None else objective.targets_for(model, batch_here, noise)
+    return Part(batch_here, targets, -(-rows // world.size))
 
 
 def accumulate_gradient(
@@ -89,23 +204,23 @@ def accumulate_gradient(
 
     At most `micro_batch` mazes, all if None, go through one forward and backward pass.
     """
-    weight = world.sum(part.question.weight_BT[part.question.ask_BT].double().sum())
+    weight = world.sum(part.targets.weight_BT[part.targets.query_BT].double().sum())
     # A step that asks nothing has a zero gradient, not a division by zero.
     factor = scale * world.size / max(float(weight), 1e-30) if float(weight) else 0.0
     totals = torch.zeros(4, dtype=torch.float64, device=world.device)
     tally = None if adaptive is None else torch.zeros(2, adaptive.bins, dtype=torch.float64, device=world.device)
     pieces = micro_batches(part, micro_batch)
     for number, piece in enumerate(pieces):
-        batch, question = piece.batch, piece.question
+        batch, targets = piece.batch, piece.targets
         with gradients_shared(forward, share=number == len(pieces) - 1):
             with autocast(precision, world.device):
-                logits_QV = forward(batch, question.rank_BT, question.ask_BT)
-            sums = cross_entropy_sum(logits_QV, question)
+                logits_QV = forward(batch, targets.order_BT, targets.query_BT)
+            sums = cross_entropy_sum(logits_QV, targets)
             torch.autograd.backward(sums.loss * factor)
         totals += sums.totals()
         if adaptive is not None and tally is not None:
-            share_B = question.ask_BT.sum(1) / batch.response_BT.sum(1)
-            tally += adaptive.tally(share_B, row_losses(sums, question))
+            share_B = targets.query_BT.sum(1) / batch.response_BT.sum(1)
+            tally += adaptive.tally(share_B, row_losses(sums, targets))
     if adaptive is not None and tally is not None:
         adaptive.update(world.sum(tally))
     return StepSums(*world.sum(totals).tolist())
@@ -122,22 +237,22 @@ def micro_batches(part: Part, micro_batch: int | None) -> list[Part]:
     rows_B = part.batch.valid_BT.sum(1).argsort(stable=True)
     count = -(-part.most_rows // micro_batch)
     return [
-        Part(part.batch.rows(rows), question_rows(part.question, rows), part.most_rows)
+        Part(part.batch.rows(rows), target_rows(part.targets, rows), part.most_rows)
         if len(rows)
-        else _without_questions(part)
+        else _without_targets(part)
         for rows in rows_B.tensor_split(count)
     ]
 
 
-def _without_questions(part: Part) -> Part:
+def _without_targets(part: Part) -> Part:
     first = slice(0, 1)
-    question = question_rows(part.question, first)
-    return Part(part.batch.rows(first), replace(question, ask_BT=torch.zeros_like(question.ask_BT)), part.most_rows)
+    targets = target_rows(part.targets, first)
+    return Part(part.batch.rows(first), replace(targets, query_BT=torch.zeros_like(targets.query_BT)), part.most_rows)
 
 
-def question_rows(question: Question, rows: slice | Tensor) -> Question:
-    """The question for some of the mazes."""
-    return Question(*(getattr(question, f.name)[rows] for f in fields(question)))
+def target_rows(targets: Targets, rows: slice | Tensor) -> Targets:
+    """The targets for some of the mazes."""
+    return Targets(*(getattr(targets, f.name)[rows] for f in fields(targets)))
 
 
 def gradient_norm(model: nn.Module) -> float:

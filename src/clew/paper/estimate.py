@@ -1,0 +1,226 @@
+"""What a training needs before anybody runs it: memory of a GPU, and hours. Arithmetic; nothing is measured on a GPU.
+
+    estimate_memory(config.model, config.data, batch_per_gpu=16, micro_batch=16, precision="fp16")    # a Memory
+    step_seconds(config, processes=8, gpu=GPUS["A100"])
+    fitted(config, processes=8, memory=32e9)      # the config with the largest micro-batch that fits
+
+Memory. For each parameter: the weight, its gradient, the gradient's copy in DDP's buckets and AdamW's two moments, in
+float32, and the weight in 16 bits under autocast. For each token and block of width D, what the backward pass needs
+(`_block_bytes`, which a test compares with what autograd saves). To that come the work of one block, the logits, the
+batch, 10 % for what the allocator cannot reuse, and 1 GB for CUDA and NCCL.
+
+Hours. A step takes
+
+    passes x blocks x BLOCK_SECONDS + 5 x activation bytes / bandwidth + operations / (0.25 x peak)
+
+a GPU; there are as many passes as micro-batches. BLOCK_SECONDS is calibrated on the two runs whose time the paper
+tells: 5x5 mazes, 8M parameters, 2,000 epochs of 100,000 mazes on 8 V100 take 13.7 hours with next token and 17.7 with
+MLM-U, 31 and 41 ms a step. Both have 40 blocks and one constant is fitted to both, so each is missed by about a sixth.
+Those steps compute for 2 to 4 ms, so the rest is launching kernels, which this constant counts, and which depends on
+the CPU and not on the GPU.
+The other two terms are not calibrated: an activation is written, read, read again in the backward pass, and its
+gradient written and read; a quarter of the peak is an assumption. They decide the hours of 20x20 and 30x30 mazes.
+Evaluation and scoring are not counted.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cache
+
+from clew.data.batch import Batch
+from clew.data.loader import StreamConfig, StreamLoader
+from clew.decoding.codec import Codec
+from clew.mazes.generate import DEFAULT_OPEN_SHARE
+from clew.models.build import ModelConfig, training_flops
+from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
+from clew.objectives.config import ObjectiveConfig, build_objective
+from clew.paper.recipes import parameters_of
+from clew.training.config import DataConfig, TrainConfig
+from clew.training.distributed import World
+from clew.training.sources import PAPER_MAZES
+from clew.training.step import Part, Precision, draw_part
+
+GB = 1e9
+SAMPLE = 256  # mazes whose lengths and operations are counted
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """What NVIDIA's data sheets say of the SXM form."""
+
+    half_flops: float  # operations a second in 16 bits, dense, on tensor cores
+    single_flops: float  # in float32
+    bandwidth: float  # bytes a second
+
+
+GPUS = {
+    "V100": Gpu(125e12, 15.7e12, 0.9e12),
+    "A100": Gpu(312e12, 19.5e12, 1.555e12),
+    "H100": Gpu(989e12, 67e12, 3.35e12),
+}
+BLOCK_SECONDS = 0.82e-3
+ACTIVATION_PASSES = 5
+SHARE_OF_PEAK = 0.25
+
+SMALL_GPU = 32 * GB  # the paper's V100
+ALLOCATOR, CONTEXT = 1.1, 1.0 * GB
+# Mazes decoded at once in an evaluation, and the share of the free memory that they may take.
+MOST_DECODED, DECODING_SHARE = 512, 0.5
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes of one GPU."""
+
+    weights: float  # with gradients and their copies
+    optimizer: float
+    activations: float  # of a micro-batch
+    batch: float  # the tokens themselves
+    cache: float  # keys and values of an evaluation, of as many mazes as it decodes at once
+    decoded: int  # that many mazes
+
+    @property
+    def total(self) -> float:
+        """The most that training and evaluation need at a time."""
+        kept = self.weights + self.optimizer
+        return ALLOCATOR * (kept + max(self.activations + self.batch, self.cache)) + CONTEXT
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """Tokens of the mazes of a sample."""
+
+    mean: float  # of a sequence
+    longest: int
+    response: int  # the longest
+
+
+def lengths(data: DataConfig) -> Lengths:
+    """How long the sequences of a run are."""
+    batch = _batch(_shape(data))
+    length_B, response_B = batch.valid_BT.sum(1), batch.response_BT.sum(1)
+    return Lengths(float(length_B.float().mean()), int(length_B.max()), int(response_B.max()))
+
+
+def estimate_memory(
+    model: ModelConfig, data: DataConfig, batch_per_gpu: int, micro_batch: int, precision: Precision
+) -> Memory | None:
+    """What training and evaluating a text model takes; None for other kinds of models."""
+    if not isinstance(model, DecoderOnlyConfig | EncoderDecoderConfig):
+        return None
+    half = 2 if precision != "fp32" else 4
+    parameters, width = parameters_of(model), model.width
+    found = lengths(data)
+    tokens, asked = found.longest, found.response
+    per_token = _block_bytes(width, half)
+    if isinstance(model, DecoderOnlyConfig):
+        a_maze = (model.depth + 1) * per_token * tokens
+        cached = 2 * model.depth * width * half
+    else:
+        # A block of the decoder computes keys and values for every token that is seen, the rest for the asked ones.
+        keys = (4 if half == 2 else 3) * width * half
+        queries = (8 + 12 * half) * width
+        a_maze = (model.encoder_depth + 1) * per_token * tokens
+        a_maze += model.decoder_depth * (keys * tokens + queries * asked)
+        cached = 0
+    a_maze += (half + 8) * model.vocabulary * asked  # logits, their softmax and its gradient
+    weights = (12 + (half if half == 2 else 0)) * parameters
+    optimizer = 8 * parameters
+    batch = 24 * tokens * batch_per_gpu
+    height, columns = data.shapes[-1]
+    room = Codec.of(data.format, height, columns).room(height, columns)
+    decoding = (cached + per_token) * (tokens - asked + room)
+    free = (SMALL_GPU - CONTEXT) / ALLOCATOR - weights - optimizer
+    decoded = max(1, min(MOST_DECODED, int(DECODING_SHARE * free / decoding)))
+    return Memory(weights, optimizer, a_maze * micro_batch, batch, decoding * decoded, decoded)
+
+
+def _block_bytes(width: int, half: int) -> int:
+    """What the backward pass of a block of self-attention needs of each token.
+
+    In float32: the inputs of both norms. In the precision of the products: the outputs of both norms, queries, keys
+    and values, queries and keys after their rotation, the attention's result, and twice four widths in the
+    feed-forward part.
+    """
+    return (2 * 4 + 16 * half) * width
+
+
+def micro_batch_for(config: TrainConfig, processes: int, memory: float = SMALL_GPU) -> int | None:
+    """The most mazes, a power of two or all, that a GPU can put through one pass; None if not even one fits."""
+    batch_per_gpu = math.ceil(config.batch_size / processes)
+    candidates = [batch_per_gpu, *(1 << k for k in range(batch_per_gpu.bit_length() - 1, -1, -1))]
+    for micro_batch in candidates:
+        needed = estimate_memory(config.model, config.data, batch_per_gpu, micro_batch, config.precision)
+        if needed is None or needed.total <= memory:
+            return micro_batch
+    return None
+
+
+def fitted(config: TrainConfig, processes: int, memory: float) -> TrainConfig:
+    """Return the config with a micro-batch that fits into this memory of a GPU, unless it has one already."""
+    if config.micro_batch is not None:
+        return config
+    micro_batch = micro_batch_for(config, processes, memory) or 1
+    return config if micro_batch * processes >= config.batch_size else replace(config, micro_batch=micro_batch)
+
+
+def total_steps(config: TrainConfig) -> int | None:
+    """Steps of a run; None if its budget is in minutes."""
+    if config.budget.epochs is not None:
+        return config.budget.epochs * math.ceil((config.data.mazes or PAPER_MAZES) / config.batch_size)
+    return config.budget.steps
+
+
+def step_seconds(config: TrainConfig, processes: int, gpu: Gpu) -> float:
+    """Of one step, with so many GPUs: see the module's docstring."""
+    model, mazes = config.model, config.batch_size / processes
+    passes = math.ceil(mazes / (micro_batch_for(config, processes) or 1))
+    blocks, moved = 0, 0.0
+    half = config.precision != "fp32"
+    if isinstance(model, DecoderOnlyConfig | EncoderDecoderConfig):
+        found = lengths(config.data)
+        self_blocks = model.depth if isinstance(model, DecoderOnlyConfig) else model.encoder_depth
+        blocks = model.depth if isinstance(model, DecoderOnlyConfig) else model.encoder_depth + model.decoder_depth
+        moved = self_blocks * _block_bytes(model.width, 2 if half else 4) * found.mean * mazes
+    peak = gpu.half_flops if half else gpu.single_flops
+    return (
+        passes * blocks * BLOCK_SECONDS
+        + ACTIVATION_PASSES * moved / gpu.bandwidth
+        + mazes * flops_per_maze(config) / (SHARE_OF_PEAK * peak)
+    )
+
+
+def training_hours(config: TrainConfig, processes: int, gpu: Gpu) -> float:
+    """Of a whole run, with so many GPUs."""
+    steps = total_steps(config)
+    if steps is None:
+        assert config.budget.minutes is not None
+        return config.budget.minutes / 60
+    return steps * step_seconds(config, processes, gpu) / 3600
+
+
+def flops_per_maze(config: TrainConfig) -> float:
+    """Operations of a training step for one maze, on average over a sample."""
+    part = _sample(_shape(config.data), config.objective)
+    return training_flops(config.model, part.batch, part.targets.order_BT, part.targets.query_BT) / SAMPLE
+
+
+def _shape(data: DataConfig) -> DataConfig:
+    """All that the lengths of the sequences depend on."""
+    return replace(data, source="stream", folder="", mazes=None, seed=0)
+
+
+@cache
+def _batch(data: DataConfig) -> Batch:
+    height, width = data.shapes[-1]
+    share = DEFAULT_OPEN_SHARE if data.open_share is None else data.open_share
+    stream = StreamConfig(data.family, height, width, data.seed, SAMPLE, share)
+    return StreamLoader(stream, data.format).batch(0)
+
+
+@cache
+def _sample(data: DataConfig, objective: ObjectiveConfig) -> Part:
+    """A batch of such mazes, with what is asked of it."""
+    return draw_part(_batch(data), build_objective(objective), 0, 0, SAMPLE, World())

@@ -1,0 +1,80 @@
+"""How long the paths of both families are: the paper's figure of path lengths. Nothing is trained."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from clew.mazes.generate import generate
+from clew.paper.recipes import square
+from clew.paper.result import Result
+from clew.paper.study import Claim, Finding, Scale, Show, Study, Table
+from clew.paper.verdict import concluded
+from clew.viz.panels import Panel, Point, Series
+from clew.viz.path_lengths import COUNT, FAMILIES, SIZES, PathLengths, measure
+
+EXAMPLE_SIZE = 10
+
+
+def measured(scale: Scale) -> dict[str, Any]:
+    """The lengths; they cost seconds, so laptop and paper measure the same."""
+    sizes, count = ((4, 5), 20) if scale == "smoke" else (SIZES, COUNT)
+    return {"path_lengths": [asdict(measure(family, size, count)) for family in FAMILIES for size in sizes]}
+
+
+def lengths_of(result: Result) -> list[PathLengths]:
+    return [PathLengths(**each) for each in result.measured["path_lengths"]]
+
+
+def show(result: Result) -> Show:
+    lengths = lengths_of(result)
+    head = ["family", "size", "mean, cells", "standard deviation", "longest", "mazes with one shortest path, %"]
+    rows = [
+        [
+            FAMILIES[each.family][0],
+            square(each.size),
+            f"{each.mean:.1f}",
+            f"{each.standard_deviation:.1f}",
+            str(each.longest),
+            f"{100 * each.one_shortest:.1f}",
+        ]
+        for each in lengths
+    ]
+    series = [
+        Series(name, [Point(square(e.size), e.mean, e.standard_deviation) for e in lengths if e.family == family])
+        for family, (name, _) in FAMILIES.items()
+    ]
+    pictures = []
+    for family, (name, _) in FAMILIES.items():
+        task, path = generate(family, EXAMPLE_SIZE, EXAMPLE_SIZE, seed=0, first=0, count=1, split="test")[0]
+        pictures.append((task, path, None, f"{name} maze, {square(EXAMPLE_SIZE)}"))
+    panel = Panel("path lengths, bars of one standard deviation", "size", "cells", series, percent=False)
+    return Show([Table("path lengths of held-out mazes", [head, *rows])], [panel], [pictures])
+
+
+def findings(result: Result) -> list[Finding]:
+    lengths = {(each.family, each.size): each for each in lengths_of(result)}
+    size = max(size for _, size in lengths)
+    dfs, walls = lengths["dfs", size], lengths["walls", size]
+    ours = f"{square(size)}: DFS {dfs.mean:.1f}, A* {walls.mean:.1f} cells"
+    unique = f"one shortest path: DFS {100 * dfs.one_shortest:.0f} %, A* {100 * walls.one_shortest:.1f} % of the mazes"
+    task = f"DFS and A* {square(size)}"
+    longer = Claim("paths of DFS mazes are longer than those of A* mazes", "a figure", task)
+    several = Claim("DFS mazes have one path, A* mazes may have several shortest ones", "said, not measured", task)
+    why = "so an exact match on A* mazes is mostly a test of the tie-break; valid and shortest are told beside it."
+    return [
+        concluded(longer, [], dfs.mean > walls.mean, ours, f"they are {dfs.mean / walls.mean:.1f} times as long."),
+        concluded(several, [], dfs.one_shortest == 1 and walls.one_shortest < 1, unique, why),
+    ]
+
+
+STUDY = Study(
+    name="path-lengths",
+    title="Path lengths of both families",
+    source="figure 2",
+    question="How long are the paths of DFS and of A* mazes?",
+    paper="The paths of DFS mazes are several times as long as those of A* mazes of the same size, and vary more.",
+    show=show,
+    findings=findings,
+    measure=measured,
+)

@@ -1,0 +1,87 @@
+"""Components registered by name from outside the package: maze families, formats, objectives, models, decoders.
+
+    @clew.register("objective", "first-half")
+    class FirstHalf:
+        def targets(self, batch, noise): ...
+
+Every package looks a name up among its own components first and here second, so a plug-in can add names but not
+replace them. Plug-in modules are imported only when the user names them (`--plugin`, an entry point `clew.plugins`,
+or an import in Python), never because a file that was read says so.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from importlib.metadata import entry_points
+from typing import Any, Literal, TypeVar, get_args
+
+from clew.errors import UserError
+
+Kind = Literal["family", "format", "objective", "mask-rate", "model", "decoder"]
+ENTRY_POINT_GROUP = "clew.plugins"
+T = TypeVar("T")
+
+_components: dict[str, dict[str, Any]] = {kind: {} for kind in get_args(Kind)}
+
+
+def register(kind: Kind, name: str) -> Callable[[T], T]:
+    """Return a decorator that registers a class under a name.
+
+    Example:
+        >>> @register("mask-rate", "always-half")
+        ... class AlwaysHalf:
+        ...     def quantile(self, u):
+        ...         return 0 * u + 0.5
+        >>> registered("mask-rate", "always-half") is AlwaysHalf
+        True
+    """
+    if kind not in _components:
+        raise UserError(f"there is no kind of component {kind!r}; use one of {', '.join(_components)}.")
+    if not name or any(character in name for character in " :=,/\\") or not name.isprintable():
+        raise UserError(f"{name!r} cannot name a {kind}; use letters, digits and hyphens.")
+
+    def add(component: T) -> T:
+        known = _components[kind].get(name)
+        # A module that is imported a second time, as in a notebook, replaces its own component.
+        if known is not None and _origin(known) != _origin(component):
+            raise UserError(f"the {kind} {name!r} is already registered by {_origin(known)[0]}; use another name.")
+        _components[kind][name] = component
+        return component
+
+    return add
+
+
+def registered(kind: Kind, name: str) -> Any | None:
+    """Return the component of this name, or None."""
+    return _components[kind].get(name)
+
+
+def registered_names(kind: Kind) -> list[str]:
+    """Return the names of all registered components of a kind."""
+    return sorted(_components[kind])
+
+
+def load_plugins(modules: Sequence[str]) -> None:
+    """Import the modules that `--plugin` names, and those of installed packages' entry points `clew.plugins`."""
+    for entry in entry_points(group=ENTRY_POINT_GROUP):
+        _import(entry.value.split(":")[0], f"the installed plug-in {entry.name}")
+    for module in modules:
+        _import(module, f"--plugin {module}")
+
+
+def _import(module: str, source: str) -> None:
+    # A plug-in is usually a file in the current folder, which is not on the path of an installed command.
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        importlib.import_module(module.removesuffix(".py"))
+    except UserError:
+        raise
+    except Exception as error:
+        raise UserError(f"{source} cannot be imported: {type(error).__name__}: {error}.") from error
+
+
+def _origin(component: Any) -> tuple[str, str]:
+    return getattr(component, "__module__", "?"), getattr(component, "__qualname__", repr(component))

@@ -1,0 +1,88 @@
+"""Scores on held-out mazes while a model is trained: decoded left to right, as in the paper.
+
+    evaluate = held_out_evaluator(config, world)
+    scores = evaluate(model)      # {"exact": ..., "token": ...}, and "exact-5", ... where there are several sizes
+
+"exact" is the share of mazes whose predicted path is the stored one, as in clew.evaluation.scores: the response must
+end, and of a response with a search trace only the plan is compared. "token" is the share of the stored responses'
+tokens that stand at the same position of the predicted response. Every process decodes a part of the mazes. A stop
+signal ends the decoding after the step it is at; there are no scores then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from clew.data.batch import text_seeds
+from clew.data.loader import CELL_LABELS, rank_part
+from clew.decoding.codec import Codec
+from clew.decoding.decode import AnyDecoder, DecodedBatch
+from clew.decoding.registry import decoder_named
+from clew.evaluation.evaluate import decode_tasks, predicted_path
+from clew.mazes.maze import TaskBatch
+from clew.training.config import TrainConfig
+from clew.training.distributed import World
+from clew.training.signals import Stopped, check_stop
+from clew.training.sources import held_out_tasks
+
+
+def held_out_evaluator(config: TrainConfig, world: World) -> Callable[[nn.Module], dict[str, float]] | None:
+    """What scores a model on the config's held-out mazes; None if it holds out none."""
+    if config.held_out == 0:
+        return None
+    return evaluator_on(held_out_tasks(config.data, config.held_out), "test", config, world)
+
+
+def evaluator_on(
+    sets: Sequence[TaskBatch], split: str, config: TrainConfig, world: World
+) -> Callable[[nn.Module], dict[str, float]]:
+    """What scores a model on these mazes, a batch for each shape, in the texts of this split."""
+    decoder = training_decoder(config)
+    codecs = [Codec.of(config.data.format, tasks.height, tasks.width) for tasks in sets]
+
+    def evaluate(model: nn.Module) -> dict[str, float]:
+        sums = torch.zeros(len(sets), 4, dtype=torch.float64)
+        try:
+            for number, (tasks, codec) in enumerate(zip(sets, codecs, strict=True)):
+                index_N = np.arange(len(tasks))[rank_part(len(tasks), world.rank, world.size)]
+                texts_N = text_seeds(config.data.seed, split, index_N)
+                batches = decode_tasks(
+                    model, codec, tasks.select(index_N), texts_N, decoder, on_step=lambda step: check_stop()
+                )
+                for some, decoded in batches:
+                    sums[number] += _score(codec, some, decoded)
+        except Stopped:
+            pass  # the other processes wait for the sum
+        sums = world.sum(sums).cpu()
+        exact, mazes, token, tokens = sums.sum(0).tolist()
+        if mazes < sum(map(len, sets)):
+            return {}
+        scores = {"exact": exact / mazes, "token": token / tokens}
+        if len(sets) > 1:
+            scores |= {f"exact-{t.height}": float(row[0] / row[1]) for t, row in zip(sets, sums, strict=True)}
+        return scores
+
+    return evaluate
+
+
+def training_decoder(config: TrainConfig) -> AnyDecoder:
+    """The decoder that scores a run: left to right, or the labels of one pass for masked objectives on cells."""
+    if config.data.format != CELL_LABELS:
+        return decoder_named("left-to-right")
+    return decoder_named("walk", ask="cell") if config.objective.name == "next-token" else decoder_named("one-pass")
+
+
+def _score(codec: Codec, tasks: TaskBatch, decoded: DecodedBatch) -> Tensor:
+    """(exact answers, mazes, right tokens, tokens)."""
+    answer_BR = decoded.token_BR
+    truth_BR, length_B = codec.truth(tasks)
+    # Both are -1 after their ends, so they can be compared place by place once they are equally wide.
+    wide_BR = torch.full_like(answer_BR, -1)
+    wide_BR[:, : truth_BR.shape[1]] = truth_BR
+    exact = sum(predicted_path(codec, tasks, decoded, i)[0] == tasks[i][1] for i in range(len(tasks)))
+    right_B = ((answer_BR == wide_BR) & (wide_BR >= 0)).sum(1)
+    return torch.tensor([float(x) for x in (exact, len(tasks), right_B.sum(), length_B.sum())]).double()

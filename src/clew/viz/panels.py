@@ -1,0 +1,160 @@
+"""Charts of measured shares side by side, as bars or lines, with drawn mazes below: the pictures of the studies.
+
+    draw_panels("results/astar/laptop.png", [Panel("exact paths", "size", "%", [Series("MLM-U", [Point("4x4", 98)])])])
+
+Points whose x is a word stand side by side as bars; points whose x is a number are joined to lines.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from clew.files import PathLike, atomic_write
+from clew.viz.charts import COLOURS
+from clew.viz.drawing import Picture
+from clew.viz.picture import draw_task
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_PANEL_WIDTH, _PANEL_HEIGHT, _MAZE = 4.6, 3.4, 2.5  # inches
+_PANELS_IN_A_ROW, _MAZES_IN_A_ROW, _NAMES_IN_A_ROW = 4, 4, 3
+
+
+@dataclass(frozen=True)
+class Point:
+    """A measured value with its standard error."""
+
+    x: float | str
+    y: float
+    error: float = 0.0
+
+
+@dataclass(frozen=True)
+class Series:
+    """Points of one colour."""
+
+    name: str
+    points: Sequence[Point]
+    colour: int | None = None  # which of the colours; by default the series' place in the panel
+    dashed: bool = False
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One chart."""
+
+    title: str
+    x_label: str
+    y_label: str
+    series: Sequence[Series]
+    log_x: bool = False
+    percent: bool = True  # y goes from 0 to 100
+
+
+def draw_panels(file: PathLike, panels: Sequence[Panel], galleries: Sequence[Sequence[Picture]] = ()) -> None:
+    """Write a PNG file with the panels above and the drawn mazes below, each gallery on rows of its own."""
+    from matplotlib.figure import Figure
+
+    mazes = [gallery[i : i + _MAZES_IN_A_ROW] for gallery in galleries for i in range(0, len(gallery), _MAZES_IN_A_ROW)]
+    assert panels or mazes, "a picture shows something"
+    across, rows = min(len(panels), _PANELS_IN_A_ROW), math.ceil(len(panels) / _PANELS_IN_A_ROW)
+    width = max(_PANEL_WIDTH * across, _MAZE * max(map(len, mazes), default=0))
+    heights = [rows * _PANEL_HEIGHT] * bool(panels) + [len(mazes) * (_MAZE + 0.3)] * bool(mazes)
+    figure = Figure(figsize=(width, sum(heights)), layout="constrained")
+    parts = list(figure.subfigures(len(heights), 1, height_ratios=heights, squeeze=False).flat)
+    if panels:
+        spots = list(parts[0].subplots(rows, across, squeeze=False).flat)
+        for ax, panel in zip(spots, panels, strict=False):
+            _draw_panel(ax, panel)
+        for ax in spots[len(panels) :]:
+            ax.set_axis_off()
+    if mazes:
+        grid = parts[-1].subplots(len(mazes), max(map(len, mazes)), squeeze=False)
+        for spots, row in zip(grid, mazes, strict=True):
+            for ax, (task, path, predicted, title) in zip(spots, row, strict=False):
+                draw_task(ax, task, path, predicted)
+                ax.set_title(title, fontsize=8, color="#444444")
+            for ax in spots[len(row) :]:
+                ax.set_axis_off()
+    with atomic_write(file, "wb") as out:
+        figure.savefig(out, format="png", dpi=120, metadata={"Software": None})
+
+
+def _draw_panel(ax: Axes, panel: Panel) -> None:
+    if any(isinstance(point.x, str) for series in panel.series for point in series.points):
+        _bars(ax, panel)
+    else:
+        _lines(ax, panel)
+    wide = len(panel.series) == 4 or sum(len(series.name) for series in panel.series) > 48
+    across = 2 if wide else _NAMES_IN_A_ROW
+    rows = math.ceil(len(panel.series) / across) if len(panel.series) > 1 else 0
+    ax.set_title(panel.title, fontsize=10, pad=6 + 13 * rows)
+    ax.set_xlabel(panel.x_label)
+    ax.set_ylabel(panel.y_label)
+    if panel.percent:
+        ax.set_ylim(0, 105)
+    else:
+        ax.set_ylim(bottom=0)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(axis="y", linewidth=0.4, alpha=0.6)
+    ax.set_axisbelow(True)
+    if rows:  # above the chart, where it covers nothing
+        legend = ax.legend(fontsize=7.5, frameon=False, ncols=across, columnspacing=1.2, loc="lower center")
+        legend.set_bbox_to_anchor((0.5, 0.97), ax.transAxes)
+
+
+def _colour(series: Series, place: int) -> str:
+    return COLOURS[(place if series.colour is None else series.colour) % len(COLOURS)]
+
+
+def _bars(ax: Axes, panel: Panel) -> None:
+    words = list(dict.fromkeys(str(point.x) for series in panel.series for point in series.points))
+    width = 0.8 / len(panel.series)
+    for place, series in enumerate(panel.series):
+        shift = (place - (len(panel.series) - 1) / 2) * width
+        bars = ax.bar(
+            [words.index(str(point.x)) + shift for point in series.points],
+            [point.y for point in series.points],
+            yerr=[point.error for point in series.points],
+            width=0.92 * width,
+            color=_colour(series, place),
+            error_kw={"capsize": 2.5, "elinewidth": 1, "ecolor": "#3a3a3a"},
+            label=series.name,
+        )
+        ax.bar_label(bars, fmt="%.1f" if panel.percent else "%.3g", fontsize=6.5, padding=1)
+    # Long words are written at an angle, so that they do not run into one another.
+    slanted = len(words) * max(map(len, words), default=0) > 54
+    ax.set_xticks(
+        range(len(words)), words, fontsize=8, rotation=28 if slanted else 0, ha="right" if slanted else "center"
+    )
+
+
+def _lines(ax: Axes, panel: Panel) -> None:
+    for place, series in enumerate(panel.series):
+        points = sorted(series.points, key=lambda point: float(point.x))
+        x, y = [float(point.x) for point in points], [point.y for point in points]
+        colour = _colour(series, place)
+        ax.plot(x, y, color=colour, marker=".", linestyle="--" if series.dashed else "-", label=series.name)
+        low, high = ([p.y + sign * p.error for p in points] for sign in (-1, 1))
+        ax.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
+    if panel.log_x:
+        ax.set_xscale("log")
+        # The values that were tried, and no others: those between mean nothing.
+        tried = sorted({float(point.x) for series in panel.series for point in series.points})
+        ax.set_xticks(tried, [_short(x) for x in tried])
+        ax.minorticks_off()
+    else:
+        ax.set_xlim(left=0)
+        ax.xaxis.set_major_formatter(lambda x, position: _thousands(x))
+
+
+def _thousands(x: float) -> str:
+    return f"{x / 1e6:g}M" if x >= 1e6 else f"{x / 1e3:g}k" if x >= 1e3 else f"{x:g}"
+
+
+def _short(x: float) -> str:
+    return f"{x:,.0f}" if x >= 1 else f"{x:.0e}".replace("e-0", "e-")

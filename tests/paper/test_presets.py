@@ -1,0 +1,66 @@
+"""Every preset can be built, and what it says can be run."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+import torch
+
+from clew.errors import UserError
+from clew.models.build import build_model, count_parameters
+from clew.paper.named_configs import PRESETS, preset
+from clew.paper.shrink import shrunken
+from clew.training.config import TrainConfig
+from clew.training.distributed import World
+from clew.training.held_out import held_out_evaluator
+from clew.training.loop import train
+from clew.training.schedules import lr_factor
+from clew.training.sources import make_dataset
+
+RUN: set[TrainConfig] = set()
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """One small dataset a family."""
+    return {family: tmp_path_factory.mktemp("data") / family for family in ("dfs", "walls")}
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_preset_builds_and_runs(name: str, tmp_path: Path, folders: dict[str, Path]) -> None:
+    config = preset(name)
+    assert TrainConfig.from_json(config.to_json()) == config
+    assert lr_factor(config.schedule, 0.5) > 0
+    with torch.device("meta"):  # shapes without memory
+        count = count_parameters(build_model(config.model, config.seed))
+    label = next((size for size in ("3m", "8m", "25m") if size in name.split("-")), None)
+    if label is not None:
+        assert abs(count / 1e6 - int(label[:-1])) < 0.6
+
+    small = shrunken(config)
+    if small.data.source == "dataset":
+        small = dataclasses.replace(small, data=dataclasses.replace(small.data, folder=str(folders[small.data.family])))
+    if small not in RUN:  # the paper's sizes are all alike once they are shrunken
+        RUN.add(small)
+        make_dataset(small.data)
+        end = train(small, tmp_path, evaluate=held_out_evaluator(small, World()))
+        assert end.step == 2
+        assert 0 <= end.scores["exact"] <= 1
+
+
+def test_the_laptop_pair_differs_in_the_objective_and_its_model_alone() -> None:
+    mlmu, other = preset("laptop-dfs-4-mlmu"), preset("laptop-dfs-4-next")
+    assert dataclasses.replace(other, objective=mlmu.objective, model=mlmu.model) == mlmu
+    assert mlmu.budget.minutes is not None
+    assert mlmu.budget.minutes <= 30
+    counts = [count_parameters(build_model(config.model, 0)) for config in (mlmu, other)]
+    assert abs(counts[0] - counts[1]) < 0.02 * counts[0]
+
+
+def test_an_unknown_preset_is_named() -> None:
+    with pytest.raises(UserError, match="did you mean paper-dfs-10-mlmu-8m"):
+        preset("paper-dfs-10-mlm-8m")
+    with pytest.raises(UserError, match="--list"):
+        preset("xyzzy")

@@ -1,0 +1,60 @@
+"""Named configs of path-star graphs, and the pair that a demo trains."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
+from clew.paper.named_configs import preset
+from clew.paper.recipes import parameters_of
+from clew.paper.star_configs import STAR_CONFIGS, star_config
+from clew.paper.star_pair import train_pair
+
+
+@pytest.mark.parametrize("name", STAR_CONFIGS)
+def test_a_config_is_what_its_name_says(name: str) -> None:
+    _, shape, kind = name.split("-", 2)
+    config = preset(name)
+    assert config.data.family == f"path-star-{shape}"
+    assert config.data.format == ("path-star-reversed" if kind == "next-reversed" else "path-star")
+    assert (
+        config.objective.name
+        == {
+            "mlmu": "mlm-u",
+            "mlmu-sampler": "mlm-u",
+            "next": "next-token",
+            "next-on-mlmu": "prefix-next-token",
+            "next-reversed": "next-token",
+        }[kind]
+    )
+    expected = DecoderOnlyConfig if kind in ("next", "next-reversed") else EncoderDecoderConfig
+    assert isinstance(config.model, expected)
+
+
+def test_the_paper_s_rates_are_the_default() -> None:
+    assert preset("star-2x4-mlmu").objective == type(preset("star-2x4-mlmu").objective)()
+
+
+@pytest.mark.parametrize("shape", [(2, 4), (5, 4), (2, 5)])
+def test_both_objectives_have_as_many_parameters(shape: tuple[int, int]) -> None:
+    mlmu, plain = (parameters_of(star_config(kind, *shape).model) for kind in ("mlmu", "next"))
+    assert plain == pytest.approx(mlmu, rel=0.02)
+
+
+def test_labels_and_fixed_sets() -> None:
+    config = star_config("mlmu", 2, 4, labels=20, graphs=100)
+    assert config.data.shapes == ((1, 20),)
+    assert (config.data.source, config.data.mazes) == ("dataset", 100)
+
+
+def test_the_pair_is_trained_and_scored(tmp_path: Path) -> None:
+    scores = list(train_pair(tmp_path, minutes=0.005, graphs=8, threads=1))
+    assert [score.name for score in scores] == ["MLM-U", "next token"]
+    for score in scores:
+        assert score.exact.count == 8
+        assert score.graphs == 64 * score.end.step > 0
+        assert (score.folder / "config.json").exists()
+        assert str(score).startswith(f"{score.name}: ")
+        assert "of 8 held-out graphs" in str(score)

@@ -1,0 +1,212 @@
+"""The studies: fair pairs at laptop scale, the paper's settings at paper scale, and what can be built runs."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pytest
+import torch
+
+from clew.data.batch import text_seeds, token_batch
+from clew.errors import UserError
+from clew.mazes.generate import generate
+from clew.paper.catalogue import STUDIES, studies_named, study_named
+from clew.paper.named_configs import PRESETS
+from clew.paper.plan import needs
+from clew.paper.recipes import MLMU, NEXT, parameters_of
+from clew.paper.runner import Options, runs_of
+from clew.paper.shrink import shrunken
+from clew.paper.studies.position_precision import SIZES
+from clew.paper.study import Run, Scale
+from clew.paper.verdict import MIN_POINTS, convergence
+from clew.training.config import TrainConfig, is_text_model
+from clew.training.loop import train
+from clew.training.sources import make_dataset
+
+NAMES = [
+    *("accuracy-by-size", "astar", "data-efficiency", "convergence", "overfitting", "model-size"),
+    *("position-precision", "architectures", "rates-and-decays", "ordered-masks", "smaller-mazes", "failures"),
+    *("path-lengths", "path-star", "decoders", "mask-rates", "position-encodings", "cells"),
+    "objective-or-representation",
+]
+# Studies that set next token against MLM-U in one protocol.
+PAIRED = ["accuracy-by-size", "data-efficiency", "convergence", "overfitting", "model-size", "smaller-mazes"]
+
+
+def test_there_is_a_study_for_each_item_of_the_list() -> None:
+    assert list(STUDIES) == NAMES
+    assert studies_named(("all",)) == list(STUDIES.values())
+
+
+@pytest.mark.parametrize(("wrong", "meant"), [("astarr", "astar"), ("overfiting", "overfitting"), ("al", "all")])
+def test_an_unknown_study_is_named_with_the_one_that_was_meant(wrong: str, meant: str) -> None:
+    with pytest.raises(UserError, match=f"no study '{wrong}'; did you mean {meant}"):
+        study_named(wrong)
+    with pytest.raises(UserError, match="--list"):
+        study_named("xyzzy")
+
+
+@pytest.mark.parametrize("scale", ["laptop", "paper"])
+@pytest.mark.parametrize("name", NAMES)
+def test_runs_are_told_apart_by_their_labels(name: str, scale: Scale) -> None:
+    runs = runs_of(STUDIES[name], Options(scale, seeds=1))
+    labels = [tuple(run.labels.items()) for run in runs]
+    assert len(set(labels)) == len(labels)
+    for run in runs:
+        assert run.exams
+        assert len({exam.name for exam in run.exams}) == len(run.exams)
+
+
+@pytest.mark.parametrize("name", PAIRED)
+def test_both_objectives_have_the_same_mazes_budget_and_parameters(name: str) -> None:
+    runs = STUDIES[name].runs("laptop")
+    others = {tuple((k, v) for k, v in run.labels.items() if k != "objective") for run in runs}
+    for rest in others:
+        pair = {run.labels["objective"]: run for run in runs if set(rest) <= set(run.labels.items())}
+        mlmu, plain = pair[MLMU], pair[NEXT]
+        config = dataclasses.replace(plain.config, objective=mlmu.config.objective, model=mlmu.config.model)
+        assert config == mlmu.config
+        assert plain.exams == mlmu.exams
+        assert parameters_of(plain.config.model) == pytest.approx(parameters_of(mlmu.config.model), rel=0.02)
+
+
+@pytest.mark.parametrize("name", ["cells", "objective-or-representation"])
+@pytest.mark.parametrize("scale", ["laptop", "paper"])
+def test_objectives_on_cells_differ_in_nothing_else(name: str, scale: Scale) -> None:
+    runs = [run for run in STUDIES[name].runs(scale) if not is_text_model(run.config.model)]
+    by_size: dict[str, list[Run]] = {}
+    for run in runs:
+        by_size.setdefault(run.labels["size"], []).append(run)
+    for same in by_size.values():
+        objectives = [run.config.objective.name for run in same]
+        assert objectives == (["next-token", "mlm-u"] if name == "cells" else ["next-token", "mlm-u", "ordered"])
+        assert len({dataclasses.replace(run.config, objective=same[0].config.objective) for run in same}) == 1
+        assert len({run.exams for run in same}) == 1
+    assert len({run.config.budget.minutes for run in STUDIES[name].runs(scale)}) == 1
+
+
+def test_seeds_change_the_chance_but_not_what_is_scored() -> None:
+    runs = runs_of(STUDIES["cells"], Options("laptop", seeds=2))
+    half = len(runs) // 2
+    for first, second in zip(runs[:half], runs[half:], strict=True):
+        assert (first.config.seed, second.config.seed) == (0, 1)
+        assert first.config.data.seed != second.config.data.seed  # a stream: other mazes too
+        assert (first.labels, first.exams) == (second.labels, second.exams)
+    fixed = runs_of(STUDIES["accuracy-by-size"], Options("paper", seeds=2))
+    assert {run.config.data.seed for run in fixed} == {0}  # a dataset: the same mazes in another order
+
+
+def test_long_runs_have_fewer_seeds_than_the_user_asks_for() -> None:
+    runs = runs_of(STUDIES["accuracy-by-size"], Options("laptop", seeds=3))
+    seeds = {size: [run.config.seed for run in runs if run.labels["size"] == size] for size in ("4x4", "5x5", "6x6")}
+    assert seeds == {"4x4": [0, 0, 1, 1, 2, 2], "5x5": [0, 0, 1, 1], "6x6": [0, 0]}
+    assert len(runs_of(STUDIES["accuracy-by-size"], Options("paper", seeds=3))) == 30
+
+
+def test_convergence_has_three_seeds_unless_told_otherwise() -> None:
+    for scale in ("laptop", "paper"):
+        assert len(runs_of(STUDIES["convergence"], Options(scale))) == 6
+        assert len(runs_of(STUDIES["convergence"], Options(scale, seeds=1))) == 2
+    assert len(runs_of(STUDIES["convergence"], Options("smoke"))) == 2
+
+
+def test_a_convergence_curve_has_a_point_every_20_epochs_with_training_accuracy() -> None:
+    for run in STUDIES["convergence"].runs("paper"):
+        assert run.config.evaluate_every == 20 * 782
+        assert run.train_mazes > 0
+
+
+@pytest.mark.parametrize("scale", ["laptop", "paper"])
+@pytest.mark.parametrize("name", NAMES[:13])
+def test_every_run_that_can_carry_a_verdict_is_evaluated_often_enough(
+    name: str, scale: Literal["laptop", "paper"]
+) -> None:
+    for run in STUDIES[name].runs(scale):
+        config = run.config
+        steps = config.budget.steps or config.budget.epochs * -(-config.data.mazes // config.batch_size)
+        points = [
+            {"mazes": step, "exact": 1.0} for step in range(config.evaluate_every, steps + 1, config.evaluate_every)
+        ]
+        assert convergence(points).points >= MIN_POINTS, run.labels
+        assert config.data.source == "dataset"
+        assert run.train_mazes > 0
+
+
+def test_the_papers_own_studies_train_presets_as_they_are() -> None:
+    """But for how often they are evaluated."""
+    made = [dataclasses.replace(entry.make(), evaluate_every=1) for entry in PRESETS.values()]
+    for name in NAMES[:13]:
+        for run in STUDIES[name].runs("paper"):
+            assert dataclasses.replace(run.config, evaluate_every=1) in made, (name, run.labels)
+
+
+def test_the_precision_study_trains_on_100_000_mazes_of_30x30_with_both_precisions() -> None:
+    runs = [run for run in STUDIES["position-precision"].runs("paper") if run.labels["mazes"] == "100,000"]
+    assert [(run.labels["precision"], run.config.model.positions) for run in runs] == [
+        ("float32", "rope-fp32"),
+        ("float16", "rope-fp16"),
+    ]
+    assert {(run.config.data.sizes, run.config.data.mazes) for run in runs} == {((30,), 100_000)}
+
+
+def test_the_galleries_are_those_of_the_paper() -> None:
+    labels = [tuple(run.labels.values()) for run in STUDIES["failures"].runs("paper")]
+    for gallery in (
+        ("DFS", MLMU, "30x30"),
+        ("DFS", NEXT, "30x30"),
+        ("DFS", NEXT, "10x10"),
+        ("A*", MLMU, "20x20"),
+        ("A*", MLMU, "30x30"),
+    ):
+        assert gallery in labels
+    for run in (run for scale in ("laptop", "paper") for run in STUDIES["failures"].runs(scale)):  # type: ignore[arg-type]
+        assert [exam.failures for exam in run.exams] == [4]
+
+
+def test_our_own_questions_run_at_paper_scale_when_they_are_shrunken(tmp_path: Path) -> None:
+    """Those of the paper are presets, which have a test of their own."""
+    tried: set[TrainConfig] = set()
+    for run in (run for name in NAMES[13:] for run in STUDIES[name].runs("paper")):
+        small = shrunken(run.config)
+        if small.data.source == "dataset":
+            folder = tmp_path / f"{small.data.family}-{small.data.sizes[0]}"
+            small = dataclasses.replace(small, data=dataclasses.replace(small.data, folder=str(folder)))
+        small = dataclasses.replace(small, held_out=0, precision="fp32")  # as slow as all others together otherwise
+        if small in tried:  # the paper's sizes are all alike once they are shrunken
+            continue
+        tried.add(small)
+        make_dataset(small.data)
+        assert train(small, tmp_path / f"run-{len(tried)}").step == 2
+    assert len(tried) > 10
+
+
+def test_estimates_follow_the_papers_own_hours() -> None:
+    convergence = needs("convergence", [STUDIES["convergence"]], "paper")
+    assert convergence.runs == 6
+    # 13.7 hours of next token and 17.7 of MLM-U, three seeds.
+    assert convergence.hours == pytest.approx(3 * (13.7 + 17.7), rel=0.2)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_laptop_study_takes_at_most_two_days_of_one_core(name: str) -> None:
+    assert needs(name, [STUDIES[name]], "laptop").hours < 48
+
+
+def test_of_3x3_mazes_twelve_are_held_out() -> None:
+    """As the page says where 3x3 mazes are told of."""
+    tasks = generate("dfs", 3, 3, seed=0, first=0, count=2000, split="test")
+    assert len({cells.tobytes() for cells in tasks.cells_NHW}) == 12
+
+
+def test_the_largest_mazes_of_the_precision_study_have_paths_that_float16_cannot_place() -> None:
+    """Beyond 2,048 a float16 is an even number, so two places in a row are one."""
+    largest = SIZES["laptop"][-1]
+    tasks = generate("dfs", largest, largest, seed=0, first=0, count=1, split="any")
+    batch = token_batch("edge-list", tasks, text_seeds(0, "train", np.arange(1)), np.arange(1))
+    first = int(batch.response_BT[0].int().argmax())
+    assert first > 2048
+    places = torch.arange(first, first + 4).half()
+    assert len(places.unique()) < 4

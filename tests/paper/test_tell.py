@@ -1,0 +1,239 @@
+"""What studies show and say follows from the numbers: means over seeds, tables, curves, and each study's claims."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from reproduce_entries import curve, entry, result, rising, scores
+
+from clew.mazes.generate import generate
+from clew.paper.catalogue import STUDIES
+from clew.paper.result import Mean, mean_of
+from clew.paper.study import Finding
+from clew.paper.tell import colours_of, curve_panels, curves, pivot, reached, score_table
+from clew.tokenization.format import format_named
+
+PAIR = [
+    entry({"objective": objective, "size": size}, seed, held_out=exact + 0.02 * seed)
+    for seed in (0, 1)
+    for objective, size, exact in (
+        ("next token", "3x3", 0.9),
+        ("MLM-U", "3x3", 0.9),
+        ("next token", "4x4", 0.3),
+        ("MLM-U", "4x4", 0.7),
+    )
+]
+
+
+def test_the_error_is_that_of_the_mazes_or_that_between_the_seeds() -> None:
+    assert mean_of([0.5, 0.5], [0.02, 0.02]).error == pytest.approx(0.02 / 2**0.5)
+    assert mean_of([0.4, 0.6], [0.02, 0.02]).error == pytest.approx(0.1)
+    assert mean_of([0.4], [0.02]) == Mean(0.4, 0.02, 1)
+    assert (str(Mean(0.452, 0.01, 1)), str(Mean(0.452, 0.013, 3))) == ("45.2", "45.2 ± 1.3")
+
+
+def test_a_table_has_the_papers_layout() -> None:
+    table = pivot(result(*PAIR), "exact", "objective", "size")
+    assert table.rows[0] == ["", "3x3", "4x4"]
+    assert [row[0] for row in table.rows[1:]] == ["next token", "MLM-U"]
+    assert table.rows[2][2].startswith("71.0 ±")
+    assert score_table(result(*PAIR), "objective", size="4x4").rows[1][1:4] == [table.rows[1][2]] * 3
+    missing = result(*PAIR, entry({"objective": "other", "size": "5x5"}, held_out=0.1))
+    assert pivot(missing, "exact", "objective", "size").rows[3] == ["other", "", "", "10.0"]
+
+
+def test_an_objective_has_one_colour_everywhere() -> None:
+    assert colours_of(["next token", "MLM-U"]) == [0, 1]
+    assert colours_of(["MLM-U", "next token", "other"]) == [1, 0, 2]
+    assert colours_of(["a", "MLM-U", "b"]) == [0, 1, 2]
+    assert colours_of(["a", "b"]) == [0, 1]
+
+
+CURVE = [
+    {"mazes": 100, "minutes": 1.0, "hours": 0.5, "exact": 0.2, "train-exact": 0.4},
+    {"mazes": 300, "minutes": 2.0, "hours": 1.0, "exact": 0.6, "train-exact": 1.0},
+]
+
+
+def test_a_score_is_reached_between_two_evaluations() -> None:
+    entries = [entry({}, points=CURVE)]
+    assert reached(entries, "mazes", 0.4) == pytest.approx(200)
+    assert reached(entries, "hours", 0.1) == pytest.approx(0.25)
+    assert reached(entries, "mazes", 0.7) is None
+
+
+def test_a_curve_is_the_mean_of_the_seeds_with_the_training_mazes_dashed() -> None:
+    other = [dict(point, exact=point["exact"] + 0.2) for point in CURVE]
+    panel = curves(result(entry({"o": "a"}, 0, CURVE), entry({"o": "a"}, 1, other)), "title", "mazes", "o")
+    held_out, trained = panel.series
+    assert [(point.x, round(point.y)) for point in held_out.points] == [(100, 30), (300, 70)]
+    assert held_out.points[0].error == pytest.approx(10)
+    assert (trained.name, trained.dashed, [round(point.y) for point in trained.points]) == (
+        "a, training mazes",
+        True,
+        [40, 100],
+    )
+    assert panel.x_label == "mazes seen in training"
+
+
+@pytest.mark.parametrize(("device", "label"), [("cpu", "core hours of training"), ("cuda", "GPU hours of training")])
+def test_hours_are_those_of_cores_or_gpus(device: str, label: str) -> None:
+    run = entry({"o": "a"}, 0, CURVE) | {"device": device}
+    panel = curves(result(run), "title", "hours", "o")
+    assert (panel.x_label, [point.x for point in panel.series[0].points]) == (label, [0.5, 1.0])
+
+
+def test_the_curves_of_a_verdict_are_those_of_its_runs() -> None:
+    told = result(*PAIR)
+    findings = STUDIES["accuracy-by-size"].findings(told)
+    panels = curve_panels(told, findings)
+    assert [panel.title for panel in panels] == ["DFS 3x3", "DFS 3x3", "DFS 4x4", "DFS 4x4"]
+    assert [series.name for series in panels[2].series] == ["next token", "MLM-U"]
+    assert panels[2].series[1].points[-1].y == pytest.approx(71.0)
+    assert curve_panels(told, []) == []
+
+
+def found_by(study: str, *entries: dict[str, Any]) -> list[Finding]:
+    return STUDIES[study].findings(result(*entries, study=study))
+
+
+def test_accuracy_by_size_judges_each_size() -> None:
+    found = found_by("accuracy-by-size", *PAIR)
+    assert [(each.claim.task, each.verdict) for each in found] == [
+        ("DFS 3x3", "inconclusive"),
+        ("DFS 4x4", "reproduced"),
+    ]
+    assert {each.claim.main for each in found} == {"accuracy"}
+
+
+def test_astar_judges_next_token_with_and_without_traces() -> None:
+    methods = {"MLM-U": 0.9, "next token": 0.5, "next token with A* traces": 0.95}
+    found = found_by("astar", *(entry({"method": m, "size": "4x4"}, held_out=x) for m, x in methods.items()))
+    assert [each.verdict for each in found] == ["reproduced", "contradicted"]
+
+
+def test_convergence_names_the_faster_one() -> None:
+    def runs(seed: int, mlmu: float, plain: float) -> list[dict[str, Any]]:
+        """Curves that reach their levels after these shares of their training."""
+        return [
+            entry({"objective": name, "size": "4x4"}, seed, rising(0.9, half=half), held_out=exact)
+            for name, half, exact in (("MLM-U", mlmu, 0.5), ("next token", plain, 0.7))
+        ]
+
+    found = found_by("convergence", *runs(0, 0.1, 0.2), *runs(1, 0.1, 0.25))
+    assert [each.verdict for each in found] == ["reproduced", "reproduced", "contradicted"]
+    assert [each.claim.main for each in found] == ["", "hours", ""]
+    assert found[0].because == "MLM-U is 2.25 times as fast as next token."
+    assert found[0].ours == "to 90%: MLM-U 8,000, next token 18,000 mazes"
+    assert found[1].ours == "to 90%: MLM-U 0.03, next token 0.07 core hours"
+    slower = found_by("convergence", *runs(0, 0.2, 0.1))
+    assert [each.verdict for each in slower[:2]] == ["contradicted", "contradicted"]
+    disagree = found_by("convergence", *runs(0, 0.1, 0.2), *runs(1, 0.2, 0.1))
+    assert [each.verdict for each in disagree[:2]] == ["inconclusive", "inconclusive"]
+
+
+def test_overfitting_looks_at_the_gap() -> None:
+    labels = {"size": "4x4", "mazes": "2,000"}
+    runs = [
+        entry({"objective": "MLM-U", **labels}, held_out=0.5),
+        entry({"objective": "next token", **labels}, held_out=0.3),
+    ]
+    for run, trained in zip(runs, (0.52, 0.95), strict=True):
+        run["exams"]["training mazes"] = scores(trained)
+    found = found_by("overfitting", *runs)
+    assert [each.verdict for each in found] == ["reproduced", "reproduced"]
+    assert found[0].claim.task == "DFS 4x4, 2,000 training mazes"
+
+
+@pytest.mark.parametrize(
+    ("mlmu", "verdict", "because"),
+    [
+        ((0.5, 0.9), "reproduced", "MLM-U needs 4 times fewer."),
+        ((0.1, 0.3), "contradicted", "MLM-U does not get there with any number tried."),
+        ((0.1, 0.9), "inconclusive", "both need as many, of the numbers tried."),
+    ],
+)
+def test_data_efficiency_asks_who_needs_fewer(mlmu: tuple[float, float], verdict: str, because: str) -> None:
+    runs = [
+        entry({"objective": objective, "size": "4x4", "mazes": mazes}, held_out=exact)
+        for objective, values in (("next token", (0.1, 0.4)), ("MLM-U", mlmu))
+        for mazes, exact in zip(("250", "1,000"), values, strict=True)
+    ]
+    (found,) = found_by("data-efficiency", *runs)
+    assert (found.verdict, found.because) == (verdict, because)
+
+
+def test_position_precision_judges_mazes_by_heart_and_held_out_ones() -> None:
+    few = [
+        entry({"precision": bits, "size": "27x27", "mazes": "10"}, points=curve([level] * 20, score="train-exact"))
+        for bits, level in (("float32", 1.0), ("float16", 0.0))
+    ]
+    for run, level in zip(few, (1.0, 0.0), strict=True):
+        run["exams"]["training mazes"] = scores(level, 10)
+    many = [
+        entry({"precision": bits, "size": "4x4", "mazes": "20,000"}, held_out=0.9) for bits in ("float32", "float16")
+    ]
+    found = found_by("position-precision", *few, *many)
+    assert [(each.claim.task, each.verdict) for each in found] == [
+        ("10 mazes of DFS 27x27 by heart", "reproduced"),
+        ("DFS 4x4, 20,000 training mazes", "inconclusive"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("parse_errors", "verdict"), [(100, "reproduced"), (20, "contradicted"), (120, "inconclusive")]
+)
+def test_failures_count_the_parse_errors_on_astar_mazes(parse_errors: int, verdict: str) -> None:
+    runs = [
+        entry({"family": "A*", "objective": objective, "size": "5x5"}, held_out=0.6)
+        for objective in ("MLM-U", "next token")
+    ]
+    runs[0]["exams"]["held-out"]["failures"] |= {"unparsable": parse_errors, "through a wall": 200 - parse_errors}
+    runs[1]["exams"]["held-out"]["failures"] |= {"through a wall": 200}
+    walls, ties, half = found_by("failures", *runs)
+    assert walls.verdict == "reproduced"
+    assert (ties.verdict, ties.claim.text) == (
+        "contradicted",
+        "some of MLM-U's failures on A* mazes are other shortest paths",
+    )
+    assert (half.verdict, half.claim.task) == (verdict, "A* 5x5")
+    table = STUDIES["failures"].show(result(*runs, study="failures")).tables[-1]
+    assert table.rows[1][:3] == ["MLM-U, A* 5x5", "200", str(parse_errors)]
+
+
+def test_objective_or_representation_weighs_the_two_changes() -> None:
+    runs = [
+        entry({"objective": objective, "representation": form, "size": "4x4"}, held_out=exact)
+        for objective, form, exact in (
+            ("next token", "text", 0.1),
+            ("MLM-U", "text", 0.3),
+            ("next token", "cells", 0.9),
+            ("MLM-U", "cells", 0.8),
+        )
+    ]
+    found, *others = found_by("objective-or-representation", *runs)
+    assert [each.verdict for each in others] == ["reproduced", "contradicted", "inconclusive"]
+    assert found.verdict == "contradicted"
+
+
+def test_failures_draw_four_examples_of_each_of_the_papers_galleries() -> None:
+    runs = []
+    for family, name in (("dfs", "DFS"), ("walls", "A*")):
+        for size in (4, 5):
+            task, path = generate(family, size, size, seed=0, first=0, count=1, split="test")[0]
+            text = format_named("grid").encode(task, path).text
+            example = {"class": "diagonal or gap", "maze": text, "predicted": [[0, 0], [3, 3]]}
+            for objective in ("next token", "MLM-U"):
+                run = entry({"family": name, "objective": objective, "size": f"{size}x{size}"}, held_out=0.5)
+                run["exams"]["held-out"]["examples"] = [example] * 6
+                runs.append(run)
+    galleries = STUDIES["failures"].show(result(*runs, study="failures")).galleries
+    assert [len(gallery) for gallery in galleries] == [4] * 5
+    assert [gallery[0][3] for gallery in galleries] == [
+        "MLM-U, DFS 5x5: diagonal or gap",
+        "next token, DFS 5x5: diagonal or gap",
+        "next token, DFS 4x4: diagonal or gap",
+        "MLM-U, A* 4x4: diagonal or gap",
+        "MLM-U, A* 5x5: diagonal or gap",
+    ]

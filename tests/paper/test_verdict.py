@@ -1,0 +1,193 @@
+"""Verdicts: which runs have converged, paired tests over seeds, and three words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from reproduce_entries import curve, entry, result, rising, scores
+
+from clew.paper.study import Claim
+from clew.paper.verdict import (
+    Side,
+    concluded,
+    converged_only,
+    convergence,
+    has_converged,
+    paired,
+    verdict,
+    verdict_on_best,
+    verdict_on_differences,
+)
+
+CLAIM = Claim("A beats B", "1 against 0", "DFS 4x4")
+CLIMBING = curve([i / 40 for i in range(1, 41)])  # 2.5 points every fortieth of the training
+
+
+def side(name: str, *exact: float, points: Any = None) -> Side:
+    """One side with a run for each seed."""
+    return Side(name, [entry({"objective": name}, seed, points, held_out=x) for seed, x in enumerate(exact)])
+
+
+def test_the_gain_is_that_over_the_last_quarter() -> None:
+    found = convergence(CLIMBING)
+    assert found.gain == pytest.approx(0.25)  # a quarter of the way from 0 to 1
+    assert (found.points, found.mazes) == (11, 40_000)
+    assert found.problem == "gained 25.0 points over the last quarter of its training"
+
+
+def test_a_flat_curve_has_converged_and_says_where_it_got_there() -> None:
+    found = convergence(rising(0.9, mazes=40_000, half=0.25))
+    assert found.problem is None
+    assert (found.gain, found.level) == (pytest.approx(0), pytest.approx(0.9))
+    assert found.reached == 20_000  # of 1,000 mazes between two evaluations
+
+
+@pytest.mark.parametrize(("slope", "converged"), [(0.009, True), (0.011, False), (-0.2, True)])
+def test_less_than_one_point_is_converged(slope: float, converged: bool) -> None:
+    """Slope: gain over the last quarter of a training; a falling accuracy is overfitting, not learning."""
+    assert (convergence(curve([0.5 + 4 * slope * i / 40 for i in range(1, 41)])).problem is None) == converged
+
+
+def test_one_noisy_evaluation_decides_nothing() -> None:
+    level = [0.9] * 40
+    assert convergence(curve([*level[:-1], 0.93])).problem is None  # the last is 3 points higher by chance
+    alternating = [0.9 + (0.02 if i % 2 else -0.02) for i in range(40)]
+    assert convergence(curve(alternating)).problem is None
+
+
+@pytest.mark.parametrize(("points", "enough"), [(0, False), (1, False), (15, False), (16, True)])
+def test_the_last_quarter_needs_five_evaluations(points: int, enough: bool) -> None:
+    problem = convergence(curve([0.9] * points)).problem
+    assert (problem is None) == enough
+    assert enough or "of the 5 evaluations needed in the last quarter of its training" in str(problem)
+
+
+def test_a_run_that_holds_out_nothing_is_judged_by_its_training_accuracy() -> None:
+    assert convergence(curve([1.0] * 40, score="train-exact")).problem is None
+    both = [p | {"train-exact": 1.0} for p in CLIMBING]
+    assert convergence(both).problem is not None
+
+
+def test_runs_that_did_not_converge_are_left_out() -> None:
+    good, bad = entry({"o": "a"}), entry({"o": "b"}, points=CLIMBING)
+    assert [has_converged(run) for run in (good, bad)] == [True, False]
+    assert converged_only(result(good, bad)).runs == [good]
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "word", "because"),
+    [
+        ((0.7,), (0.3,), "reproduced", "A solves 40.0 points more (95 % interval 35.5 to 44.1, McNemar p < 0.0001"),
+        ((0.3,), (0.7,), "contradicted", "B solves 40.0 points more (95 % interval 35.5 to 44.1"),
+        ((0.7, 0.7), (0.3, 0.4), "reproduced", "A solves 35.0 points more on average, and more in each of 2 seeds"),
+        (
+            (0.5,),
+            (0.498,),
+            "inconclusive",
+            "the intervals overlap (95 % interval -0.4 to 0.8, McNemar p = 1,",
+        ),
+        ((1.0,), (0.996,), "inconclusive", "both solve nearly all mazes, and the intervals overlap"),
+        ((0.7, 0.3), (0.3, 0.7), "inconclusive", "the seeds contradict each other"),
+        ((0.7, 0.5), (0.3, 0.5), "inconclusive", "the intervals overlap"),
+    ],
+)
+def test_a_claim_is_judged_seed_by_seed(a: tuple[float], b: tuple[float], word: str, because: str) -> None:
+    found = verdict(CLAIM, side("A", *a), side("B", *b))
+    assert (found.verdict, found.claim) == (word, CLAIM)
+    assert because in found.because
+    assert found.runs == tuple(
+        f"{name}, seed {seed}" for name, each in (("A", a), ("B", b)) for seed in range(len(each))
+    )
+    assert found.not_converged == ()
+
+
+def test_what_did_not_converge_is_inconclusive_named_and_without_its_numbers() -> None:
+    found = verdict(CLAIM, side("A", 0.9), side("B", 0.1, points=CLIMBING))
+    assert (found.verdict, found.ours, found.not_converged) == ("inconclusive", "", ("B, seed 0",))
+    told = "1 of 2 runs did not converge (B, seed 0: gained 25.0 points over the last quarter of its training)."
+    assert found.because == told
+    many = verdict(CLAIM, side("A", *[0.9] * 5, points=[]), side("B", *[0.1] * 5))
+    assert many.because.startswith("5 of 10 runs did not converge (A, seed 0: has 0 of the 5 evaluations needed")
+    assert many.because.endswith("and 2 more).")
+
+
+def test_a_verdict_says_how_far_each_run_was_followed() -> None:
+    quick, slow = rising(0.9, mazes=10_000, half=0.25), rising(0.1, mazes=50_000, half=0.4)
+    found = verdict(CLAIM, side("A", 0.9, points=quick), side("B", 0.1, points=slow))
+    assert "A was trained for 0.3 times the mazes after which B converged" in found.because  # 10,000 and 36,250
+    assert "B was trained for 10.0 times the mazes after which A converged" in found.because  # 50,000 and 5,000
+
+
+def test_mazes_are_paired() -> None:
+    """Eleven mazes more are significant if no others differ, and not if many others do."""
+    runs = {name: entry({"o": name}) for name in ("base", "a", "b")}
+    for name, missed in (("base", range(30)), ("a", range(19)), ("b", range(50, 69))):
+        runs[name]["exams"]["held-out"] = scores(0, 100, missed=list(missed))
+    sides = {name: Side(name, [run]) for name, run in runs.items()}
+    assert [(pair.only_a, pair.only_b, pair.count) for pair in paired(sides["a"], sides["base"])] == [(11, 0, 100)]
+    assert [(pair.only_a, pair.only_b) for pair in paired(sides["b"], sides["base"])] == [(30, 19)]
+    assert verdict(CLAIM, sides["a"], sides["base"]).verdict == "reproduced"
+    assert verdict(CLAIM, sides["b"], sides["base"]).verdict == "inconclusive"
+
+
+def test_two_exams_of_the_same_runs_are_compared_without_following() -> None:
+    run = entry({"o": "a"}, held_out=0.5, other=0.9)
+    found = verdict(CLAIM, Side("other", [run], "other"), Side("left to right", [run]))
+    assert (found.verdict, found.runs) == ("reproduced", ("a, seed 0",))
+    assert "was trained for" not in found.because
+
+
+def test_what_was_not_measured_is_inconclusive() -> None:
+    known, nothing = side("A", 0.5), Side("B", [])
+    for found in (
+        verdict(CLAIM, known, nothing),
+        verdict(CLAIM, known, Side("B", known.runs, "no such exam")),
+        verdict_on_differences(CLAIM, "gain", (known, known), (known, nothing)),
+        verdict_on_best(CLAIM, known, [nothing], base_is_best=True),
+    ):
+        assert (found.verdict, found.because) == ("inconclusive", "it was not measured.")
+
+
+def test_differences_of_differences() -> None:
+    large, small, flat = side("A", 0.9), side("A", 0.3), side("B", 0.4)
+    found = verdict_on_differences(CLAIM, "gain", (large, small), (flat, flat))
+    assert (found.verdict, found.ours) == ("reproduced", "gain: A 60.0 points, B 0.0 points")
+    assert "the difference of the two is 60.0 points (95 % interval 55.7 to 64.3)" in found.because
+    assert verdict_on_differences(CLAIM, "gain", (flat, flat), (large, small)).verdict == "contradicted"
+    assert verdict_on_differences(CLAIM, "gain", (large, small), (large, small)).verdict == "inconclusive"
+    climbing = side("B", 0.4, points=CLIMBING)
+    assert verdict_on_differences(CLAIM, "gain", (large, small), (climbing, flat)).not_converged == ("B, seed 0",)
+
+
+def test_different_exams_count_as_independent_samples() -> None:
+    """The same shares: paired maze by maze they are certain, as two samples they are not."""
+    a, b = entry({"o": "a"}, held_out=0.5, train=0.54), entry({"o": "b"}, held_out=0.5, train=0.5)
+    gaps = [(Side(n, [r], "train"), Side(n, [r])) for n, r in (("a", a), ("b", b))]
+    assert verdict_on_differences(CLAIM, "gap", gaps[0], gaps[1]).verdict == "reproduced"  # b and a share their mazes
+    for run in (a, b):
+        run["exams"]["held-out"] = scores(0.5, 50)
+    b["exams"]["held-out"]["missed"] = list(range(25))
+    assert verdict_on_differences(CLAIM, "gap", gaps[0], gaps[1]).verdict == "inconclusive"
+
+
+def test_the_best_of_many_needs_a_smaller_p() -> None:
+    base = side("base", 0.5)
+    a = side("a", 0.514)  # 7 mazes of 500 that a alone solves: p = 0.016
+    assert verdict_on_best(CLAIM, base, [a], base_is_best=False).verdict == "reproduced"
+    others = [a, *(side(name, 0.5) for name in "bcd")]
+    assert verdict_on_best(CLAIM, base, others, base_is_best=False).verdict == "inconclusive"
+    better, worse = side("a", 0.7), side("b", 0.3)
+    found = verdict_on_best(CLAIM, base, [better, worse], base_is_best=True)
+    assert (found.verdict, found.ours) == ("contradicted", "base: 50.0; best other, a: 70.0")
+    assert verdict_on_best(CLAIM, base, [worse, side("c", 0.2)], base_is_best=True).verdict == "reproduced"
+    assert verdict_on_best(CLAIM, base, [worse, side("c", 0.2)], base_is_best=False).verdict == "contradicted"
+
+
+def test_a_rule_of_a_study_is_gated_by_convergence() -> None:
+    good, bad = entry({"o": "a"}), entry({"o": "b"}, points=CLIMBING)
+    for outcome, word in ((True, "reproduced"), (False, "contradicted"), (None, "inconclusive")):
+        assert concluded(CLAIM, [good], outcome, "numbers", "why.").verdict == word
+        found = concluded(CLAIM, [good, bad], outcome, "numbers", "why.")
+        assert (found.verdict, found.ours, found.not_converged) == ("inconclusive", "", ("b, seed 0",))
+    assert concluded(CLAIM, [], True, "", "").verdict == "reproduced"  # nothing is trained

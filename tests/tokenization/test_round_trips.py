@@ -1,0 +1,188 @@
+"""Every format writes every maze it can write so that it reads back the same, alone and by the batch.
+
+Shape suffixes: N mazes, T tokens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clew.errors import UserError
+from clew.mazes.maze import Cell, Maze, Path, PathStar, Task, TaskBatch
+from clew.tokenization.ascii import Look, draw_ascii, parse_ascii
+from clew.tokenization.edge_list import shuffled_edges
+from clew.tokenization.encode import encode_batch
+from clew.tokenization.format import format_named
+
+SEEDS = st.integers(0, 2**64 - 1)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A task with a walk through open sides that visits no cell twice; it ends anywhere if the goal is out of reach."""
+
+    task: Task
+    path: Path
+
+
+@st.composite
+def mazes(draw: st.DrawFn, kind: str, shape: tuple[int, int] | None = None) -> Maze:
+    """`passages` has cycles and closed cells, `walls` wall cells alone, `mixed` both; `graph` is a labelled tree."""
+    if kind == "graph":
+        return draw(graphs(shape[1] if shape else draw(st.integers(2, 20))))
+    height, width = shape or (draw(st.integers(2, 7)), draw(st.integers(2, 9)))
+    chance = np.random.default_rng(draw(SEEDS))
+    solid = chance.random((height, width)) < draw(st.sampled_from([0.0, 0.3, 0.6]))
+    if kind == "passages":
+        solid[:] = False
+    solid[0, 0] = False  # a task needs a free cell
+    open_field = Maze.from_walls(height, width, [(int(r), int(c)) for r, c in np.argwhere(solid)])
+    if kind == "walls":
+        return open_field
+    share = draw(st.sampled_from([0.0, 0.4, 0.8, 1.0]))
+    kept = [edge for edge in open_field.edges() if chance.random() < share]
+    return Maze(Maze.from_edges(height, width, kept).cells | (solid * np.uint8(16)))
+
+
+@st.composite
+def graphs(draw: st.DrawFn, labels: int) -> PathStar:
+    """A random tree, of which any node may be the centre."""
+    chance = np.random.default_rng(draw(SEEDS))
+    order = chance.permutation(labels)[: draw(st.integers(2, labels))].tolist()
+    return PathStar.from_pairs(labels, [(order[int(chance.integers(i))], order[i]) for i in range(1, len(order))])
+
+
+@st.composite
+def cases(draw: st.DrawFn, kind: str, shape: tuple[int, int] | None = None) -> Case:
+    maze = draw(mazes(kind, shape))
+    chance = np.random.default_rng(draw(SEEDS))
+    free = [(r, c) for r in range(maze.height) for c in range(maze.width) if not maze.is_wall((r, c))]
+
+    def pick(cells: list[Cell]) -> Cell:
+        return cells[int(chance.integers(len(cells)))]
+
+    path = [pick(free)]
+    while (onward := [cell for cell in maze.neighbours(path[-1]) if cell not in path]) and chance.random() < 0.9:
+        path.append(pick(onward))
+    return Case(Task(maze, path[0], path[-1]), path)
+
+
+KINDS_OF = {
+    "edge-list": ["passages"],
+    "wall-list": ["walls"],
+    "wall-list-trace": ["walls"],
+    "grid": ["passages", "walls", "mixed"],
+    "path-star": ["graph"],
+    "path-star-reversed": ["graph"],
+}  # cell-labels cannot write walks that touch themselves: test_cell_labels.py
+
+
+@pytest.mark.parametrize("name", KINDS_OF)
+@given(data=st.data(), seed=SEEDS)
+@settings(max_examples=30, deadline=None)
+def test_a_task_and_its_path_read_back_the_same(name: str, data: st.DataObject, seed: int) -> None:
+    case = data.draw(cases(data.draw(st.sampled_from(KINDS_OF[name]))))
+    form, maze = format_named(name), case.task.maze
+    size = {"height": maze.height, "width": maze.width}
+    written = form.encode(case.task, case.path, seed=seed)
+    parsed = form.parse(written.text.split(" "), **size)
+    assert (parsed.task, parsed.path) == (case.task, case.path)
+    assert form.parse_response(written.response, **size) == case.path
+    assert written.response[-1] == form.end_token
+    # The prompt alone, with or without what announces the path, is a task without path.
+    for prompt in (written.prompt, written.prompt[:-1], form.encode(case.task, None, seed=seed).tokens):
+        assert form.parse([*prompt, "[PAD]", "[PAD]"], **size) == form.parse(written.prompt, **size)
+        assert form.parse(prompt, **size).path is None
+    vocabulary = form.vocabulary(**size)
+    assert vocabulary.decode(vocabulary.encode(written.tokens)) == written.tokens
+
+
+@pytest.mark.parametrize("name", KINDS_OF)
+@given(data=st.data(), shape=st.tuples(st.integers(2, 6), st.integers(2, 6)))
+@settings(max_examples=15, deadline=None)
+def test_a_batch_is_encoded_as_its_tasks_are(name: str, data: st.DataObject, shape: tuple[int, int]) -> None:
+    kinds = st.sampled_from([*KINDS_OF[name], "walls"])  # edge-list may write wall cells as closed ones
+    if KINDS_OF[name] == ["graph"]:
+        shape, kinds = (1, shape[1]), st.just("graph")
+    several = data.draw(st.lists(kinds.flatmap(lambda kind: cases(kind, shape)), min_size=1, max_size=4))
+    paths = [case.path for case in several]
+    if data.draw(st.booleans()):
+        paths[-1] = []  # no path: a prompt alone
+    batch = TaskBatch.from_tasks([case.task for case in several], paths)
+    seed_N = np.array(data.draw(st.lists(SEEDS, min_size=len(several), max_size=len(several))), dtype=np.uint64)
+    encoded = encode_batch(name, batch, seed_N)
+    form = format_named(name)
+    vocabulary = form.vocabulary(*shape)
+    assert encoded.tokens_NT.dtype == np.int32
+    assert encoded.tokens_NT.shape == (len(batch), encoded.total_length_N.max())
+    for i, case in enumerate(several):
+        written = form.encode(case.task, paths[i] or None, seed=int(seed_N[i]))
+        total = int(encoded.total_length_N[i])
+        assert vocabulary.decode(encoded.tokens_NT[i, :total]) == written.tokens
+        assert encoded.prompt_length_N[i] == len(written.prompt)
+        assert (encoded.tokens_NT[i, total:] == vocabulary.pad_id).all()
+
+
+@given(data=st.data(), look=st.sampled_from(["passages", "walls"]))
+@settings(max_examples=60, deadline=None)
+def test_a_drawing_reads_back_the_same(data: st.DataObject, look: Look) -> None:
+    case = data.draw(cases("walls" if look == "walls" else data.draw(st.sampled_from(["passages", "walls", "mixed"]))))
+    drawing = draw_ascii(case.task, case.path, look)
+    parsed = parse_ascii(drawing.splitlines())
+    assert parsed.task == case.task
+    # One character a cell cannot show a step from S to G; two characters cannot show a path without a step.
+    visible = len(case.path) > (2 if look == "walls" else 1)
+    assert parsed.path == (case.path if visible else None)
+    assert parse_ascii(draw_ascii(case.task, None, look).splitlines()).path is None
+    assert parse_ascii([line.rstrip() for line in drawing.splitlines()]) == parsed  # as editors leave it
+
+
+@given(maze=mazes("passages"), seed=SEEDS)
+@settings(max_examples=30, deadline=None)
+def test_edges_are_shuffled_by_the_seed_alone(maze: Maze, seed: int) -> None:
+    edges = shuffled_edges(maze, seed)
+    assert edges == shuffled_edges(maze, seed)
+    assert sorted(tuple(sorted(edge)) for edge in edges) == sorted(maze.edges())
+
+
+def test_edge_orders_and_directions_are_even() -> None:
+    maze = Maze.from_walls(2, 2, [])
+    first = {edge: 0 for a, b in maze.edges() for edge in ((a, b), (b, a))}
+    for seed in range(4000):
+        first[shuffled_edges(maze, seed)[0]] += 1
+    # Each of the 8 directed passages stands first in 500 of 4000 texts; 5 standard deviations are 105.
+    assert all(abs(count - 500) < 105 for count in first.values())
+
+
+def test_wall_list_refuses_walls_between_cells() -> None:
+    task = Task(Maze.from_edges(2, 2, [((0, 0), (0, 1))]), (0, 0), (0, 1))
+    batch = TaskBatch.from_tasks([task], [[(0, 0), (0, 1)]])
+    for name in ("wall-list", "wall-list-trace"):
+        with pytest.raises(UserError, match=r"use edge-list"):
+            format_named(name).encode(task, None)
+        with pytest.raises(UserError, match=r"maze 0 of the batch .* use edge-list"):
+            encode_batch(name, batch, np.zeros(1, dtype=np.uint64))
+
+
+def test_a_batch_needs_a_seed_a_maze() -> None:
+    task = Task(Maze.from_walls(2, 2, []), (0, 0), (0, 1))
+    with pytest.raises(UserError, match="1 mazes, 2 seeds"):
+        encode_batch("grid", TaskBatch.from_tasks([task], [[]]), np.zeros(2, dtype=np.uint64))
+
+
+@pytest.mark.parametrize("name", KINDS_OF)
+def test_a_batch_may_be_empty(name: str) -> None:
+    maze = PathStar.from_pairs(2, [(0, 1)]) if KINDS_OF[name] == ["graph"] else Maze.from_walls(2, 2, [])
+    task = Task(maze, (0, 0), (0, 1))
+    none = TaskBatch.from_tasks([task], [[]]).select(np.zeros(0, dtype=np.int64))
+    assert encode_batch(name, none, np.zeros(0, dtype=np.uint64)).tokens_NT.shape == (0, 0)
+
+
+def test_an_unknown_format_is_named() -> None:
+    with pytest.raises(UserError, match=r"'hex': choose one of edge-list, wall-list, wall-list-trace, grid, "):
+        format_named("hex")

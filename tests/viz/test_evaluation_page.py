@@ -1,0 +1,121 @@
+"""The evaluation page: everything inside it, nothing of the user's taken for HTML, charts within their frames."""
+
+import re
+from html.parser import HTMLParser
+from itertools import pairwise
+
+import pytest
+
+from clew.errors import UserError
+from clew.evaluation.evaluate import Evaluation, Token, outcome_of
+from clew.mazes.generate import generate
+from clew.provenance import provenance
+from clew.viz.charts import Axes, Dot, Series, chart_svg
+from clew.viz.evaluation_page import Page, page_html, write_page
+
+VOID = {"meta", "br", "path", "circle", "rect"}
+
+
+class Balance(HTMLParser):
+    """Every tag that is opened is closed, in order."""
+
+    def __init__(self):
+        super().__init__()
+        self.open = []
+
+    def handle_starttag(self, tag, attrs):
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+
+def evaluation(name, decoder, spoil):
+    tasks = generate("dfs", 5, 5, seed=0, first=0, count=8, split="test", workers=1)
+    outcomes = []
+    for i in range(len(tasks)):
+        task, path = tasks[i]
+        predicted = spoil(i, path)
+        said = [Token(0.05 + 0.9 * i / 8, predicted == path) for _ in path]
+        problem = None if predicted else "token 1 is '<b>', which is no cell."
+        outcomes.append(outcome_of(task, path, predicted, problem, said, len(path) + 1, passes=i + 1))
+    return Evaluation(name, decoder, tuple(outcomes), 0.5)
+
+
+PAGE = Page(
+    "a <b>title</b>",
+    [
+        evaluation("one & only", "left-to-right", lambda i, path: path),
+        evaluation("one & only", "threshold", lambda i, path: [path, path[:-1], path[::2], None][i % 4]),
+    ],
+    provenance("clew evaluate x", [0]),
+    notes=["a note <script>alert(1)</script>"],
+)
+
+
+def test_the_page_is_sound_and_whole():
+    html = page_html(PAGE)
+    balance = Balance()
+    balance.feed(html)
+    assert balance.open == []
+    assert "<script" not in html
+    assert "a &lt;b&gt;title" in html
+    assert "one &amp; only" in html
+    assert "token 1 is &#x27;&lt;b&gt;" in html
+    assert not re.search(r"(src|href)=|url\(|@import", html)
+    for heading in ("Scores", "How it fails", "Solved", "Failed", "short of the goal", "unparsable"):
+        assert heading in html
+    assert html.count('class="chart"') == 3
+
+
+def test_the_page_says_where_it_comes_from_and_lists_every_maze():
+    html = page_html(PAGE)
+    assert "Made by <code>clew evaluate x</code>. Seed 0." in html
+    assert f"{PAGE.origin['cores']} cores of {PAGE.origin['cpu']}" in html
+    assert html.count("all 8 mazes</summary>") == 2
+    listed = html.split("all 8 mazes</summary>")[2].split("</details>")[0]
+    assert [listed.count(f"<td>{result}</td>") for result in ("exact", "unparsable")] == [2, 2]
+    assert "</span>goal</li>" in html
+
+
+def test_a_page_where_nothing_failed_and_one_where_all_did():
+    perfect = page_html(Page("x", [evaluation("m", "d", lambda i, path: path)], PAGE.origin))
+    assert "No maze failed." in perfect
+    assert "Failed" not in perfect
+    hopeless = page_html(Page("x", [evaluation("m", "d", lambda i, path: None)], PAGE.origin))
+    assert "<h2>Solved" not in hopeless
+
+
+def test_it_is_written_whole_or_not_at_all(tmp_path):
+    write_page(tmp_path / "out.html", PAGE)
+    assert (tmp_path / "out.html").read_text().endswith("</html>\n")
+    with pytest.raises(UserError, match="does not exist"):
+        write_page(tmp_path / "no" / "out.html", PAGE)
+
+
+@pytest.mark.parametrize(
+    "axes",
+    [
+        Axes("x", "y"),
+        Axes("x", "y", x_from=0),
+        Axes("x", "y", log=True, x_from=1, y_from=0.5, named=True),
+        Axes("x", "y", 0.0, 100.0, diagonal=False),
+    ],
+)
+@pytest.mark.parametrize("xs", [[], [3.0], [1.0, 2.5, 90.0]])
+def test_charts_stay_inside_their_frame(axes, xs):
+    svg = chart_svg([Series("a <series>", [Dot(x, 0.7, 0.6, 0.8, "a & b") for x in xs])], axes)
+    assert "<series>" not in svg
+    assert svg.count("<circle") == len(xs)
+    for x, y in re.findall(r'cx="([\d.-]+)" cy="([\d.-]+)"', svg):
+        assert 0 <= float(x) <= 460
+        assert 0 <= float(y) <= 300
+
+
+def test_names_do_not_cover_one_another():
+    series = [Series(f"decoder {i}", [Dot(3.0, 0.9, 0.8, 1.0, "")]) for i in range(5)]
+    svg = chart_svg(series, Axes("x", "y", named=True))
+    heights = sorted(float(y) for y in re.findall(r'y="([\d.]+)" font-size="11"', svg))
+    assert all(b - a >= 12 for a, b in pairwise(heights))

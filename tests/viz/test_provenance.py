@@ -1,0 +1,48 @@
+"""What is told about where a number comes from, and what is not."""
+
+from __future__ import annotations
+
+import json
+import platform
+import re
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from clew import __version__
+from clew.provenance import provenance
+
+
+def test_it_holds_what_is_needed_to_measure_again() -> None:
+    told = provenance("clew bench generation", seeds=range(2))
+    assert told["command"] == "clew bench generation"
+    assert told["seeds"] == [0, 1]
+    assert abs((datetime.now(UTC) - datetime.fromisoformat(told["date"])).total_seconds()) < 60
+    assert told["cores"] >= 1
+    assert told["cpu"]
+    assert told["versions"]["python"] == platform.python_version()
+    assert told["versions"]["clew"] == __version__
+    assert re.fullmatch(r"\d+\.\d+.*", told["versions"]["numba"])
+    json.dumps(told)
+
+
+def test_it_tells_no_host_and_no_path() -> None:
+    text = json.dumps(provenance("clew bench", []))
+    assert platform.node() not in text or not platform.node()
+    assert str(Path.home()) not in text
+    assert str(Path(__file__).parents[2]) not in text
+
+
+def test_without_git_there_is_no_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(*_: object, **__: object) -> None:
+        raise FileNotFoundError("git")
+
+    monkeypatch.setattr(subprocess, "run", absent)
+    assert provenance("x", [])["commit"] is None
+
+
+def test_a_copy_outside_the_repository_has_no_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clew.provenance.__file__", str(tmp_path / "provenance.py"))
+    assert provenance("x", [])["commit"] is None
