@@ -30,7 +30,7 @@ from clew.paper.cell_configs import cells_astar_10, cells_dfs_10
 from clew.provenance import provenance
 from clew.trained import load_trained
 from clew.training.config import Budget, TrainConfig
-from clew.training.loop import train
+from clew.training.train import train
 
 RESULT = Path(__file__).parents[1] / "results" / "cell-choices.json"
 DEVELOPMENT_SEED = 5
@@ -82,7 +82,7 @@ def run(family: str, name: str, steps: int, seed: int) -> dict[str, Any]:
     config = VARIANTS[name](config)
     with tempfile.TemporaryDirectory() as folder:
         began = time.process_time()
-        end = train(config, Path(folder) / "run")
+        end = train(config, Path(folder) / "run").end
         seconds = time.process_time() - began
         trained = load_trained(Path(folder) / "run")
     row: dict[str, Any] = {

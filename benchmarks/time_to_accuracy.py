@@ -46,10 +46,10 @@ from clew.training.checkpoint import CONFIG_FILE, load_config
 from clew.training.config import Budget, DataConfig, TrainConfig
 from clew.training.distributed import World
 from clew.training.held_out import training_decoder
-from clew.training.loop import train
 from clew.training.run_folder import METRICS_FILE
 from clew.training.sources import build_source, held_out_tasks
 from clew.training.step import accumulate_gradient, draw_part
+from clew.training.train import train
 
 SIDE = 10
 TARGETS = (0.5, 0.9, 0.99)
@@ -150,7 +150,7 @@ def run(config: TrainConfig, folder: Path) -> None:
     else:
         every = max(1, round(60 * config.budget.minutes / POINTS / seconds_a_step(config)))
     config = replace(config, evaluate_every=every, checkpoint_every=every)
-    end = train(config, folder, evaluate=exact_evaluator(config), callbacks=[LinePrinter()])
+    end = train(config, folder, evaluate=exact_evaluator(config), callbacks=[LinePrinter()]).end
     if end.reason == "signal":
         raise Interrupted
 

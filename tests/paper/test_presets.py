@@ -15,9 +15,9 @@ from clew.paper.shrink import shrunken
 from clew.training.config import TrainConfig
 from clew.training.distributed import World
 from clew.training.held_out import held_out_evaluator
-from clew.training.loop import train
 from clew.training.schedules import lr_factor
 from clew.training.sources import make_dataset
+from clew.training.train import train
 
 RUN: set[TrainConfig] = set()
 
@@ -45,7 +45,7 @@ def test_every_preset_builds_and_runs(name: str, tmp_path: Path, folders: dict[s
     if small not in RUN:  # the paper's sizes are all alike once they are shrunken
         RUN.add(small)
         make_dataset(small.data)
-        end = train(small, tmp_path, evaluate=held_out_evaluator(small, World()))
+        end = train(small, tmp_path, evaluate=held_out_evaluator(small, World())).end
         assert end.step == 2
         assert 0 <= end.scores["exact"] <= 1
 

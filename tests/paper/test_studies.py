@@ -23,8 +23,8 @@ from clew.paper.studies.position_precision import SIZES
 from clew.paper.study import Run, Scale
 from clew.paper.verdict import MIN_POINTS, convergence
 from clew.training.config import TrainConfig, is_text_model
-from clew.training.loop import train
 from clew.training.sources import make_dataset
+from clew.training.train import train
 
 NAMES = [
     *("accuracy-by-size", "astar", "data-efficiency", "convergence", "overfitting", "model-size"),
@@ -179,7 +179,7 @@ def test_our_own_questions_run_at_paper_scale_when_they_are_shrunken(tmp_path: P
             continue
         tried.add(small)
         make_dataset(small.data)
-        assert train(small, tmp_path / f"run-{len(tried)}").step == 2
+        assert train(small, tmp_path / f"run-{len(tried)}").end.step == 2
     assert len(tried) > 10
 
 

@@ -19,7 +19,7 @@ import numpy  # noqa: F401  (before forking, so that the children need not)
 from tiny_runs import mean_weight, tiny_config
 
 from clew.training.config import Budget
-from clew.training.loop import train
+from clew.training.train import train
 
 CONFIG = tiny_config(
     budget=Budget(steps=24), log_every=3, checkpoint_every=4, evaluate_every=7, keep_last=2, ema=0.9, threads=1

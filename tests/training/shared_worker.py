@@ -18,8 +18,8 @@ from clew.objectives.config import ObjectiveConfig, RateConfig
 from clew.training.callbacks import LinePrinter, StepReport
 from clew.training.config import DataConfig
 from clew.training.distributed import World, joined_world
-from clew.training.loop import train
 from clew.training.optimizers import OptimizerConfig
+from clew.training.train import train
 
 ADAPTIVE = ObjectiveConfig("mlm-u", RateConfig("adaptive", "stratified", adaptive_bins=3))
 # A share so small that in most steps one of two processes has no such row.
@@ -56,7 +56,7 @@ class LeaveAfter(LinePrinter):
 
 def run_part(case: str, run: Path, world: World, until: int) -> None:
     """Go on with a run until a step."""
-    end = train(CASES[case], run, evaluate=mean_weight, callbacks=[LeaveAfter(until)], world=world)
+    end = train(CASES[case], run, evaluate=mean_weight, callbacks=[LeaveAfter(until)], world=world).end
     assert (end.step, end.reason) == (until, "signal")
 
 

@@ -13,7 +13,7 @@ from clew.training.callbacks import LinePrinter, RunEnd, RunStart, StepReport
 from clew.training.config import Budget, TrainConfig
 from clew.training.distributed import joined_world
 from clew.training.held_out import held_out_evaluator
-from clew.training.loop import train
+from clew.training.train import train
 
 
 def job_config() -> TrainConfig:
@@ -49,4 +49,4 @@ def work(run: Path, number: int = signal.SIGUSR2) -> RunEnd:
                 os.kill(os.getpid(), number)
             return held_out(model)
 
-        return train(job_config(), run, evaluate=evaluate, callbacks=[callback], world=world)
+        return train(job_config(), run, evaluate=evaluate, callbacks=[callback], world=world).end

@@ -25,8 +25,8 @@ from clew.training.checkpoint import (
     write_checkpoint,
 )
 from clew.training.config import Budget
-from clew.training.loop import train
 from clew.training.run_folder import RunFolder
+from clew.training.train import train
 
 WEIGHTS = {"model": {"a": torch.arange(3.0)}}
 

@@ -21,9 +21,9 @@ from clew.objectives.config import ObjectiveConfig
 from clew.training.config import Budget, DataConfig, TrainConfig
 from clew.training.distributed import World
 from clew.training.held_out import held_out_evaluator
-from clew.training.loop import train
 from clew.training.optimizers import OptimizerConfig
 from clew.training.sources import held_out_tasks
+from clew.training.train import train
 
 WALLS = DataConfig(family="walls", sizes=(4,), format="wall-list")
 TRACE = replace(WALLS, format="wall-list-trace")
@@ -47,7 +47,7 @@ CASES = {
 
 def trained(config: TrainConfig, run: Path, device: torch.device) -> dict[str, torch.Tensor]:
     world = World(device=device)
-    end = train(config, run, evaluate=held_out_evaluator(config, world), world=world)
+    end = train(config, run, evaluate=held_out_evaluator(config, world), world=world).end
     assert (end.reason, end.step) == ("done", 2)
     assert 0 <= end.scores["token"] <= 1
     return last_tensors(run)

@@ -14,7 +14,7 @@ from tiny_runs import last_tensors, losses, mean_weight, metrics
 
 from clew.errors import UserError
 from clew.training.distributed import World, joined_world
-from clew.training.loop import train
+from clew.training.train import train
 
 WORKER = Path(__file__).with_name("shared_worker.py")
 

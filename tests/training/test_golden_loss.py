@@ -21,8 +21,8 @@ from clew.models.cell_network import CellNetworkConfig
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
 from clew.objectives.config import ObjectiveConfig, ObjectiveName
 from clew.training.config import Budget, DataConfig, TrainConfig
-from clew.training.loop import train
 from clew.training.optimizers import OptimizerConfig
+from clew.training.train import train
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "loss_curves.json"
 STEPS = 20

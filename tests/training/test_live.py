@@ -9,8 +9,8 @@ from tiny_runs import mean_weight, tiny_config
 
 from clew.training import progress as live
 from clew.training.callbacks import EvaluationReport, RunStart, StepReport
-from clew.training.loop import train
 from clew.training.progress import LiveView, PlainView, Tally, format_duration, picture, sparkline, terminal_view
+from clew.training.train import train
 
 
 @pytest.fixture(autouse=True)

@@ -22,10 +22,10 @@ from clew.training import run_folder as run_state
 from clew.training.callbacks import EvaluationReport, LinePrinter, RunEnd, RunStart, StepReport
 from clew.training.checkpoint import find_checkpoint, latest_checkpoint, load_model, read_state
 from clew.training.config import Budget, DataConfig, TrainConfig
-from clew.training.loop import train
 from clew.training.optimizers import OptimizerConfig
 from clew.training.sources import make_dataset
 from clew.training.step import StepSums
+from clew.training.train import train
 
 
 class Listener:
@@ -55,7 +55,7 @@ class Listener:
 
 def test_a_run_leaves_config_metrics_and_checkpoints(tmp_path: Path) -> None:
     config, listener = tiny_config(), Listener()
-    end = train(config, tmp_path / "run", evaluate=mean_weight, callbacks=[listener])
+    end = train(config, tmp_path / "run", evaluate=mean_weight, callbacks=[listener]).end
     run = tmp_path / "run"
     assert TrainConfig.from_json(json.loads((run / "config.json").read_text())) == config
     assert [line["step"] for line in metrics(run)] == [2, 4, 6]
@@ -94,7 +94,7 @@ def test_a_stopped_and_resumed_run_ends_as_if_it_had_not_been(config: TrainConfi
     assert _stopped_after(1, config, parts) == 1  # before the first line of metrics
     assert _stopped_after(3, config, parts) == 3  # between two lines
     assert _stopped_after(4, config, parts) == 4
-    end = train(config, parts, evaluate=mean_weight)
+    end = train(config, parts, evaluate=mean_weight).end
     assert (end.reason, end.step) == ("done", 6)
     assert_same(last_tensors(whole), last_tensors(parts))
     assert losses(whole) == losses(parts)
@@ -118,10 +118,10 @@ def test_a_signal_in_an_evaluation_stops_it_and_the_resumed_run_evaluates_again(
         os.kill(os.getpid(), number)
         return {}
 
-    end = train(config, parts, evaluate=evaluate)
+    end = train(config, parts, evaluate=evaluate).end
     assert (end.reason, end.signal, end.step) == ("signal", number, step)
     assert _evaluations(parts) == expected[: step // 3 - 1]
-    assert train(config, parts, evaluate=mean_weight).reason == "done"
+    assert train(config, parts, evaluate=mean_weight).end.reason == "done"
     assert_same(last_tensors(whole), last_tensors(parts))
     assert (losses(whole), expected) == (losses(parts), _evaluations(parts))
     assert _timeless_state(whole) == _timeless_state(parts)
@@ -138,7 +138,7 @@ def _stopped_after(step: int, config: TrainConfig, run: Path) -> int:
                 os.kill(os.getpid(), signal.SIGTERM)
 
         patch.setattr(loop.Trainer, "_step", step_and_signal)
-        end = train(config, run, evaluate=mean_weight)
+        end = train(config, run, evaluate=mean_weight).end
     assert (end.reason, end.signal) == ("signal", signal.SIGTERM)
     return end.step
 
@@ -156,14 +156,14 @@ def _timeless_state(run: Path) -> dict[str, Any]:
 def test_a_run_that_is_done_stays_as_it_is(tmp_path: Path) -> None:
     train(tiny_config(), tmp_path, evaluate=mean_weight)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    end = train(tiny_config(), tmp_path, evaluate=mean_weight)
+    end = train(tiny_config(), tmp_path, evaluate=mean_weight).end
     assert (end.step, end.reason) == (6, "done")
     assert before == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
 
 
 def test_a_run_can_be_made_longer(tmp_path: Path) -> None:
     train(tiny_config(), tmp_path)
-    assert train(tiny_config(budget=Budget(steps=8)), tmp_path).step == 8
+    assert train(tiny_config(budget=Budget(steps=8)), tmp_path).end.step == 8
     assert [line["step"] for line in metrics(tmp_path)] == [2, 4, 6, 8]
 
 
@@ -220,7 +220,7 @@ def test_batches_that_no_machine_holds_are_refused_before_anything_is_made(tmp_p
 def test_epochs_show_every_maze_as_often(tmp_path: Path) -> None:
     data = DataConfig("dataset", sizes=(3,), folder=str(tmp_path / "data"), mazes=20)
     make_dataset(data)
-    end = train(tiny_config(data=data, budget=Budget(epochs=2)), tmp_path / "run")
+    end = train(tiny_config(data=data, budget=Budget(epochs=2)), tmp_path / "run").end
     assert end.step == 6  # 20 mazes in batches of at most 8
     assert metrics(tmp_path / "run")[-1]["mazes"] == 40
 
@@ -236,9 +236,9 @@ def test_minutes_are_those_of_training_and_are_saved(tmp_path: Path, monkeypatch
         return {"exact": 0.0}
 
     stop = Listener(lambda step: os.kill(os.getpid(), signal.SIGTERM) if step == 3 else None)
-    first = train(config, tmp_path, evaluate=slow, callbacks=[stop])
+    first = train(config, tmp_path, evaluate=slow, callbacks=[stop]).end
     assert 0 < first.elapsed < 30
-    end = train(config, tmp_path, evaluate=slow)
+    end = train(config, tmp_path, evaluate=slow).end
     lines = metrics(tmp_path)
     assert 30 <= end.elapsed < 40
     assert lines[2]["elapsed"] == first.elapsed < lines[3]["elapsed"]

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from tiny_runs import tiny_config
 
 from clew.errors import UserError
-from clew.training.loop import train
 from clew.training.optimizers import NamedOptimizer, OptimizerConfig, build_optimizer
 from clew.training.schedules import ScheduleConfig, beta1_at, lr_factor
+from clew.training.train import train
 
 
 @pytest.mark.parametrize("steps", [21, 40, 100, 173, 1000])

@@ -10,7 +10,7 @@ from clew.errors import UserError
 from clew.training import loggers
 from clew.training.config import Budget
 from clew.training.loggers import LogOptions, build_loggers
-from clew.training.loop import train
+from clew.training.train import train
 
 
 def curve(run, name):

@@ -19,7 +19,7 @@ from clew.training import launch as slurm
 from clew.training.distributed import World
 from clew.training.held_out import held_out_evaluator
 from clew.training.launch import RequeuedRun, SlurmOptions, job_folder, queued_jobs, submit, submitted_jobs
-from clew.training.loop import train
+from clew.training.train import train
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from clew.errors import UserError
 from clew.training.checkpoint import load_model, load_start
 from clew.training.config import Budget
 from clew.training.distributed import World
-from clew.training.loop import train
 from clew.training.run_folder import RunState
+from clew.training.train import train
 
 
 def test_the_first_weights_are_those_of_the_other_run(tmp_path: Path) -> None:

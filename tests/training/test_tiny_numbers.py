@@ -14,6 +14,7 @@ from tiny_runs import tiny_config
 from clew.training import loop
 from clew.training.config import Budget
 from clew.training.step import accumulate_gradient
+from clew.training.train import train
 
 # Products that would be 1e-40: of torch, shared by two threads, and on the threads of the kernels.
 PRODUCTS = """
@@ -48,6 +49,6 @@ def test_training_does_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
         return accumulate_gradient(*given, **options)
 
     monkeypatch.setattr(loop, "accumulate_gradient", accumulate)
-    loop.train(tiny_config(budget=Budget(steps=1)), tmp_path)
+    train(tiny_config(budget=Budget(steps=1)), tmp_path)
     assert seen == [0.0]
     assert torch.tensor(1e-20) * torch.tensor(1e-20) > 0  # and afterwards all is as before

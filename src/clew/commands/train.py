@@ -161,16 +161,7 @@ def resolve(preset: TrainConfig, fields: dict[str, Any], options: Options) -> Tr
 
 def run(config: TrainConfig, out: Path, resume: Literal["auto", "never"], log: LogOptions) -> RunEnd:
     """Train alone, or as one of torchrun's or Slurm's processes."""
-    from clew.training.distributed import joined_world
-    from clew.training.held_out import held_out_evaluator
-    from clew.training.loggers import build_loggers
-    from clew.training.loop import train
     from clew.training.progress import terminal_view
-    from clew.training.sources import dataset_folder, make_dataset
+    from clew.training.train import train
 
-    with joined_world(config.device, config.timeout_hours) as world:
-        if world.on_main(lambda: make_dataset(config.data)) and world.is_main:
-            print(f"made the dataset {dataset_folder(config.data)}", file=sys.stderr)
-        evaluate = held_out_evaluator(config, world)
-        callbacks = [terminal_view(), *build_loggers(log)]
-        return train(config, out, evaluate=evaluate, callbacks=callbacks, world=world, resume=resume)
+    return train(config, out, callbacks=[terminal_view()], resume=resume, log=log).end

@@ -9,7 +9,6 @@ mazes. The page FOLDER/demo.html shows what they solved and what they missed. It
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
 from collections.abc import Sequence
@@ -30,11 +29,9 @@ from clew.trained import Trained, load_trained
 from clew.training.callbacks import RunEnd
 from clew.training.checkpoint import CONFIG_FILE
 from clew.training.config import Budget
-from clew.training.distributed import joined_world
-from clew.training.held_out import held_out_evaluator
-from clew.training.loop import train
 from clew.training.progress import terminal_view
 from clew.training.run_folder import RunFolder
+from clew.training.train import Run, train
 from clew.viz.demo_page import DemoPage, Trial, write_demo_page
 
 PRESET = "cells-dfs-10"
@@ -104,9 +101,7 @@ def learn(folder: Path, minutes: float, console: Console) -> RunEnd:
     """Train a model in the folder, with a progress display on the console."""
     config = replace(preset(PRESET), budget=Budget(minutes=minutes), evaluate_every=100, checkpoint_every=100)
     forget(folder)
-    with joined_world(config.device) as world:
-        evaluate = held_out_evaluator(config, world)
-        return train(config, folder, evaluate=evaluate, callbacks=[terminal_view(console.file)], world=world)
+    return train(config, folder, callbacks=[terminal_view(console.file)]).end
 
 
 def forget(folder: Path) -> None:
@@ -121,8 +116,9 @@ def forget(folder: Path) -> None:
 
 def curve(folder: Path) -> list[tuple[float, float]]:
     """Minutes and exact share of each evaluation of a run."""
-    lines = [json.loads(line) for line in RunFolder(folder).metrics.read_text(encoding="utf-8").splitlines()]
-    return [(line["elapsed"] / 60, line["scores"]["exact"]) for line in lines if line["kind"] == "evaluation"]
+    return [
+        (line["elapsed"] / 60, line["scores"]["exact"]) for line in Run(folder).metrics if line["kind"] == "evaluation"
+    ]
 
 
 def _solved(console: Console, model: Trained, size: Size, seed: int, until: float = float("inf")) -> Trial:

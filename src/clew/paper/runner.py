@@ -38,10 +38,10 @@ from clew.training.callbacks import RunEnd
 from clew.training.config import Budget
 from clew.training.distributed import World, joined_world
 from clew.training.held_out import evaluator_on, held_out_evaluator
-from clew.training.loop import train
 from clew.training.progress import terminal_view
 from clew.training.run_folder import METRICS_FILE
 from clew.training.sources import make_dataset
+from clew.training.train import train
 
 FINISHED = "finished.json"
 
@@ -169,9 +169,9 @@ def _finished_end(run: Run, place: Place) -> RunEnd | None:
 
 def _train(run: Run, place: Place, world: World) -> RunEnd:
     folder = place.run(run)
-    world.on_main(lambda: make_dataset(run.config.data))
     callbacks = [] if place.scale == "smoke" else [terminal_view()]
-    end = train(run.config, folder, evaluate=curve_evaluator(run, world), callbacks=callbacks, world=world)
+    world.on_main(lambda: make_dataset(run.config.data))  # from which the mazes of the curve come
+    end = train(run.config, folder, evaluate=curve_evaluator(run, world), callbacks=callbacks, world=world).end
     if world.is_main and end.reason == "done":
         date = datetime.now(UTC).isoformat(timespec="seconds")
         device = world.device.type

@@ -19,9 +19,7 @@ from clew.paper.star_configs import StarKind, star_config
 from clew.trained import load_trained
 from clew.training.callbacks import Callback, RunEnd
 from clew.training.config import Budget
-from clew.training.distributed import World
-from clew.training.held_out import held_out_evaluator
-from clew.training.loop import train
+from clew.training.train import train
 
 KINDS: dict[str, StarKind] = {"MLM-U": "mlmu-sampler", "next token": "next"}
 DECODER = "left-to-right"
@@ -63,7 +61,7 @@ def train_pair(
         config = star_config(kind, arms, length)
         config = replace(config, budget=Budget(minutes=minutes), evaluate_every=200, threads=threads)
         run = folder / kind
-        end = train(config, run, evaluate=held_out_evaluator(config, World()), callbacks=callbacks)
+        end = train(config, run, callbacks=callbacks).end
         trained = load_trained(run)
         tasks = held_out(trained.family, trained.height, trained.width, count=graphs, seed=SEED)
         evaluation = evaluate_model(

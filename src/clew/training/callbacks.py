@@ -77,7 +77,7 @@ class RunEnd:
 
     step: int
     elapsed: float
-    reason: Literal["done", "signal", "failed"]
+    reason: Literal["done", "signal", "failed", "unfinished"]  # unfinished: of a run that was looked at later
     checkpoint: Path | None  # the last one
     signal: int = 0  # which one asked it to leave
     scores: dict[str, float] = field(default_factory=dict)  # of the last evaluation

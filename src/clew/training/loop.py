@@ -1,6 +1,6 @@
 """The training loop, for one process or many, on CPU or GPU.
 
-    end = train(config, "runs/x", evaluate=evaluate, callbacks=[LinePrinter()])
+    end = Trainer(config, folder, world, state, evaluate, callbacks).run()     # see clew.training.train
 
 One step: the batch and its targets, which are pure functions of (config, step); the gradient, normalised over the
 whole global batch (step.py); a look whether it is sound (stability.py); clipping; the optimizer; the average of the
@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Literal
 
@@ -37,50 +37,20 @@ from clew.training.checkpoint import STATE_FILE, checkpoint_name, latest_checkpo
 from clew.training.config import TrainConfig
 from clew.training.distributed import World
 from clew.training.progress import Clock, Window, budget_progress, total_steps
-from clew.training.run_folder import Resume, RunFolder, RunState
+from clew.training.run_folder import RunFolder, RunState
 from clew.training.schedules import beta1_at, lr_factor
 from clew.training.signals import StopRequest, handle_stop_signals
-from clew.training.sources import build_source, check_batch_memory
+from clew.training.sources import build_source
 from clew.training.step import (
     Part,
     accumulate_gradient,
     autocast,
     draw_part,
-    flush_denormals,
     gradient_norm,
     scale_gradient,
 )
 
 Evaluate = Callable[[nn.Module], dict[str, float]]
-
-
-def train(
-    config: TrainConfig,
-    run: str | Path,
-    *,
-    evaluate: Evaluate | None = None,
-    callbacks: Sequence[Callback] = (),
-    world: World | None = None,
-    resume: Resume = "auto",
-) -> RunEnd:
-    """Train, or go on with, the run in folder `run`."""
-    world = world or World()
-    if config.threads is not None:
-        torch.set_num_threads(config.threads)
-    check_batch_memory(config, world.size)
-    folder = RunFolder(run)
-    with ExitStack() as stack:
-        stack.enter_context(flush_denormals())
-
-        def begin() -> Path | None:
-            stack.enter_context(folder.locked())
-            return folder.begin(config, resume)
-
-        begun = world.on_main(begin)
-        state = RunState(config, world, fresh=begun is None)
-        if begun is not None:
-            state.load(begun)
-        return Trainer(config, folder, world, state, evaluate, callbacks).run()
 
 
 class Trainer:

@@ -130,6 +130,13 @@ class RunFolder:
             with atomic_write(self.metrics) as file:
                 file.writelines(kept)
 
+    def read_metrics(self) -> list[dict[str, Any]]:
+        """Return the lines of metrics.jsonl, without one that a kill cut short."""
+        if not self.metrics.exists():
+            return []
+        lines = self.metrics.read_text(encoding="utf-8").splitlines(keepends=True)
+        return [json.loads(line) for line in lines if _step_of(line) >= 0]
+
     def prune(self, keep_last: int, best: int | None) -> None:
         """Remove all checkpoints but the newest few and the best."""
         for step in steps_saved(self.checkpoints)[:-keep_last]:
