@@ -1,6 +1,6 @@
 """Check each choice of the cell network's recipe at an equal number of steps.
 
-    python benchmarks/cell_choices.py --family walls --steps 1000
+    python benchmarks/cell_choices.py --family astar --steps 1000
     python benchmarks/cell_choices.py --family dfs --steps 700 --only as-shipped,sums-only
 
 Every variant changes one thing of `cells-astar-10` or `cells-dfs-10`. The mazes it is scored on (test split, seed 5)
@@ -101,7 +101,7 @@ def run(family: str, name: str, steps: int, seed: int) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--family", choices=("dfs", "walls"), required=True)
+    parser.add_argument("--family", choices=("dfs", "astar"), required=True)
     parser.add_argument("--steps", type=int, default=700)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="names of variants, separated by commas")

@@ -39,7 +39,7 @@ def main() -> None:
     torch.set_num_threads(1)
     trained = load_trained(options.name)
     tasks = generate(
-        "walls", SIZE, SIZE, seed=SEED, first=0, count=options.mazes, split="test", min_path=options.min_path
+        "astar", SIZE, SIZE, seed=SEED, first=0, count=options.mazes, split="test", min_path=options.min_path
     )
     found = []
     for name in options.decoder:
@@ -48,7 +48,7 @@ def main() -> None:
         )
         found.append(scores_json(evaluation))
         print(name, f"valid and shortest {100 * found[-1]['shortest']['share']:.1f} %", flush=True)
-    mazes = f"{options.mazes:,} held-out walls mazes of {SIZE}x{SIZE} with paths of at least {options.min_path} cells"
+    mazes = f"{options.mazes:,} held-out astar mazes of {SIZE}x{SIZE} with paths of at least {options.min_path} cells"
     command = shlex.join(["python", "benchmarks/maze_hard.py", *sys.argv[1:]])
     write_json(options.out, {"mazes": mazes, "provenance": provenance(command, [SEED]), "evaluations": found})
 

@@ -61,7 +61,7 @@ METHODS = {
     "cells-next": "cell network, next token",
     "text": "the paper's MLM-U on text",
 }
-TEXT = {"dfs": ("edge-list", "paper-dfs-10-mlmu-8m"), "walls": ("wall-list", "paper-astar-10-mlmu-8m")}
+TEXT = {"dfs": ("edge-list", "paper-dfs-10-mlmu-8m"), "astar": ("wall-list", "paper-astar-10-mlmu-8m")}
 
 
 class Interrupted(Exception):

@@ -36,7 +36,7 @@ from clew.training.step import accumulate_gradient, draw_part, flush_denormals, 
 
 SEED = 0
 FEWEST_RUNS = 2
-FAMILIES: dict[CellFamily, str] = {"dfs": "DFS", "walls": "A*"}
+FAMILIES: dict[CellFamily, str] = {"dfs": "DFS", "astar": "A*"}
 
 
 def mazes_a_batch(family: CellFamily, side: int) -> int:

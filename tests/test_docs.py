@@ -84,7 +84,7 @@ def test_shown_python_runs(name: str, tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_the_path_lengths_are_the_measured_ones() -> None:
-    names = {"walls": "A*", "dfs": "DFS"}
+    names = {"astar": "A*", "dfs": "DFS"}
     rows = [
         f"| {names[row['family']]} | {row['size']}x{row['size']} | {row['mean']:.1f} | {row['standard_deviation']:.1f} "
         f"| {row['longest']} | {row['one_shortest']:.1%} |"
@@ -94,7 +94,7 @@ def test_the_path_lengths_are_the_measured_ones() -> None:
 
 
 def test_the_tasks_of_a_mazes_are_the_measured_ones() -> None:
-    measured = read_json(ROOT / "results" / "walls-tasks.json")
+    measured = read_json(ROOT / "results" / "astar-tasks.json")
 
     def line(row: dict[str, Any], counts: str) -> str:
         shares = f"{100 * row['wall_share']:.1f} | {row['path_cells']:.1f} | {100 * row['one_shortest']:.1f}"

@@ -29,7 +29,7 @@ from torch import nn
 from clew.decoding.codec import Codec
 from clew.errors import UserError
 from clew.files import PathLike, atomic_write, read_json, write_json
-from clew.mazes.generate import describe_tasks
+from clew.mazes.generate import canonical_family, describe_tasks
 from clew.mazes.maze import Task
 from clew.models.build import build_model, count_parameters, from_json, to_json
 from clew.models.config import Precision
@@ -179,7 +179,7 @@ def _from_weights(folder: Path) -> Trained:
         name=folder.resolve().name,
         model=model.eval(),
         codec=Codec.of(field("form", str), height, width),
-        family=field("family", str),
+        family=canonical_family(field("family", str)),
         height=height,
         width=width,
         seed=field("seed", int),

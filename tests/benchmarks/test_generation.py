@@ -40,7 +40,7 @@ def test_everything_is_measured(small, capsys, tmp_path):
     assert report["provenance"]["command"] == "clew bench generation --seconds 0.02"
     assert report["provenance"]["seeds"] == [0]
     assert report["load_before"] >= 0
-    assert [cost["family"] for cost in report["costs"]] == ["dfs", "walls"]
+    assert [cost["family"] for cost in report["costs"]] == ["dfs", "astar"]
     assert (tmp_path / "cost.png").read_bytes().startswith(b"\x89PNG")
     assert "measuring: memory" in printed.err
 

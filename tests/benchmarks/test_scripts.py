@@ -46,14 +46,14 @@ def reports() -> dict[str, dict[str, Any]]:
     family = {"sizes": [size, size | {"side": 10, "cells": 100}], "peak": peak}
     family["exponents"] = dict.fromkeys(cell_cost.QUANTITIES, 1.5)
     ratio = {"family": "dfs", "side": 10, "work": "training", "one_seconds": 0.4, "several_seconds": 0.2}
-    curve = {"family": "walls", "method": "cells", "parameters": 64_961, "mazes": 9_000, "final": {"exact": 0.9}}
+    curve = {"family": "astar", "method": "cells", "parameters": 64_961, "mazes": 9_000, "final": {"exact": 0.9}}
     curve |= {"minutes_to": {"50%": 1.25, "90%": 3.0, "99%": None}, "points": [{"minutes": 1.0, "exact": 0.5}]}
     curve["final"] |= {"low": 0.8, "high": 0.95}
     found = {
         "cells-dfs-larger": {"measured": [{"mazes": "8 mazes of 40x40", "evaluations": [EVALUATION]}]},
         "maze-hard": {"mazes": "8 mazes of 30x30", "evaluations": [EVALUATION]},
         "time-to-accuracy": {"minutes_each": 5.0, "held_out": 100, "curves": [curve]},
-        "cell-cost": {"threads": 1, "clock": "cpu", "families": {"dfs": family, "walls": family}},
+        "cell-cost": {"threads": 1, "clock": "cpu", "families": {"dfs": family, "astar": family}},
         "two-cores": {
             "threads": 2,
             "rounds": 3,

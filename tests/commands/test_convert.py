@@ -35,8 +35,8 @@ def test_without_a_json_file_the_size_must_be_given(tmp_path):
     convert(weights, tmp_path / "run", size=5, heads=8)
     model, config = load_model(tmp_path / "run")
     assert (model.config.heads, config.data.sizes) == (8, (5,))
-    convert(weights, tmp_path / "walls", size=10, family="walls")
-    assert load_model(tmp_path / "walls")[1].data.format == "wall-list"
+    convert(weights, tmp_path / "astar", size=10, family="astar")
+    assert load_model(tmp_path / "astar")[1].data.format == "wall-list"
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_without_a_json_file_the_size_must_be_given(tmp_path):
     [
         ({"size": 5}, r"lacks '\(0,4\)'"),
         ({"size": 3}, r"has '\(0,3\)'"),
-        ({"family": "walls"}, "lacks '0'"),
+        ({"family": "astar"}, "lacks '0'"),
         ({"size": 30}, "128 ids, too few for a vocabulary of 914"),
         ({"size": 0}, "0"),
         ({"heads": 5}, "5 heads"),

@@ -10,7 +10,7 @@ from clew.cli import run
 
 def test_verify_finds_a_flipped_byte(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = str(tmp_path / "d")
-    assert run(["generate", "walls", "--size", "6", "--count", "40", "--test", "10", "--out", out]) == 0
+    assert run(["generate", "astar", "--size", "6", "--count", "40", "--test", "10", "--out", out]) == 0
     capsys.readouterr()
     assert run(["data", "verify", out]) == 0
     assert "is sound: 10 files as they were written, 40 + 10 mazes" in capsys.readouterr().out
@@ -28,7 +28,7 @@ def test_verify_finds_a_flipped_byte(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_describe_tells_layouts_walls_and_paths(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folders = [str(tmp_path / name) for name in ("all", "one", "dfs")]
     for folder, options in zip(
-        folders, (["walls"], ["walls", "--tasks-per-layout", "one"], ["dfs", "--test", "0"]), strict=True
+        folders, (["astar"], ["astar", "--tasks-per-layout", "one"], ["dfs", "--test", "0"]), strict=True
     ):
         command = ["generate", *options, "--size", "6", "--count", "200", "--out", folder]
         assert run(command if "--test" in options else [*command, "--test", "30"]) == 0

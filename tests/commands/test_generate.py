@@ -26,12 +26,20 @@ def test_generate_says_what_it_made_and_what_is_there(tmp_path: Path, capsys: py
 
 
 def test_every_path_has_as_many_cells_as_asked_for(tmp_path: Path) -> None:
-    command = ["generate", "walls", "--size", "8", "--count", "20", "--test", "10", "--min-path", "16"]
+    command = ["generate", "astar", "--size", "8", "--count", "20", "--test", "10", "--min-path", "16"]
     assert run([*command, "--out", str(tmp_path)]) == 0
     dataset = open_dataset(tmp_path)
     assert dataset.settings.min_path == 16
     for split in ("train", "test"):
         assert dataset.split(split).slice(0, 10).length_N.min() >= 16
+
+
+def test_the_former_name_of_astar_makes_the_same_dataset(tmp_path: Path) -> None:
+    for family in ("walls", "astar"):
+        command = ["generate", family, "--size", "6", "--count", "8", "--test", "4", "--out", str(tmp_path / family)]
+        assert run(command) == 0
+    former, present = sorted((tmp_path / "walls").iterdir()), sorted((tmp_path / "astar").iterdir())
+    assert [file.read_bytes() for file in former] == [file.read_bytes() for file in present]
 
 
 def test_options_reach_the_dataset(tmp_path: Path) -> None:
@@ -51,7 +59,7 @@ def test_options_reach_the_dataset(tmp_path: Path) -> None:
         (["dfs", "--seed", "-1"], "seed -1 is out of range"),
         (["dfs", "--workers", "0"], "0 workers"),
         (["dfs", "--open-share", "0.5"], "belongs to percolation"),
-        (["dfs", "--tasks-per-layout", "one"], "belong to walls mazes"),
+        (["dfs", "--tasks-per-layout", "one"], "belong to astar mazes"),
         (["dfs", "--format", "wall-list"], "dfs mazes have none"),
         (["percolation", "--open-share", "2"], "open share 2.0"),
         (["dfs", "--size", "5", "--min-path", "26"], "no maze of 5 rows and 5 columns has a path of at least 26 cells"),

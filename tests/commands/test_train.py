@@ -64,12 +64,12 @@ def test_a_missing_dataset_is_made_and_said(
 
 def test_a_folder_of_ones_own_is_all_there_is_to_say(tmp_path: Path) -> None:
     folder = str(tmp_path / "mine")
-    made = ["generate", "walls", "--height", "4", "--width", "5", "--count", "8", "--test", "4", "--seed", "3"]
+    made = ["generate", "astar", "--height", "4", "--width", "5", "--count", "8", "--test", "4", "--seed", "3"]
     assert run([*made, "--out", folder]) == 0
     asked = ["train", "tiny", *SMALL, "--data.source", "dataset", "--data.folder", folder]
     assert run([*asked, "--out", str(tmp_path / "run")]) == 0
     data = load_config(tmp_path / "run").data
-    assert (data.family, data.shapes, data.seed, data.format) == ("walls", ((4, 5),), 3, "wall-list")
+    assert (data.family, data.shapes, data.seed, data.format) == ("astar", ((4, 5),), 3, "wall-list")
     assert run([*asked, "--data.sizes", "7", "--out", str(tmp_path / "other")]) == 1  # what is said stands
 
 

@@ -21,7 +21,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 
 @pytest.fixture(scope="session")
 def small_walls(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    """100 + 20 walls mazes of 7 rows and 7 columns."""
+    """100 + 20 astar mazes of 7 rows and 7 columns."""
     directory: Path = tmp_path_factory.mktemp("data") / "small-walls"
-    write_dataset(DatasetSettings("walls", 7, 7, 3, {"train": 100, "test": 20}), directory)
+    write_dataset(DatasetSettings("astar", 7, 7, 3, {"train": 100, "test": 20}), directory)
     return open_dataset(directory)

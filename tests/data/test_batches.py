@@ -22,7 +22,7 @@ from clew.tokenization.format import format_named
     count=st.integers(1, 9),
 )
 def test_token_batch_is_the_text_of_every_maze(form: str, height: int, width: int, seed: int, count: int) -> None:
-    family = "walls" if form.startswith("wall-list") else "dfs"
+    family = "astar" if form.startswith("wall-list") else "dfs"
     if form.startswith("path-star"):
         family, height, width = "path-star-2x3", 1, width + 1
     tasks = generate(family, height, width, seed=seed, first=0, count=count, split="train")

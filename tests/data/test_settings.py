@@ -13,7 +13,7 @@ GOOD: dict[str, Any] = {"family": "dfs", "height": 4, "width": 5, "seed": 1, "co
 
 def test_format_and_open_share_follow_the_family() -> None:
     assert DatasetSettings(**GOOD).format == "edge-list"
-    assert DatasetSettings(**GOOD | {"family": "walls"}).format == "wall-list"
+    assert DatasetSettings(**GOOD | {"family": "astar"}).format == "wall-list"
     assert DatasetSettings(**GOOD).open_share is None
     assert DatasetSettings(**GOOD | {"family": "percolation"}).open_share == 0.6
 
@@ -31,8 +31,8 @@ def test_format_and_open_share_follow_the_family() -> None:
         ({"format": "prose"}, "no text format 'prose'"),
         ({"format": "wall-list"}, "dfs mazes have none"),
         ({"open_share": 0.5}, "belongs to percolation"),
-        ({"tasks_per_layout": "one"}, "tasks per layout belong to walls mazes"),
-        ({"family": "walls", "tasks_per_layout": "some"}, "cannot be 'some'; use one of all, one"),
+        ({"tasks_per_layout": "one"}, "tasks per layout belong to astar mazes"),
+        ({"family": "astar", "tasks_per_layout": "some"}, "cannot be 'some'; use one of all, one"),
         ({"min_path": 21}, "path of at least 21 cells; use 1 to 20"),
         ({"min_path": 0}, "use 1 to 20"),
         ({"family": "percolation", "open_share": 0.0}, "open share 0.0 is out of range"),
@@ -45,17 +45,18 @@ def test_impossible_settings_are_refused(change: dict[str, Any], words: str) -> 
 
 
 def test_walls_keep_all_tasks_of_a_layout_unless_told_or_made_by_version_0_1() -> None:
-    walls = DatasetSettings(**GOOD | {"family": "walls"})
+    walls = DatasetSettings(**GOOD | {"family": "astar"})
     assert walls.tasks_per_layout == "all"
     older = {name: value for name, value in walls.to_json().items() if name != "tasks_per_layout"}
+    older["family"] = "walls"  # the former name
     assert DatasetSettings.from_json(older, "here") == DatasetSettings(
-        **GOOD | {"family": "walls", "tasks_per_layout": "one"}
+        **GOOD | {"family": "astar", "tasks_per_layout": "one"}
     )
     older = {name: value for name, value in DatasetSettings(**GOOD).to_json().items() if name != "tasks_per_layout"}
     assert DatasetSettings.from_json(older, "here") == DatasetSettings(**GOOD)
 
 
-WALLS = {"family": "walls", "tasks_per_layout": "one"}
+WALLS = {"family": "astar", "tasks_per_layout": "one"}
 
 
 @pytest.mark.parametrize(

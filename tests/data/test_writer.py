@@ -27,7 +27,7 @@ from clew.files import read_json, write_json
 from clew.mazes.generate import generate
 
 SETTINGS = DatasetSettings("dfs", 4, 4, 0, {"train": 30, "test": 10})
-WALLS = DatasetSettings("walls", 6, 5, 0, {"train": 500, "test": 40})
+WALLS = DatasetSettings("astar", 6, 5, 0, {"train": 500, "test": 40})
 
 
 def content(directory: Path) -> dict[str, bytes]:
@@ -51,7 +51,7 @@ def test_neither_chunks_nor_workers_change_a_byte(
 
 @pytest.fixture(scope="module")
 def walls(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("whole") / "walls"
+    directory = tmp_path_factory.mktemp("whole") / "astar"
     assert write_dataset(WALLS, directory)
     return directory
 
@@ -99,25 +99,25 @@ def test_walls_layouts_have_several_tasks_in_train_and_one_in_test(walls: Path) 
 
 
 def test_one_task_a_layout_is_what_streams_show(tmp_path: Path) -> None:
-    settings = DatasetSettings("walls", 6, 5, 0, {"train": 60, "test": 40}, tasks_per_layout="one")
+    settings = DatasetSettings("astar", 6, 5, 0, {"train": 60, "test": 40}, tasks_per_layout="one")
     write_dataset(settings, tmp_path / "d")
     for split in ("train", "test"):
         mazes = open_dataset(tmp_path / "d").split(split)
-        streamed = generate("walls", 6, 5, seed=0, first=0, count=len(mazes), split=split)  # type: ignore[arg-type]
+        streamed = generate("astar", 6, 5, seed=0, first=0, count=len(mazes), split=split)  # type: ignore[arg-type]
         assert np.array_equal(mazes.cells_NHW, streamed.cells_NHW)
         assert np.array_equal(mazes.path, streamed.path)
 
 
 def test_a_dataset_of_version_0_1_opens_and_is_gone_on_with(tmp_path: Path, uninterrupted: dict[str, bytes]) -> None:
-    one = DatasetSettings("walls", 6, 5, 0, {"train": 60, "test": 4}, tasks_per_layout="one")
-    write_dataset(one, tmp_path / "walls")
-    file = tmp_path / "walls" / DATASET_FILE
+    one = DatasetSettings("astar", 6, 5, 0, {"train": 60, "test": 4}, tasks_per_layout="one")
+    write_dataset(one, tmp_path / "astar")
+    file = tmp_path / "astar" / DATASET_FILE
     older = {name: value for name, value in read_json(file).items() if name != "tasks_per_layout"}
     write_json(file, older | {"sha256": hash_description(older)})
-    assert verify_dataset(tmp_path / "walls").settings == one
-    assert not write_dataset(one, tmp_path / "walls")
+    assert verify_dataset(tmp_path / "astar").settings == one
+    assert not write_dataset(one, tmp_path / "astar")
     with pytest.raises(UserError, match="tasks per layout one and not all"):
-        write_dataset(dataclasses.replace(one, tasks_per_layout="all"), tmp_path / "walls")
+        write_dataset(dataclasses.replace(one, tasks_per_layout="all"), tmp_path / "astar")
 
     half_made(tmp_path / "dfs")
     journal = tmp_path / "dfs" / JOURNAL_FILE
@@ -186,13 +186,13 @@ def test_a_kill_at_every_step_and_the_same_bytes(tmp_path: Path, uninterrupted: 
 
 def test_kills_at_random_moments(tmp_path: Path) -> None:
     """The same with a real process that knows nothing of it, killed again and again."""
-    settings = DatasetSettings("walls", 8, 8, 5, {"train": 4000, "test": 300})
+    settings = DatasetSettings("astar", 8, 8, 5, {"train": 4000, "test": 300})
     write_dataset(settings, tmp_path / "whole")
     directory = tmp_path / "killed"
     program = (
         "import sys; from pathlib import Path; from clew.data.writer import write_dataset;"
         "from clew.data.settings import DatasetSettings as S;"
-        "s = S('walls', 8, 8, 5, {'train': 4000, 'test': 300});"
+        "s = S('astar', 8, 8, 5, {'train': 4000, 'test': 300});"
         "write_dataset(s, Path(sys.argv[1]), chunk=10, workers=1,"
         " progress=lambda mazes: print(mazes, flush=True))"
     )
@@ -342,7 +342,7 @@ def test_full_disk_keeps_what_was_made(
 
 
 @pytest.mark.parametrize(
-    ("family", "height", "width"), [("dfs", 2, 2), ("dfs", 2, 3), ("walls", 4, 4), ("kruskal", 3, 2)]
+    ("family", "height", "width"), [("dfs", 2, 2), ("dfs", 2, 3), ("astar", 4, 4), ("kruskal", 3, 2)]
 )
 def test_tiny_mazes_repeat_but_never_across_the_splits(tmp_path: Path, family: str, height: int, width: int) -> None:
     settings = DatasetSettings(family, height, width, 0, {"train": 200, "test": 50})
@@ -356,5 +356,5 @@ def test_tiny_mazes_repeat_but_never_across_the_splits(tmp_path: Path, family: s
 def test_a_shape_without_test_mazes_leaves_no_folder(tmp_path: Path) -> None:
     """The only 3x3 mazes of this family have no wall at all: one layout, which cannot be on both sides."""
     with pytest.raises(UserError, match="in the test split"):
-        write_dataset(DatasetSettings("walls", 3, 3, 0, {"train": 5, "test": 5}), tmp_path / "d")
+        write_dataset(DatasetSettings("astar", 3, 3, 0, {"train": 5, "test": 5}), tmp_path / "d")
     assert not (tmp_path / "d").exists()

@@ -15,7 +15,7 @@ from clew.mazes.maze import TaskBatch
 from clew.models.build import build_model
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
 
-FORMS = {"edge-list": "dfs", "wall-list": "walls", "grid": "dfs"}
+FORMS = {"edge-list": "dfs", "wall-list": "astar", "grid": "dfs"}
 
 
 def tasks_for(form: str, count: int = 6, side: int = 5, seed: int = 0) -> TaskBatch:

@@ -39,7 +39,7 @@ def truth(tasks: TaskBatch) -> Tensor:
     return on_BC
 
 
-@pytest.mark.parametrize("family", ["dfs", "walls", "percolation"])
+@pytest.mark.parametrize("family", ["dfs", "astar", "percolation"])
 @pytest.mark.parametrize("name", DECODERS)
 def test_right_labels_give_the_path(name: str, family: str) -> None:
     tasks = generate(family, 6, 5, seed=0, first=0, count=8, split="any")
@@ -96,7 +96,7 @@ def test_walk_asks_again_at_a_doubt_with_its_cells_visible() -> None:
 
 @pytest.mark.parametrize("name", DECODERS)
 def test_steps_label_the_cells_of_the_path(name: str) -> None:
-    tasks = generate("walls", 6, 6, seed=3, first=0, count=4, split="any")
+    tasks = generate("astar", 6, 6, seed=3, first=0, count=4, split="any")
     steps: list[Step] = []
     decoded = decode(KnownLabels(truth(tasks)), SCRIPT.canvas(tasks), parse_decoder(name), on_step=steps.append)
     for row in range(4):

@@ -191,7 +191,7 @@ def test_a_start_that_is_the_goal():
 
 @pytest.mark.parametrize("workers", [1, 2, None])
 def test_trace_batch_is_astar_of_each(workers):
-    batch = generate("walls", 9, 11, seed=5, first=0, count=150, split="any")
+    batch = generate("astar", 9, 11, seed=5, first=0, count=150, split="any")
     traces = trace_batch(batch, workers=workers)
     assert len(traces) == 150
     for i, (task, _) in enumerate(batch):

@@ -44,7 +44,7 @@ def chi_square(counts, expected):
     split=st.sampled_from(["train", "test", "any"]),
 )
 def test_every_task_is_sound(family, height, width, seed, first, split):
-    if family == "walls" and max(height, width) > 2 * min(height, width):
+    if family == "astar" and max(height, width) > 2 * min(height, width):
         return  # a long narrow field seldom has a path of that length
     batch = draw(family, height, width, seed=seed, first=first, count=3, split=split)
     assert len(batch) == 3
@@ -56,7 +56,7 @@ def test_every_task_is_sound(family, height, width, seed, first, split):
             assert num_shortest(task) == 1
         else:
             assert path == astar(task).path
-        if family == "walls":
+        if family == "astar":
             assert task.maze.has_wall_cells_only
             assert len(path) >= max(height, width)
             tenth = height * width // 10
@@ -89,10 +89,10 @@ def test_tasks_with_traces_are_the_tasks_and_their_traces(family, workers):
 
 
 def test_no_tasks_have_no_traces():
-    batch, traces = generate_with_traces("walls", 5, 5, seed=0, first=0, count=0, split="any")
+    batch, traces = generate_with_traces("astar", 5, 5, seed=0, first=0, count=0, split="any")
     assert len(batch) == len(traces) == 0
     with pytest.raises(UserError, match="indices go from 0"):
-        generate_with_traces("walls", 5, 5, seed=0, first=-1, count=1, split="any")
+        generate_with_traces("astar", 5, 5, seed=0, first=-1, count=1, split="any")
 
 
 def test_two_threads_may_generate_at_once():
@@ -208,7 +208,7 @@ def test_percolation_has_loops_and_cells_out_of_reach():
 
 def test_walls_cover_the_whole_range_evenly():
     """Every number of walls from 30 to 50 is drawn; fewer at the upper end, where tasks are seldom long enough."""
-    counts = (draw("walls", 10, 10, count=4000).cells_NHW == WALL).sum(axis=(1, 2))
+    counts = (draw("astar", 10, 10, count=4000).cells_NHW == WALL).sum(axis=(1, 2))
     assert (counts.min(), counts.max()) == (30, 50)
     assert set(counts.tolist()) == set(range(30, 51))
 
@@ -216,7 +216,7 @@ def test_walls_cover_the_whole_range_evenly():
 @pytest.mark.parametrize("shape", [(5, 5), (8, 6), (12, 12)])
 def test_the_first_long_enough_pair_is_taken(shape):
     """Drawn again step by step, each pair tried by breadth-first search."""
-    batch = draw("walls", *shape, seed=6, count=60)
+    batch = draw("astar", *shape, seed=6, count=60)
     state = np.empty(1, np.uint64)
     for i in range(len(batch)):
         ends = None
@@ -280,20 +280,20 @@ def test_all_pairs_depend_on_the_layout_alone():
 def test_10x10_walls_tasks_are_like_the_published_ones():
     """Searchformer's generator gave 36.7 % wall cells, 13.3 cells a path and 17.2 % of tasks with one shortest path."""
     train = all_pairs(10, 10, seed=0, count=3000, split="train")
-    test = draw("walls", 10, 10, count=20_000, split="test", draws=1)
+    test = draw("astar", 10, 10, count=20_000, split="test", draws=1)
     for tasks in (train, test):
         assert (tasks.cells_NHW == WALL).mean() == pytest.approx(0.367, abs=0.005)
         assert tasks.length_N.mean() == pytest.approx(13.3, abs=0.2)
         assert one_shortest(tasks).mean() == pytest.approx(0.172, abs=0.012)
     assert 18 < len(train) / 3000 < 22
     # With one task a layout, layouts with few good pairs count as much as the others.
-    one = draw("walls", 10, 10, count=20_000, split="train")
+    one = draw("astar", 10, 10, count=20_000, split="train")
     assert (one.cells_NHW == WALL).mean() == pytest.approx(0.393, abs=0.003)
     assert one.length_N.mean() == pytest.approx(12.5, abs=0.1)
 
 
 def test_tasks_with_one_shortest_path_are_counted_alike():
-    for family in ("walls", "percolation", "dfs"):
+    for family in ("astar", "percolation", "dfs"):
         batch = draw(family, 6, 7, count=100)
         assert one_shortest(batch).tolist() == [num_shortest(task) == 1 for task, _ in batch]
 
@@ -301,11 +301,11 @@ def test_tasks_with_one_shortest_path_are_counted_alike():
 @pytest.mark.parametrize("draws", [0, 101])
 def test_an_impossible_number_of_draws_is_refused(draws):
     with pytest.raises(UserError, match="draws of start and goal are out of range"):
-        draw("walls", draws=draws)
+        draw("astar", draws=draws)
 
 
 def test_wall_cells_are_anywhere():
-    share = (draw("walls", 10, 10, count=4000).cells_NHW == WALL).mean(axis=0)
+    share = (draw("astar", 10, 10, count=4000).cells_NHW == WALL).mean(axis=0)
     # Being on a path makes the middle a little freer than the corners.
     assert 0.25 < share.min() <= share.max() < 0.5
 
@@ -341,7 +341,7 @@ def test_bad_indices_get_one_sentence(indices):
 
 @pytest.mark.parametrize(
     ("family", "height", "width", "split"),
-    [("walls", 3, 3, "test"), ("walls", 2, 2, "test"), ("walls", 2, 200, "any")],
+    [("astar", 3, 3, "test"), ("astar", 2, 2, "test"), ("astar", 2, 200, "any")],
 )
 def test_mazes_that_do_not_exist_are_not_sought_for_ever(family, height, width, split):
     """With fewer than 10 cells there is one layout only, without walls; along 2x200 cells there is no way through."""
@@ -350,10 +350,10 @@ def test_mazes_that_do_not_exist_are_not_sought_for_ever(family, height, width, 
 
 
 def test_a_single_layout_may_be_trained_on():
-    assert len(draw("walls", 3, 3, count=10, split="train")) == 10
+    assert len(draw("astar", 3, 3, count=10, split="train")) == 10
 
 
-@pytest.mark.parametrize("family", ["dfs", "walls", "percolation"])
+@pytest.mark.parametrize("family", ["dfs", "astar", "percolation"])
 def test_no_path_is_shorter_than_asked_for(family: str) -> None:
     for split in ("train", "test"):
         long = generate(family, 10, 10, seed=0, first=0, count=20, split=split, min_path=25, open_share=0.8)
@@ -367,4 +367,4 @@ def test_a_path_that_no_maze_has_room_for_is_refused() -> None:
     with pytest.raises(UserError, match="no maze of 3 rows and 4 columns has a path of at least 13 cells; use 1 to 12"):
         generate("dfs", 3, 4, seed=0, first=0, count=1, split="test", min_path=13)
     with pytest.raises(UserError, match=r"at least 16 cells was found in 1,000,000 attempts: .* a shorter path"):
-        generate("walls", 4, 4, seed=0, first=0, count=1, split="test", min_path=16)
+        generate("astar", 4, 4, seed=0, first=0, count=1, split="test", min_path=16)

@@ -53,7 +53,7 @@ def test_a_path_of_one_cell():
     assert is_shortest(Task(TASK.maze, (1, 1), (1, 1)), [(1, 1)])
 
 
-@pytest.mark.parametrize("family", ["dfs", "walls", "percolation"])
+@pytest.mark.parametrize("family", ["dfs", "astar", "percolation"])
 def test_every_single_step_is_checked_like_a_single_path(family):
     """All pairs of cells as a path of two: through walls, across the border to the next row, anywhere."""
     task, _ = generate(family, 5, 5, seed=0, first=0, count=1, split="any")[0]
@@ -65,7 +65,7 @@ def test_every_single_step_is_checked_like_a_single_path(family):
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.sampled_from(["dfs", "walls", "percolation"]), st.integers(0, 10_000), st.data())
+@given(st.sampled_from(["dfs", "astar", "percolation"]), st.integers(0, 10_000), st.data())
 def test_batches_are_checked_like_single_paths(family, first, data):
     """Paths with a cell changed, left out, or put in; also cells that do not exist."""
     batch = generate(family, 5, 6, seed=0, first=first, count=4, split="any")

@@ -20,7 +20,7 @@ from clew.objectives.config import ObjectiveConfig, build_objective
 SMALL = CellNetworkConfig(width=8, hidden=16, base_loops=2, loops_per_side=0.5)
 
 
-def mazes(family: str = "walls", height: int = 5, width: int = 6, count: int = 5) -> CellBatch:
+def mazes(family: str = "astar", height: int = 5, width: int = 6, count: int = 5) -> CellBatch:
     tasks = generate(family, height, width, seed=0, first=0, count=count, split="any")
     return cell_batch(tasks, np.arange(count))
 
@@ -47,7 +47,7 @@ def loss_and_gradients(model: CellNetwork, batch: CellBatch) -> tuple[float, dic
     return float(loss), {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
 
 
-@pytest.mark.parametrize("family", ["dfs", "walls", "percolation"])
+@pytest.mark.parametrize("family", ["dfs", "astar", "percolation"])
 @pytest.mark.parametrize(("max_units", "threads"), [(0.75, 1), (0.5, 2), (0.0, 1), (1.0, 1)])
 def test_kernels_equal_plain_torch(
     family: str, max_units: float, threads: int, monkeypatch: pytest.MonkeyPatch
@@ -134,7 +134,7 @@ def test_loops_end_when_the_probabilities_have_settled(monkeypatch: pytest.Monke
 
 def test_settled_mazes_are_left_as_they_are() -> None:
     """A maze stops on its own: what it gives does not depend on others that still run."""
-    batch, model = mazes("walls", 7, 7, 6), random_model().eval()
+    batch, model = mazes("astar", 7, 7, 6), random_model().eval()
     order, query = all_hidden(batch)
     stop = Stop(loops=10, tolerance=0.05, every=2)
     together = model(batch, order, query, stop).split(query.sum(1).tolist())

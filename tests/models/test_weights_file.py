@@ -145,7 +145,7 @@ def test_astar_ids_are_permuted_to_ours(tmp_path, side, count):
     theirs = {token: number for number, token in enumerate(tokens)}
     weights = random_encoder_decoder(count, 16, 1, 1, seed=0)
     torch.save(lightning(weights, n_head=HEADS), tmp_path / "last.ckpt")
-    model, config = converted(tmp_path / "last.ckpt", tmp_path / "run", "--size", str(side), "--family", "walls")
+    model, config = converted(tmp_path / "last.ckpt", tmp_path / "run", "--size", str(side), "--family", "astar")
     assert (config.data.format, config.model.vocabulary) == ("wall-list", count)
     words = ASTAR_TEXT.split()
     vocabulary = format_named("wall-list").vocabulary(side, side)
@@ -163,7 +163,7 @@ def test_astar_ids_are_permuted_to_ours(tmp_path, side, count):
 
 def test_a_model_with_more_ids_than_its_text_has_solves(tmp_path):
     torch.save(lightning(random_encoder_decoder(512, 16, 1, 1, seed=0)), tmp_path / "last.ckpt")
-    converted(tmp_path / "last.ckpt", tmp_path / "run", "--size", "20", "--family", "walls")
+    converted(tmp_path / "last.ckpt", tmp_path / "run", "--size", "20", "--family", "astar")
     task = "start 0 1 goal 2 0 wall 1 1"
     assert load(tmp_path / "run").solve(task).passes > 0
 
@@ -173,7 +173,7 @@ def test_a_vocabulary_beside_the_weights_decides_the_order(tmp_path):
     torch.save(weights, tmp_path / "a.pt")
     ours = format_named("wall-list").vocabulary(4, 4).to_json()
     (tmp_path / "a.json").write_text(json.dumps({"grid": 4, "vocab": ours}))
-    model, _ = converted(tmp_path / "a.pt", tmp_path / "run", "--family", "walls")
+    model, _ = converted(tmp_path / "a.pt", tmp_path / "run", "--family", "astar")
     assert torch.equal(model.embedding.weight, weights["wte.weight"])
 
 
@@ -283,7 +283,7 @@ def test_other_files_are_refused(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("change", "options", "message"),
     [
-        ({}, ["--family", "walls", "--size", "20"], "have 128 ids, but published models of 20x20 walls mazes have 512"),
+        ({}, ["--family", "astar", "--size", "20"], "have 128 ids, but published models of 20x20 astar mazes have 512"),
         ({}, ["--size", "15"], "have 128 ids, but published models of 15x15 dfs mazes have 256"),
         ({"wte.weight": torch.zeros(128, 16)}, [], "wte.weight and lm_head.weight differ"),
         ({"wte.weight": torch.zeros(64, 16)}, [], "wte.weight and lm_head.weight differ"),
@@ -310,7 +310,7 @@ def test_weights_that_do_not_fit_are_refused(tmp_path, capsys, change, options, 
 def test_a_vocabulary_that_cannot_be_mapped_is_refused(tmp_path, capsys, vocab, message):
     torch.save(random_encoder_decoder(128, 16, 1, 1, seed=0), tmp_path / "a.pt")
     (tmp_path / "a.json").write_text(json.dumps({"vocab": vocab(published_astar_tokens(4))}))
-    error = refused(tmp_path / "a.pt", tmp_path / "run", capsys, "--size", "4", "--family", "walls")
+    error = refused(tmp_path / "a.pt", tmp_path / "run", capsys, "--size", "4", "--family", "astar")
     assert message in error
 
 
@@ -323,7 +323,7 @@ def test_what_a_lightning_checkpoint_says_of_another_network_is_refused(tmp_path
     torch.save(lightning(random_gpt2(128, 16, 1, 32, seed=0), activation_function="gelu_new"), path)
     assert "the activation 'gelu_new' is unknown" in refused(path, tmp_path / "run", capsys)
     torch.save(lightning(random_gpt2(128, 16, 1, 32, seed=0)), path)
-    for options in (["--family", "walls", "--size", "4"], ["--objective", "mlm-u"]):
+    for options in (["--family", "astar", "--size", "4"], ["--objective", "mlm-u"]):
         assert "GPT-2 reads dfs mazes" in refused(path, tmp_path / "run", capsys, *options)
 
 

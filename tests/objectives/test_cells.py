@@ -8,7 +8,7 @@ from clew.mazes.generate import generate
 from clew.objectives.config import ObjectiveConfig, RateConfig, build_objective
 
 
-def mazes(family: str = "walls", count: int = 60) -> CellBatch:
+def mazes(family: str = "astar", count: int = 60) -> CellBatch:
     return cell_batch(generate(family, 6, 5, seed=1, first=0, count=count, split="any"), np.arange(count))
 
 
@@ -17,7 +17,7 @@ def generator() -> torch.Generator:
 
 
 def test_labels_are_the_cells_of_the_path() -> None:
-    tasks = generate("walls", 6, 5, seed=1, first=0, count=60, split="any")
+    tasks = generate("astar", 6, 5, seed=1, first=0, count=60, split="any")
     batch = mazes()
     for i in range(60):
         path = tasks.path_of(i).tolist()

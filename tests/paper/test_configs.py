@@ -22,7 +22,7 @@ from clew.training.config import DataConfig, TrainConfig
 
 # Width, heads, layers; an encoder-decoder gives half of the layers to each stack.
 MODELS = {"3m": (128, 4, 14), "8m": (128, 4, 40), "25m": (256, 4, 32)}
-FORMATS = {"dfs": "edge-list", "walls": "wall-list"}
+FORMATS = {"dfs": "edge-list", "astar": "wall-list"}
 
 # What no run of either kind changes.
 ALL_RUNS: dict[str, Any] = {
@@ -94,13 +94,13 @@ PUBLISHED: dict[tuple[str, int, str, str], tuple[int, int, float, int, int, int]
     ("dfs", 20, "mlm-u", "3m"): (256, 2500, 1e-4, 100, 98_000, 512),
     ("dfs", 30, "mlm-u", "3m"): (512, 2000, 1e-4, 100, 98_000, 1024),
     ("dfs", 30, "mlm-u", "25m"): (2048, 2000, 1e-4, 50, 98_000, 1024),
-    ("walls", 10, "mlm-u", "8m"): (512, 1000, 0.0, 25, 100_000, 128),
-    ("walls", 20, "mlm-u", "8m"): (512, 2000, 1e-4, 50, 100_000, 512),
-    ("walls", 30, "mlm-u", "8m"): (512, 2000, 1e-4, 50, 100_000, 1024),
-    ("walls", 10, "mlm-u", "3m"): (512, 500, 1e-4, 20, 100_000, 128),
-    ("walls", 20, "mlm-u", "3m"): (256, 2500, 1e-4, 100, 100_000, 512),
-    ("walls", 30, "mlm-u", "3m"): (512, 2000, 1e-4, 100, 100_000, 1024),
-    ("walls", 30, "mlm-u", "25m"): (1024, 3000, 1e-4, 100, 100_000, 1024),
+    ("astar", 10, "mlm-u", "8m"): (512, 1000, 0.0, 25, 100_000, 128),
+    ("astar", 20, "mlm-u", "8m"): (512, 2000, 1e-4, 50, 100_000, 512),
+    ("astar", 30, "mlm-u", "8m"): (512, 2000, 1e-4, 50, 100_000, 1024),
+    ("astar", 10, "mlm-u", "3m"): (512, 500, 1e-4, 20, 100_000, 128),
+    ("astar", 20, "mlm-u", "3m"): (256, 2500, 1e-4, 100, 100_000, 512),
+    ("astar", 30, "mlm-u", "3m"): (512, 2000, 1e-4, 100, 100_000, 1024),
+    ("astar", 30, "mlm-u", "25m"): (1024, 3000, 1e-4, 100, 100_000, 1024),
 }
 
 # What the names of the paper's runs change: mazes and epochs, weight decay, learning rate, positions.
@@ -121,8 +121,8 @@ PAPER_CHANGES: dict[str, dict[str, Any]] = {
     "overfit-rope32": {"data.mazes": 100},
     "overfit-rope16": {"data.mazes": 100, "model.positions": "rope-fp16"},
 }
-PAPER_SIZES = {"dfs": {5, 10, 15, 20, 30}, "walls": {10, 20, 30}}
-FAMILIES = {"dfs": "dfs", "astar": "walls"}
+PAPER_SIZES = {"dfs": {5, 10, 15, 20, 30}, "astar": {10, 20, 30}}
+FAMILIES = {"dfs": "dfs", "astar": "astar"}
 OBJECTIVES = {"mlmu": "mlm-u", "next": "next-token", "ordered": "ordered", "trace": "trace"}
 
 
@@ -204,7 +204,7 @@ def test_published_configs_are_those_of_the_table(run: tuple[Any, int, Any, Any]
 
 def test_the_page_has_the_same_table() -> None:
     page = (Path(__file__).parents[2] / "docs" / "paper-and-code.md").read_text()
-    words = {"MLM-U": "mlm-u", "next token": "next-token", "DFS": "dfs", "A*": "walls"}
+    words = {"MLM-U": "mlm-u", "next token": "next-token", "DFS": "dfs", "A*": "astar"}
     row = r"\| (DFS|A\*) (\d+)x\d+, (MLM-U|next token) (\w+) \| ([\d,]+) \| ([\d,]+) \| (\d+) \| (\S+) \|"
     found = {
         (words[family], int(size), words[objective], model.lower()): (
@@ -274,7 +274,7 @@ def test_configs_of_the_papers_text_are_those_of_the_table(name: str) -> None:
 def test_every_table_entry_has_a_name_and_every_name_its_run() -> None:
     """The name says which run it is; published-dfs-10-next-encdec-8m is the one without a settings file."""
     short = {"mlm-u": "mlmu", "next-token": "next"}
-    family_name = {"dfs": "dfs", "walls": "astar"}
+    family_name = {"dfs": "dfs", "astar": "astar"}
     expected = {
         f"published-{family_name[family]}-{size}-{short[objective]}-{model}": published(family, size, objective, model)  # type: ignore[arg-type]
         for family, size, objective, model in PUBLISHED
@@ -295,8 +295,8 @@ def test_every_table_entry_has_a_name_and_every_name_its_run() -> None:
         ("dfs", 20, "next-token", "8m"),
         ("dfs", 30, "next-token", "8m"),
         ("dfs", 20, "mlm-u", "25m"),
-        ("walls", 10, "next-token", "8m"),
-        ("walls", 10, "ordered-reverse", "8m"),
+        ("astar", 10, "next-token", "8m"),
+        ("astar", 10, "ordered-reverse", "8m"),
     ],
     ids=str,
 )
@@ -341,7 +341,7 @@ def test_a_published_run_takes_other_mazes_from_the_command_line(tmp_path: Any) 
     config = published("dfs", 10, "next-token")
     _, changed = parse(config, "x", ["--out", str(tmp_path), "--data.sizes", "5"])
     assert changed.model.bos_id == published("dfs", 5, "next-token").model.bos_id  # type: ignore[attr-defined]
-    _, same = parse(published("walls", 20, "mlm-u"), "x", ["--out", str(tmp_path), "--optimizer.lr", "3e-4"])
+    _, same = parse(published("astar", 20, "mlm-u"), "x", ["--out", str(tmp_path), "--optimizer.lr", "3e-4"])
     assert same.model.vocabulary == 512  # type: ignore[attr-defined]
 
 

@@ -24,7 +24,7 @@ def evaluation(family: str, wrong: list[Path | None]) -> Evaluation:
     return Evaluation("model", "left-to-right", tuple(outcomes), 1.0)
 
 
-@pytest.mark.parametrize("family", ["dfs", "walls"])
+@pytest.mark.parametrize("family", ["dfs", "astar"])
 def test_what_is_kept_is_what_is_drawn(family: str) -> None:
     jump: Path = [(0, 0), (4, 4)]
     told = evaluation(family, [[], jump, None, jump])

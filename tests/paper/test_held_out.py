@@ -105,8 +105,8 @@ class Recites(nn.Module):
 
 
 def test_of_a_search_trace_only_the_plan_is_compared_in_training_and_in_the_exam() -> None:
-    data = DataConfig(family="walls", sizes=(4,), format="wall-list-trace")
-    tasks = generate("walls", 4, 4, seed=0, first=0, count=4, split="test")
+    data = DataConfig(family="astar", sizes=(4,), format="wall-list-trace")
+    tasks = generate("astar", 4, 4, seed=0, first=0, count=4, split="test")
     codec = Codec.of(data.format, 4, 4)
     truth_BR, length_B = codec.truth(tasks)
     answers = [row[:length].tolist() for row, length in zip(truth_BR, length_B.tolist(), strict=True)]

@@ -25,7 +25,7 @@ RUN: set[TrainConfig] = set()
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """One small dataset a family."""
-    return {family: tmp_path_factory.mktemp("data") / family for family in ("dfs", "walls")}
+    return {family: tmp_path_factory.mktemp("data") / family for family in ("dfs", "astar")}
 
 
 @pytest.mark.parametrize("name", PRESETS)

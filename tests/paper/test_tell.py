@@ -219,7 +219,7 @@ def test_objective_or_representation_weighs_the_two_changes() -> None:
 
 def test_failures_draw_four_examples_of_each_of_the_papers_galleries() -> None:
     runs = []
-    for family, name in (("dfs", "DFS"), ("walls", "A*")):
+    for family, name in (("dfs", "DFS"), ("astar", "A*")):
         for size in (4, 5):
             task, path = generate(family, size, size, seed=0, first=0, count=1, split="test")[0]
             text = format_named("grid").encode(task, path).text

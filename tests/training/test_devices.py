@@ -25,7 +25,7 @@ from clew.training.optimizers import OptimizerConfig
 from clew.training.sources import held_out_tasks
 from clew.training.train import train
 
-WALLS = DataConfig(family="walls", sizes=(4,), format="wall-list")
+WALLS = DataConfig(family="astar", sizes=(4,), format="wall-list")
 TRACE = replace(WALLS, format="wall-list-trace")
 CASES = {
     "mlm-u": tiny_config(ema=0.9),

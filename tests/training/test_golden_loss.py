@@ -44,7 +44,7 @@ FITTING: dict[str, tuple[ObjectiveName, ...]] = {
 def _config(model: str, objective: ObjectiveName) -> TrainConfig:
     data = DataConfig(sizes=(3,))
     if objective == "trace":  # which only mazes of wall cells have
-        data = DataConfig(family="walls", sizes=(4,), format="wall-list-trace")
+        data = DataConfig(family="astar", sizes=(4,), format="wall-list-trace")
     elif model == "cell-network":
         data = DataConfig(sizes=(3, 4), format="cell-labels", mixture="grow", grow_steps=10)
     # Both optimizers have their turn.

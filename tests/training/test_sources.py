@@ -131,20 +131,20 @@ def test_held_out_mazes_are_the_same_for_dataset_and_stream_and_never_trained_on
 
 def test_held_out_walls_tasks_are_those_that_the_training_set_was_made_for(tmp_path: Path) -> None:
     def held_out_of(name: str, **settings: str) -> tuple[DataConfig, Path]:
-        data = DataConfig("dataset", "walls", (6,), format="wall-list", folder=str(tmp_path / name), mazes=50)
+        data = DataConfig("dataset", "astar", (6,), format="wall-list", folder=str(tmp_path / name), mazes=50)
         write_dataset(dataclasses.replace(dataset_settings(data), **settings), tmp_path / name)  # type: ignore[arg-type]
         return data, tmp_path / name
 
-    stream = held_out_tasks(DataConfig("stream", "walls", (6,), format="wall-list"), 40)[0]
+    stream = held_out_tasks(DataConfig("stream", "astar", (6,), format="wall-list"), 40)[0]
     for name, settings in (("all", {}), ("one", {"tasks_per_layout": "one"})):
         data, folder = held_out_of(name, **settings)
         tasks = held_out_tasks(data, 40)[0]
-        draws = held_out_draws("walls", folder)
-        again = generate("walls", 6, 6, seed=0, first=0, count=40, split="test", draws=draws)
+        draws = held_out_draws("astar", folder)
+        again = generate("astar", 6, 6, seed=0, first=0, count=40, split="test", draws=draws)
         assert np.array_equal(tasks.path, again.path)
         assert np.array_equal(tasks.cells_NHW, stream.cells_NHW) == (name == "one")
-    assert held_out_draws("walls", tmp_path / "absent") == 1
-    assert held_out_draws("walls", None) == held_out_draws("dfs", tmp_path / "all") == 100
+    assert held_out_draws("astar", tmp_path / "absent") == 1
+    assert held_out_draws("astar", None) == held_out_draws("dfs", tmp_path / "all") == 100
 
 
 def test_held_out_mazes_of_several_sizes() -> None:

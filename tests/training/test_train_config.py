@@ -20,7 +20,7 @@ CONFIGS = [
     tiny_config(),
     next_token_config(ema=0.9, clip=None, threads=2, optimizer=OptimizerConfig("muon")),
     tiny_config(
-        data=DataConfig("dataset", "walls", (4,), width=7, format="wall-list", folder="data/x", mazes=9),
+        data=DataConfig("dataset", "astar", (4,), width=7, format="wall-list", folder="data/x", mazes=9),
         objective=ObjectiveConfig("mlm-u", RateConfig("beta", "stratified", beta_a=2.0), weighting="rate"),
         budget=Budget(epochs=2),
     ),
@@ -58,7 +58,7 @@ def _changed(*path: str, value: Any) -> dict[str, Any]:
         (("data", "sizes"), [1], "1 rows"),
         (("data", "sizes"), [5, 3], "rising"),
         (("data", "sizes"), [3, 4], "several sizes need"),
-        (("data", "family"), "horse", "one of dfs, walls"),
+        (("data", "family"), "horse", "one of dfs, astar"),
         (("data", "format"), "wall-list", "dfs mazes have none"),
         (("data", "folder"), "x", "--data.source dataset"),
         (("data",), 7, "must be an object"),
@@ -105,8 +105,8 @@ def test_a_config_of_version_0_1_is_read(accumulation: int, micro_batch: int | N
     assert TrainConfig.from_json(plain) == tiny_config(batch_size=8, micro_batch=micro_batch)
 
 
-WALLS = DataConfig(family="walls", sizes=(10,), format="wall-list")
-TRACE = DataConfig(family="walls", sizes=(10,), format="wall-list-trace")
+WALLS = DataConfig(family="astar", sizes=(10,), format="wall-list")
+TRACE = DataConfig(family="astar", sizes=(10,), format="wall-list-trace")
 CELLS = DataConfig(sizes=(3,), format="cell-labels")
 CELL_NETWORK = CellNetworkConfig(width=16, hidden=16)
 DECODER = DecoderOnlyConfig(128, 16, 2, depth=1)

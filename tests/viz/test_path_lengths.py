@@ -23,7 +23,7 @@ def test_the_numbers_are_those_of_the_mazes() -> None:
     assert measured.standard_deviation**2 == pytest.approx(sum((x - mean) ** 2 for x in lengths) / 49, rel=1e-2)
     assert (measured.shortest, measured.longest) == (min(lengths), max(lengths))
     assert measured.one_shortest == 1  # a DFS maze has one path
-    assert 0 < measure("walls", 6, count=50).one_shortest < 1
+    assert 0 < measure("astar", 6, count=50).one_shortest < 1
 
 
 def test_one_maze_has_no_deviation() -> None:

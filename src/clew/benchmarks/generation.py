@@ -33,7 +33,7 @@ JOB_CELLS = 4_000_000  # made at one call: enough that waiting for the last core
 MEMORY_MAZES = 100_000
 MEMORY_PIECE = 4_000
 COST_SIDES = (5, 10, 15, 20, 25, 30, 40, 50, 60)
-COST_FAMILIES = ("dfs", "walls")
+COST_FAMILIES = ("dfs", "astar")
 
 DFS_TARGET, ASTAR_TARGET, MEMORY_TARGET_MB = 500, 200, 1000
 
@@ -108,7 +108,7 @@ def measure(seconds: float, command: str, say: Callable[[str], None]) -> Report:
     for side in (10, SIDE):
         say(f"A* {side}x{side} against plain Python")
         what = f"A* {side}x{side} tasks with their trace"
-        ours, plain = our_job("walls", side, traces=True), plain_astar_job(side)
+        ours, plain = our_job("astar", side, traces=True), plain_astar_job(side)
         comparisons.append(compare(what, "plain Python", ours, [plain], seconds, ASTAR_TARGET))
     say(f"memory of {MEMORY_MAZES:,} mazes")
     memory = peak_memory_mb(MEMORY_MAZES)

@@ -10,14 +10,14 @@ import tyro
 from clew.errors import UserError
 
 # The text that the published models of a family read.
-FORMAT_OF: dict[str, Literal["edge-list", "wall-list"]] = {"dfs": "edge-list", "walls": "wall-list"}
+FORMAT_OF: dict[str, Literal["edge-list", "wall-list"]] = {"dfs": "edge-list", "astar": "wall-list"}
 
 
 def convert(
     weights: Annotated[Path, tyro.conf.Positional],
     out: Path,
     size: int | None = None,
-    family: Literal["dfs", "walls"] = "dfs",
+    family: str = "dfs",
     heads: int | None = None,
     objective: Literal["mlm-u", "next-token"] | None = None,
 ) -> None:
@@ -33,11 +33,12 @@ def convert(
         weights: the file; its tensors have the published names (enc.layers.0.attn.c_attn.weight, ...).
         out: the run folder to make.
         size: rows and columns of the mazes that the model was trained on.
-        family: the mazes that the model was trained on: dfs, or walls (the A* mazes).
+        family: the mazes that the model was trained on: dfs, or astar (the A* mazes).
         heads: attention heads, which the weights do not tell; what a Lightning checkpoint or the JSON file says, or 4.
         objective: what the model was trained with; what a Lightning checkpoint says, or else mlm-u for an
             encoder-decoder and next-token for GPT-2.
     """
+    from clew.mazes.generate import canonical_family
     from clew.models.build import count_parameters
     from clew.models.config import DecoderOnlyConfig
     from clew.models.published import load_published, published_tokens, read_beside, reorder_ids
@@ -48,6 +49,9 @@ def convert(
     from clew.training.config import Budget, DataConfig, TrainConfig
     from clew.training.run_folder import RunFolder
 
+    family = canonical_family(family)
+    if family not in FORMAT_OF:
+        raise UserError(f"there are no published models of {family} mazes; use --family dfs or astar.")
     beside = read_beside(weights)
     side = size if size is not None else beside.grid
     if side is None:

@@ -45,7 +45,7 @@ def describe(
 ) -> None:
     """Tell how many tasks and layouts datasets have, their share of wall cells, and how long their paths are.
 
-    For example: clew data describe data/walls-10 --json
+    For example: clew data describe data/astar-10 --json
 
     Args:
         directories: the folders of one or more datasets.

@@ -144,10 +144,10 @@ def _held_out(
     seed: int | None,
 ) -> tuple[list[TaskBatch], str]:
     from clew.evaluation.tasks import held_out
-    from clew.mazes.generate import describe_tasks
+    from clew.mazes.generate import canonical_family, describe_tasks
     from clew.training.sources import held_out_draws
 
-    family = family or model.family
+    family = canonical_family(family or model.family)
     height, width = (model.height, model.width) if size is None else (size, size)
     seed = model.seed if seed is None else seed
     count = mazes_by_default(height * width) if count is None else count

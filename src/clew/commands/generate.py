@@ -9,12 +9,11 @@ import tyro
 
 from clew.errors import UserError
 
-Family = Literal["dfs", "walls", "wilson", "kruskal", "percolation", "path-star"]
 FormatName = Literal["edge-list", "wall-list", "wall-list-trace", "grid", "path-star", "path-star-reversed"]
 
 
 def generate(
-    family: Annotated[Family, tyro.conf.Positional],
+    family: Annotated[str, tyro.conf.Positional],
     out: Path,
     size: int | None = None,
     height: int | None = None,
@@ -39,7 +38,7 @@ def generate(
     No layout is both in train and in test. After an interruption the same command goes on where it stopped.
 
     Args:
-        family: dfs (the paper's perfect mazes), walls (the paper's A* mazes), wilson and kruskal (perfect mazes of
+        family: dfs (the paper's perfect mazes), astar (the paper's A* mazes), wilson and kruskal (perfect mazes of
             other algorithms), percolation (cycles and unreachable cells) or path-star (graphs: arms from one centre).
         out: the folder to make.
         size: rows and columns of a square maze (10 if nothing is said).
@@ -52,9 +51,9 @@ def generate(
         test: how many held-out mazes.
         seed: the same seed gives the same dataset, byte for byte.
         format: the text that the dataset names as its own (any format can be made from it later); by default
-            wall-list for walls, path-star for path-star and edge-list for all others.
+            wall-list for astar, path-star for path-star and edge-list for all others.
         open_share: for percolation, the chance of each passage to be open.
-        tasks_per_layout: for walls; all (the default) trains on every good start and goal of 100 draws in a layout, as
+        tasks_per_layout: for astar; all (the default) trains on every good start and goal of 100 draws in a layout, as
             Searchformer does, one on the first of them. Held-out tasks have a layout each in both.
         min_path: the least number of cells on the path, both ends counted; mazes with shorter paths are redrawn.
         workers: threads; all cores if nothing is said.
@@ -70,7 +69,7 @@ def generate(
         raise UserError("--height and --width go together; give both, or --size for a square.")
     side = 10 if size is None else size
     rows, columns = (side, side) if height is None or width is None else (height, width)
-    name: str = family
+    name = family
 
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from clew.errors import UserError
-from clew.mazes.generate import DEFAULT_OPEN_SHARE, check_family, check_min_path
+from clew.mazes.generate import DEFAULT_OPEN_SHARE, canonical_family, check_family, check_min_path
 from clew.mazes.generators import MAX_PAIRS
 from clew.mazes.path_star import FAMILY as PATH_STAR
 from clew.mazes.path_star import star_shape
@@ -22,7 +22,7 @@ DATASET_VERSION = 1
 
 SPLITS = ("train", "test")
 
-# Of `walls`. all: the training split keeps every good start and goal of 100 draws in each layout, as Searchformer's
+# Of `astar`. all: the training split keeps every good start and goal of 100 draws in each layout, as Searchformer's
 # set does, and the test split has as many layouts as tasks, drawn so that its tasks have the same distribution. one:
 # both splits keep the first good pair of each layout.
 TASKS_PER_LAYOUT = ("all", "one")
@@ -34,7 +34,7 @@ def default_format(family: str) -> str:
     """The text that the paper writes a family in; any other can be asked for, from the same dataset."""
     if star_shape(family) is not None:
         return PATH_STAR
-    return "wall-list" if family == "walls" else "edge-list"
+    return "wall-list" if family == "astar" else "edge-list"
 
 
 @dataclass(frozen=True)
@@ -51,10 +51,11 @@ class DatasetSettings:
     counts: dict[str, int]  # mazes of each split
     format: str = ""  # "" takes the family's own
     open_share: float | None = None  # percolation only: how many of the passages are open; None takes the default
-    tasks_per_layout: str | None = None  # walls only, see TASKS_PER_LAYOUT; None takes the first
+    tasks_per_layout: str | None = None  # astar only, see TASKS_PER_LAYOUT; None takes the first
     min_path: int = 1  # cells of the shortest path that a maze may have
 
     def __post_init__(self) -> None:
+        self._set("family", canonical_family(self.family))
         check_family(self.family, self.height, self.width)
         check_min_path(self.min_path, self.height, self.width)
         if not 0 <= self.seed <= MAX_SEED:
@@ -71,7 +72,7 @@ class DatasetSettings:
                 f"{self.family} cannot be written as {self.format}: path-star graphs are written as path-star or "
                 "path-star-reversed, and mazes in the other formats."
             )
-        if self.format.startswith("wall-list") and self.family != "walls":
+        if self.format.startswith("wall-list") and self.family != "astar":
             raise UserError(
                 f"{self.format} tells a maze by its wall cells, and {self.family} mazes have none; "
                 "use edge-list or grid."
@@ -84,9 +85,9 @@ class DatasetSettings:
             if not 0.0 < (self.open_share or 0.0) <= 1.0:
                 raise UserError(f"the open share {self.open_share} is out of range; use a number above 0, at most 1.")
 
-        if self.family != "walls":
+        if self.family != "astar":
             if self.tasks_per_layout is not None:
-                raise UserError(f"tasks per layout belong to walls mazes, not to {self.family}; leave them out.")
+                raise UserError(f"tasks per layout belong to astar mazes, not to {self.family}; leave them out.")
         else:
             self._set("tasks_per_layout", self.tasks_per_layout or TASKS_PER_LAYOUT[0])
             if self.tasks_per_layout not in TASKS_PER_LAYOUT:
@@ -138,7 +139,11 @@ class DatasetSettings:
             "min_path": (int,),
         }
         # Datasets of earlier versions do not say these.
-        value = {"tasks_per_layout": "one" if value.get("family") == "walls" else None, "min_path": 1, **value}
+        value = {
+            "tasks_per_layout": "one" if canonical_family(str(value.get("family"))) == "astar" else None,
+            "min_path": 1,
+            **value,
+        }
         for name, kind in kinds.items():
             if name not in value or not isinstance(value[name], kind) or isinstance(value[name], bool):
                 raise UserError(

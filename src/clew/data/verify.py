@@ -1,6 +1,6 @@
 """What the tasks of a split are like: layouts, walls, path lengths, and how many have one shortest path.
 
-facts = describe_split(open_dataset("data/walls-10").split("train"))
+facts = describe_split(open_dataset("data/astar-10").split("train"))
 facts.tasks / facts.layouts, facts.wall_share, facts.path_cells, facts.one_shortest
 
 The proof that no layout is both trained and tested on.

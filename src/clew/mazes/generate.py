@@ -1,8 +1,8 @@
 """Fresh tasks of a family, each with its path: fast, in parallel, and the same whatever the number of workers.
 
     batch = generate("dfs", 10, 10, seed=0, first=0, count=1000, split="train")
-    batch, traces = generate_with_traces("walls", 10, 10, seed=0, first=0, count=1000, split="train")
-    batch = generate_all_pairs(10, 10, seed=0, first=0, count=50, split="train")      # all tasks of 50 walls layouts
+    batch, traces = generate_with_traces("astar", 10, 10, seed=0, first=0, count=1000, split="train")
+    batch = generate_all_pairs(10, 10, seed=0, first=0, count=50, split="train")      # all tasks of 50 astar layouts
 
 A maze is a pure function of (family, shape, seed, its index, split). Path-star graphs (path_star.py) are drawn by the
 same functions, with height 1 and the number of labels as width. Attempts are redrawn until the layout lies on the
@@ -55,12 +55,13 @@ Split = Literal["train", "test", "any"]
 
 FAMILIES = {
     "dfs": "perfect mazes carved by a randomized depth-first search: long corridors, one path",
-    "walls": "an open field with 30 to 50 % solid cells (the A* set): many paths, the stored one found by A*",
+    "astar": "an open field with 30 to 50 % solid cells (the A* set): many paths, the stored one found by A*",
     "wilson": "perfect mazes, every one equally likely, by loop-erased random walks: one path",
     "kruskal": "perfect mazes that open random passages unless they close a loop: short dead ends, one path",
     "percolation": "each passage open by chance: loops and cells out of reach, the stored path found by A*",
 }
-_DFS, _WALLS, _WILSON, _KRUSKAL, _PERCOLATION = range(len(FAMILIES))  # in the order above
+_FORMER_NAMES = {"walls": "astar"}  # in datasets, runs and weights that were written before the family was renamed
+_DFS, _ASTAR, _WILSON, _KRUSKAL, _PERCOLATION = range(len(FAMILIES))  # in the order above
 _TRAIN, _TEST, _ANY = 0, 1, 2
 
 # After so many layouts there is none of the wanted split, or none with a long enough path.
@@ -74,7 +75,7 @@ DEFAULT_OPEN_SHARE = 0.6
 def _draw_layout(family: int, cells_HW: Cells, state: Stream, open_share: float) -> None:
     if family == _DFS:
         carve_dfs(cells_HW, state)
-    elif family == _WALLS:
+    elif family == _ASTAR:
         place_walls(cells_HW, state)
     elif family == _WILSON:
         carve_wilson(cells_HW, state)
@@ -98,8 +99,8 @@ def _draw_task(
 ) -> tuple[int, int]:
     """Draw start and goal, write their path and trace; (length, number of events), (0, 0) if no draw gave a task."""
     cell_C, width = cells_HW.ravel(), cells_HW.shape[1]
-    if family in (_WALLS, _PERCOLATION):
-        shortest = max(cells_HW.shape) if family == _WALLS else 2
+    if family in (_ASTAR, _PERCOLATION):
+        shortest = max(cells_HW.shape) if family == _ASTAR else 2
         return draw_astar_task(cell_C, width, state, max(shortest, min_path), draws, workspace, path, trace_E4)
     # A perfect maze joins every two cells.
     start = below(state, cells_HW.size)
@@ -179,7 +180,7 @@ def _fill_all_pairs(
     tasks_N: npt.NDArray[np.int64],
     stop: npt.NDArray[np.bool_],
 ) -> tuple[Indices, Indices]:
-    """Fill `cells_NHW` with the `walls` layouts of `index_N` and `tasks_N` with their numbers of tasks.
+    """Fill `cells_NHW` with the `astar` layouts of `index_N` and `tasks_N` with their numbers of tasks.
 
     Returns the lengths of the paths of all tasks, and the paths. When a layout cannot be found, set `stop` and leave.
     """
@@ -246,6 +247,7 @@ def _generate(
     draws: int = MAX_PAIRS,
 ) -> tuple[TaskBatch, TraceBatch]:
     """The tasks with these indices, and their traces, which are empty if not wanted."""
+    family = canonical_family(family)
     check_family(family, height, width)
     index_N = np.asarray(index_N)
     _check(seed, index_N, split, open_share)
@@ -344,8 +346,8 @@ def generate(
     """The tasks with indices `first` to `first + count - 1`, each with a layout of its own.
 
     `workers` threads, all cores if None. `open_share` is the chance of each passage in `percolation`. `draws` is for
-    `walls` and `percolation`: a layout that has no good start and goal among so many pairs is drawn again. With 1,
-    tasks of `walls` have the distribution of `generate_all_pairs`: a layout is taken as often as its pairs are good.
+    `astar` and `percolation`: a layout that has no good start and goal among so many pairs is drawn again. With 1,
+    tasks of `astar` have the distribution of `generate_all_pairs`: a layout is taken as often as its pairs are good.
     Mazes are redrawn until their path has at least `min_path` cells.
     """
     if not 1 <= draws <= MAX_PAIRS:
@@ -367,7 +369,7 @@ def generate_all_pairs(
     workers: int | None = None,
     min_path: int = 1,
 ) -> TaskBatch:
-    """All tasks of the `walls` layouts with indices `first` to `first + count - 1`, layout after layout.
+    """All tasks of the `astar` layouts with indices `first` to `first + count - 1`, layout after layout.
 
     Every good pair of MAX_PAIRS draws in a layout gives a task, as in Searchformer's set; a layout has at least one.
     Paths have at least `min_path` cells.
@@ -389,7 +391,7 @@ def generate_all_pairs(
 
     pieces = parallel_map(fill, count, MAX_PAIRS * height * width, workers)
     if stop[0]:
-        raise _not_found("walls", height, width, split, min_path)
+        raise _not_found("astar", height, width, split, min_path)
     length, path = (np.concatenate([np.empty(0, np.int32), *(piece[k] for piece in pieces)]) for k in (0, 1))
     offset_N1, cells_NHW = offsets(length), np.repeat(cells_NHW, tasks_N, axis=0)
     return TaskBatch(cells_NHW, path[offset_N1[:-1]], path[offset_N1[1:] - 1], path, offset_N1)
@@ -419,6 +421,11 @@ def _indices(first: int, count: int) -> npt.NDArray[np.uint64]:
     if first < 0 or count < 0 or first + count > 2**63:
         raise UserError(f"mazes {first} to {first + count} cannot be drawn: indices go from 0 to 2**63 - 1.")
     return np.uint64(first) + np.arange(count, dtype=np.uint64)
+
+
+def canonical_family(name: str) -> str:
+    """Return the present name of a family that was read from a file or the command line."""
+    return _FORMER_NAMES.get(name, name)
 
 
 def check_family(family: str, height: int, width: int) -> None:

@@ -8,7 +8,7 @@ Family `wilson`: a perfect maze, every one equally likely, by Wilson's loop-eras
 
 Family `percolation`: every passage is open with the same chance, by itself: loops, and cells nobody can reach.
 
-Family `walls`: an open field in which 30 to 50 % of the cells, chosen at random, are solid (the A* set).
+Family `astar`: an open field in which 30 to 50 % of the cells, chosen at random, are solid (the A* set).
 
 Start and goal for mazes in which not all cells are connected: pairs whose A* path is long enough.
 

@@ -1,7 +1,7 @@
 """Weights that the published code made, in our models.
 
     model = load_published("mlmu.safetensors", heads=4)      # an EncoderDecoder, or a DecoderOnly
-    reorder_ids(model, published_tokens("walls", 10, 10), vocabulary)
+    reorder_ids(model, published_tokens("astar", 10, 10), vocabulary)
     save_file(to_published(model), "back.safetensors")       # of an EncoderDecoder
 
 The published MLM-U encoder-decoder calls its parts `enc.layers.N.attn.c_attn` (queries, keys and values stacked),

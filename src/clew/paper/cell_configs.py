@@ -14,16 +14,16 @@ from clew.training.config import Budget, DataConfig, TrainConfig
 from clew.training.optimizers import OptimizerConfig
 from clew.training.schedules import ScheduleConfig
 
-CellFamily = Literal["dfs", "walls"]
+CellFamily = Literal["dfs", "astar"]
 
 SMALL_SIZES = (5, 6, 7, 8, 9, 10, 11, 12)
 DFS_SIZES = (*SMALL_SIZES, 14, 16, 18, 20, 24, 30)
 ASTAR_SIZES = (5, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30)
 # Muon at 0.02 is unstable through the many loops of DFS mazes.
-MUON_LR = {"dfs": 0.01, "walls": 0.02}
+MUON_LR = {"dfs": 0.01, "astar": 0.02}
 # Reachable cells of a step, about; and their share of a maze.
 CELLS_A_STEP = 2400
-REACHABLE = {"dfs": 1.0, "walls": 0.45}
+REACHABLE = {"dfs": 1.0, "astar": 0.45}
 
 
 def cell_model(family: CellFamily) -> CellNetworkConfig:
@@ -68,7 +68,7 @@ def cells_dfs() -> TrainConfig:
 
 def cells_astar() -> TrainConfig:
     """A* mazes of 5x5 to 30x30, a quarter of them with long paths: two hours of one core."""
-    config = cells("walls", ASTAR_SIZES, steps=18_000, long_share=0.25)
+    config = cells("astar", ASTAR_SIZES, steps=18_000, long_share=0.25)
     # Many steps need a lower rate and a longer average than the short recipe.
     return replace(config, optimizer=replace(config.optimizer, muon_lr=0.012), ema=0.999, evaluate_every=1000)
 
@@ -80,7 +80,7 @@ def cells_dfs_10() -> TrainConfig:
 
 def cells_astar_10() -> TrainConfig:
     """A* mazes of up to 12x12, a few minutes of one core."""
-    return cells("walls", SMALL_SIZES, steps=1500)
+    return cells("astar", SMALL_SIZES, steps=1500)
 
 
 def cells_next_dfs_10() -> TrainConfig:

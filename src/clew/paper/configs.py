@@ -29,7 +29,7 @@ from clew.training.optimizers import OptimizerConfig
 from clew.training.schedules import ScheduleConfig
 from clew.training.sources import PAPER_HELD_OUT, PAPER_MAZES
 
-PaperFamily = Literal["dfs", "walls"]  # walls are the A* mazes
+PaperFamily = Literal["dfs", "astar"]
 ModelSize = Literal["3m", "8m", "25m"]
 Architecture = Literal["encoder-decoder", "decoder-only"]
 
@@ -99,13 +99,13 @@ _PUBLISHED: dict[tuple[PaperFamily, int, ObjectiveName, ModelSize], _Settings] =
     ("dfs", 30, "mlm-u", "25m"): _Settings(2048, 2000, 50),
     ("dfs", 5, "next-token", "8m"): _Settings(128, 2000, 20),
     ("dfs", 10, "next-token", "8m"): _Settings(128, 2000, 20),
-    ("walls", 10, "mlm-u", "8m"): _Settings(512, 1000, 25, weight_decay=0.0),
-    ("walls", 20, "mlm-u", "8m"): _Settings(512, 2000, 50),
-    ("walls", 30, "mlm-u", "8m"): _Settings(512, 2000, 50),
-    ("walls", 10, "mlm-u", "3m"): _Settings(512, 500, 20),
-    ("walls", 20, "mlm-u", "3m"): _Settings(256, 2500, 100),
-    ("walls", 30, "mlm-u", "3m"): _Settings(512, 2000, 100),
-    ("walls", 30, "mlm-u", "25m"): _Settings(1024, 3000, 100),
+    ("astar", 10, "mlm-u", "8m"): _Settings(512, 1000, 25, weight_decay=0.0),
+    ("astar", 20, "mlm-u", "8m"): _Settings(512, 2000, 50),
+    ("astar", 30, "mlm-u", "8m"): _Settings(512, 2000, 50),
+    ("astar", 10, "mlm-u", "3m"): _Settings(512, 500, 20),
+    ("astar", 20, "mlm-u", "3m"): _Settings(256, 2500, 100),
+    ("astar", 30, "mlm-u", "3m"): _Settings(512, 2000, 100),
+    ("astar", 30, "mlm-u", "25m"): _Settings(1024, 3000, 100),
 }
 
 
@@ -241,18 +241,18 @@ NAMES: dict[str, Callable[[], TrainConfig]] = {
     "paper-dfs-30-mlmu-8m-overfit-rope32": partial(paper, "dfs", 30, "mlm-u", mazes=100),
     "paper-dfs-30-mlmu-8m-overfit-rope16": partial(paper, "dfs", 30, "mlm-u", mazes=100, positions="rope-fp16"),
     # A* mazes: table 2, and ordered masks.
-    "paper-astar-10-mlmu-8m": partial(paper, "walls", 10, "mlm-u"),
-    "paper-astar-20-mlmu-8m": partial(paper, "walls", 20, "mlm-u"),
-    "paper-astar-30-mlmu-8m": partial(paper, "walls", 30, "mlm-u"),
-    "paper-astar-10-ordered-8m": partial(paper, "walls", 10, "ordered"),
-    "paper-astar-10-ordered-reverse-8m": partial(paper, "walls", 10, "ordered-reverse"),
+    "paper-astar-10-mlmu-8m": partial(paper, "astar", 10, "mlm-u"),
+    "paper-astar-20-mlmu-8m": partial(paper, "astar", 20, "mlm-u"),
+    "paper-astar-30-mlmu-8m": partial(paper, "astar", 30, "mlm-u"),
+    "paper-astar-10-ordered-8m": partial(paper, "astar", 10, "ordered"),
+    "paper-astar-10-ordered-reverse-8m": partial(paper, "astar", 10, "ordered-reverse"),
     # Not the paper's runs: for these it quotes Searchformer's numbers, of 15M and 175M parameters.
-    "astar-10-next-25m": partial(paper, "walls", 10, "next-token", "25m"),
-    "astar-10-trace-25m": partial(paper, "walls", 10, "trace", "25m"),
-    "astar-20-next-25m": partial(paper, "walls", 20, "next-token", "25m"),
-    "astar-20-trace-25m": partial(paper, "walls", 20, "trace", "25m"),
-    "astar-30-next-25m": partial(paper, "walls", 30, "next-token", "25m"),
-    "astar-30-trace-25m": partial(paper, "walls", 30, "trace", "25m"),
+    "astar-10-next-25m": partial(paper, "astar", 10, "next-token", "25m"),
+    "astar-10-trace-25m": partial(paper, "astar", 10, "trace", "25m"),
+    "astar-20-next-25m": partial(paper, "astar", 20, "next-token", "25m"),
+    "astar-20-trace-25m": partial(paper, "astar", 20, "trace", "25m"),
+    "astar-30-next-25m": partial(paper, "astar", 30, "next-token", "25m"),
+    "astar-30-trace-25m": partial(paper, "astar", 30, "trace", "25m"),
     # What the authors published.
     "published-dfs-5-mlmu-8m": partial(published, "dfs", 5, "mlm-u"),
     "published-dfs-5-next-8m": partial(published, "dfs", 5, "next-token"),
@@ -264,11 +264,11 @@ NAMES: dict[str, Callable[[], TrainConfig]] = {
     "published-dfs-20-mlmu-3m": partial(published, "dfs", 20, "mlm-u", "3m"),
     "published-dfs-30-mlmu-3m": partial(published, "dfs", 30, "mlm-u", "3m"),
     "published-dfs-30-mlmu-25m": partial(published, "dfs", 30, "mlm-u", "25m"),
-    "published-astar-10-mlmu-8m": partial(published, "walls", 10, "mlm-u"),
-    "published-astar-20-mlmu-8m": partial(published, "walls", 20, "mlm-u"),
-    "published-astar-30-mlmu-8m": partial(published, "walls", 30, "mlm-u"),
-    "published-astar-10-mlmu-3m": partial(published, "walls", 10, "mlm-u", "3m"),
-    "published-astar-20-mlmu-3m": partial(published, "walls", 20, "mlm-u", "3m"),
-    "published-astar-30-mlmu-3m": partial(published, "walls", 30, "mlm-u", "3m"),
-    "published-astar-30-mlmu-25m": partial(published, "walls", 30, "mlm-u", "25m"),
+    "published-astar-10-mlmu-8m": partial(published, "astar", 10, "mlm-u"),
+    "published-astar-20-mlmu-8m": partial(published, "astar", 20, "mlm-u"),
+    "published-astar-30-mlmu-8m": partial(published, "astar", 30, "mlm-u"),
+    "published-astar-10-mlmu-3m": partial(published, "astar", 10, "mlm-u", "3m"),
+    "published-astar-20-mlmu-3m": partial(published, "astar", 20, "mlm-u", "3m"),
+    "published-astar-30-mlmu-3m": partial(published, "astar", 30, "mlm-u", "3m"),
+    "published-astar-30-mlmu-25m": partial(published, "astar", 30, "mlm-u", "25m"),
 }

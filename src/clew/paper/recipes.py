@@ -92,10 +92,10 @@ def laptop_text(
     return scheduled(config, steps or LAPTOP_STEPS[size])
 
 
-def laptop_walls(objective: ObjectiveName, size: int) -> TrainConfig:
+def laptop_astar(objective: ObjectiveName, size: int) -> TrainConfig:
     """The laptop's recipe on the text of A* mazes, a fixed set of them."""
     form: FormatName = "wall-list-trace" if objective == "trace" else "wall-list"
-    data = DataConfig("dataset", "walls", (size,), format=form, mazes=LAPTOP_SET[size])
+    data = DataConfig("dataset", "astar", (size,), format=form, mazes=LAPTOP_SET[size])
     return scheduled(text_config(objective, data, Budget(steps=1)), LAPTOP_STEPS[size])
 
 

@@ -19,6 +19,7 @@ from clew.data.loader import CELL_LABELS
 from clew.data.settings import DatasetSettings
 from clew.errors import UserError
 from clew.files import from_plain, to_plain
+from clew.mazes.generate import canonical_family
 from clew.mazes.path_star import star_shape
 from clew.models.build import ModelConfig, from_json, kind_of, to_json
 from clew.models.config import EncoderDecoderConfig
@@ -41,7 +42,7 @@ class DataConfig:
 
     # dataset: the same mazes epoch after epoch, from a folder; stream: fresh mazes, never the same twice.
     source: Literal["dataset", "stream"] = "stream"
-    # dfs, walls, wilson, kruskal, percolation, or path-star-ARMSxLENGTH.
+    # dfs, astar, wilson, kruskal, percolation, or path-star-ARMSxLENGTH.
     family: str = "dfs"
     # Rows of the mazes, and columns too unless `width` says otherwise. Several sizes need a stream of cell-labels.
     # Path-star graphs have the size 1, and as width the number of labels, by default as many as nodes.
@@ -65,6 +66,7 @@ class DataConfig:
     open_share: float | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "family", canonical_family(self.family))
         if not self.sizes or list(self.sizes) != sorted(set(self.sizes)):
             raise UserError(f"the sizes of the mazes are {list(self.sizes)}; give at least one, each once, rising.")
         if len(self.sizes) > 1 and (self.source != "stream" or self.format != CELL_LABELS or self.width is not None):

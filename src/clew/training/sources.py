@@ -174,7 +174,7 @@ def adopt_dataset(data: DataConfig, preset: DataConfig) -> DataConfig:
 
 def held_out_draws(family: str, dataset: Path | None) -> int:
     """The `draws` with which clew.mazes.generate.generate gives the held-out tasks of a dataset, or of a stream."""
-    if family != "walls" or dataset is None:
+    if family != "astar" or dataset is None:
         return MAX_PAIRS
     if (dataset / DATASET_FILE).is_file():
         return open_dataset(dataset).settings.test_draws
@@ -185,7 +185,7 @@ def held_out_tasks(data: DataConfig, count: int) -> list[TaskBatch]:
     """Mazes that are never trained on, as many of each shape.
 
     Those of a dataset are its test split's first. Those of a stream are the same that a dataset of the same family,
-    shape and seed would have, so runs of both kinds can be compared; of `walls`, one with one task per layout.
+    shape and seed would have, so runs of both kinds can be compared; of `astar`, one with one task per layout.
     """
     if data.source == "dataset":
         split = open_matching(data).split("test")

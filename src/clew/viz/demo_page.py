@@ -31,7 +31,7 @@ from clew.viz.pages import (
     write_html,
 )
 
-FAMILY_NAMES = {"dfs": "DFS", "walls": "A*"}
+FAMILY_NAMES = {"dfs": "DFS", "astar": "A*"}
 EXACT_SHOWN, OTHERS_SHOWN, MISSED_SHOWN = 4, 2, 4  # mazes of each size
 TITLE = "Clew: a model that learns to plan, and mazes of growing size"
 

@@ -22,7 +22,7 @@ from clew.provenance import provenance
 from clew.viz.picture import draw_task
 
 SIZES, COUNT = (10, 20, 30), 2_000
-FAMILIES = {"walls": ("A*", "#5b8bd0"), "dfs": ("DFS", "#e2804f")}  # in the paper's order: its name and its colour
+FAMILIES = {"astar": ("A*", "#5b8bd0"), "dfs": ("DFS", "#e2804f")}  # in the paper's order: its name and its colour
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from clew.paper.recipes import (
     SHORT,
     TRACE,
     RunScale,
+    laptop_astar,
     laptop_run,
-    laptop_walls,
     paper_run,
     square,
 )
@@ -33,7 +33,7 @@ PAPER = {
 }
 
 
-def walls_run(scale: RunScale, method: str, size: int) -> Run:
+def astar_run(scale: RunScale, method: str, size: int) -> Run:
     """One method on A* mazes of one size."""
     labels = {"method": method, "size": square(size)}
     if scale == "paper":
@@ -43,11 +43,11 @@ def walls_run(scale: RunScale, method: str, size: int) -> Run:
         )
     # A trace is long, and a model that has not learnt to end it writes as much as there is room for.
     exam = Exam(mazes=LAPTOP_MAZES // 2 if method == TRACE else LAPTOP_MAZES)
-    return laptop_run(labels, laptop_walls(METHODS[method], size), (exam,), LAPTOP_SEEDS[size])
+    return laptop_run(labels, laptop_astar(METHODS[method], size), (exam,), LAPTOP_SEEDS[size])
 
 
 def runs(scale: RunScale) -> list[Run]:
-    return [walls_run(scale, method, size) for size in SIZES[scale] for method in METHODS]
+    return [astar_run(scale, method, size) for size in SIZES[scale] for method in METHODS]
 
 
 def show(result: Result) -> Show:

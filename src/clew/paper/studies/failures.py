@@ -12,7 +12,7 @@ from clew.evaluation.intervals import Share, share
 from clew.paper.examples import drawn_examples
 from clew.paper.recipes import MLMU, NEXT, OBJECTIVES, RunScale, dfs_run, square
 from clew.paper.result import Result
-from clew.paper.studies.astar import walls_run
+from clew.paper.studies.astar import astar_run
 from clew.paper.study import Claim, Finding, Run, Show, Study, Table
 from clew.paper.verdict import NOT_MEASURED, concluded
 from clew.viz.drawing import Picture
@@ -33,7 +33,7 @@ def runs(scale: RunScale) -> list[Run]:
     for family, sizes in SIZES[scale].items():
         for size in sizes:
             for objective in OBJECTIVES:
-                run = dfs_run(scale, objective, size) if family == DFS else walls_run(scale, objective, size)
+                run = dfs_run(scale, objective, size) if family == DFS else astar_run(scale, objective, size)
                 exams = tuple(replace(exam, failures=EXAMPLES) for exam in run.exams)
                 labels = {"family": family, "objective": objective, "size": square(size)}
                 found.append(replace(run, labels=labels, exams=exams, seeds=None))

@@ -11,9 +11,9 @@ from clew.paper.recipes import (
     MLMU,
     PAPER_MAZES,
     RunScale,
+    laptop_astar,
     laptop_run,
     laptop_text,
-    laptop_walls,
     paper_run,
     square,
 )
@@ -42,7 +42,7 @@ def ordered_runs(scale: RunScale) -> list[Run]:
             if scale == "paper":
                 found.append(paper_run(labels, named.format(size=size), exams))
             else:
-                found.append(laptop_run(labels, laptop_walls(objective, size), exams))
+                found.append(laptop_run(labels, laptop_astar(objective, size), exams))
     return found
 
 
