@@ -20,34 +20,31 @@ import time
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any
 
 import numpy as np
 import torch
 import tyro
+from torch import nn
 from torch.profiler import ProfilerActivity, profile
-from work import (
-    FAMILIES,
-    SEED,
-    CellFamily,
-    TrainingStep,
-    command_line,
-    fastest,
-    fresh_model,
-    held_out_tasks,
-    mazes_a_batch,
-    save,
-    set_threads,
-    solve,
-    solving_flops,
-)
+from work import FAMILIES, SEED, announce, command_line, fastest, own_peak_memory_mb, peak_memory_of, save
 
-from clew.benchmarks.memory import own_peak_memory_mb, peak_memory_of
+from clew.data.batch import cell_batch
+from clew.decoding.codec import Codec
+from clew.decoding.decode import decode
+from clew.decoding.registry import decoder_named
 from clew.errors import guarded
+from clew.mazes.generate import generate
+from clew.mazes.maze import TaskBatch
+from clew.models.build import build_model, training_flops
 from clew.models.cell_network import CellNetworkConfig
-from clew.paper.cell_configs import cell_model
+from clew.paper.cell_configs import CELLS_A_STEP, REACHABLE, cell_model, cells
 from clew.provenance import provenance
+from clew.training.distributed import World
 from clew.training.peak import best_rate
+from clew.training.run_folder import RunState
+from clew.training.sources import build_source
+from clew.training.step import accumulate_gradient, draw_part, flush_denormals, gradient_norm, scale_gradient
 
 SIDES = (5, 8, 10, 15, 20, 25, 30)
 PEAK_SIDE = 10
@@ -59,14 +56,13 @@ QUANTITIES = {
     "solving_mb": "solving, MB a maze",
 }
 PRODUCTS = ("aten::mm", "aten::addmm")
-Kind = Literal["train", "solve"]
 
 
 def main(
     sides: tuple[int, ...] = SIDES, seconds: float = 4.0, threads: int = 1, out: Path = Path("results/cell-cost.json")
 ) -> None:
     """Measure all sizes of both families; each piece of work is repeated for about `seconds`."""
-    set_threads(threads)
+    torch.set_num_threads(threads)
     report: dict[str, Any] = {
         "provenance": provenance(command_line(), [SEED]),
         "threads": threads,
@@ -76,7 +72,7 @@ def main(
     for family in FAMILIES:
         sizes = []
         for side in sides:
-            print(f"measuring: {family} {side}x{side}", file=sys.stderr)
+            announce(f"{family} {side}x{side}")
             sizes.append(size_cost(family, side, seconds, threads))
         cells = [each["cells"] for each in sizes]
         report["families"][family] = {
@@ -91,7 +87,7 @@ def clock_for(threads: int) -> Callable[[], float]:
     return time.process_time if threads == 1 else time.perf_counter
 
 
-def size_cost(family: CellFamily, side: int, seconds: float, threads: int) -> dict[str, Any]:
+def size_cost(family: str, side: int, seconds: float, threads: int) -> dict[str, Any]:
     """All costs of one size, a maze."""
     clock, step, tasks = clock_for(threads), TrainingStep(family, side), held_out_tasks(family, side)
     model = fresh_model(family)
@@ -114,20 +110,20 @@ def exponent(cells: Sequence[int], costs: Sequence[float]) -> float:
     return float(slope)
 
 
-def memory_mb(kind: Kind, family: CellFamily, side: int, threads: int) -> float:
+def memory_mb(kind: str, family: str, side: int, threads: int) -> float:
     """Peak memory of one batch, above that of a process that has done the same with one small maze."""
     whole = _in_fresh_process(kind, family, side, mazes_a_batch(family, side), threads)
     return max(whole - _in_fresh_process(kind, family, 5, 1, threads), 0.1)  # smaller differences mean nothing
 
 
 @cache
-def _in_fresh_process(kind: Kind, family: CellFamily, side: int, mazes: int, threads: int) -> float:
+def _in_fresh_process(kind: str, family: str, side: int, mazes: int, threads: int) -> float:
     return peak_memory_of([__file__, "memory", kind, family, str(side), str(mazes), str(threads)])
 
 
-def _print_memory(kind: Kind, family: CellFamily, side: int, mazes: int, threads: int) -> None:
+def _print_memory(kind: str, family: str, side: int, mazes: int, threads: int) -> None:
     """What the fresh process does."""
-    set_threads(threads)
+    torch.set_num_threads(threads)
     if kind == "train":
         TrainingStep(family, side, mazes).whole()
     else:
@@ -135,7 +131,7 @@ def _print_memory(kind: Kind, family: CellFamily, side: int, mazes: int, threads
     print(own_peak_memory_mb())
 
 
-def share_of_peak(family: CellFamily, seconds: float, threads: int) -> dict[str, Any]:
+def share_of_peak(family: str, seconds: float, threads: int) -> dict[str, Any]:
     """A training step and a pass at 10x10 beside their lower bounds."""
     clock, config = clock_for(threads), cell_model(family)
     step, model, tasks = TrainingStep(family, PEAK_SIDE), fresh_model(family), held_out_tasks(family, PEAK_SIDE)
@@ -206,6 +202,71 @@ def parts_of(step: TrainingStep) -> dict[str, float]:
     }
 
 
+def mazes_a_batch(family: str, side: int) -> int:
+    """As many mazes as a training step of the recipe has."""
+    return max(1, round(CELLS_A_STEP / REACHABLE[family] / side**2))
+
+
+class TrainingStep:
+    """One batch with its question, again and again; the weights start at random and change."""
+
+    def __init__(self, family: str, side: int, mazes: int | None = None) -> None:
+        self.config = cells(family, (side,), steps=1000)
+        self.state, self.world = RunState(self.config, World()), World()
+        self.mazes = mazes or mazes_a_batch(family, side)
+        tasks = build_source(self.config).batch(0).rows(slice(0, self.mazes))
+        self.mazes = len(tasks)
+        self.part = draw_part(tasks, self.state.objective, SEED, 0, self.mazes, self.world)
+
+    @property
+    def flops(self) -> float:
+        """Floating-point operations of the matrix products, forward and backward."""
+        question = self.part.question
+        return training_flops(self.config.model, self.part.batch, question.order_BT, question.query_BT)
+
+    def forward_backward(self) -> None:
+        self.state.optimizer.zero_grad(set_to_none=True)
+        self.state.model.train()
+        with flush_denormals():
+            accumulate_gradient(self.state.forward, self.part, self.world, parts=1, precision="fp32", scale=1.0)
+
+    def optimize(self) -> None:
+        """Clip, step, average the weights."""
+        assert self.config.clip is not None
+        assert self.state.ema is not None
+        norm = gradient_norm(self.state.model)
+        scale_gradient(self.state.model, min(1.0, self.config.clip / (norm + 1e-6)))
+        self.state.optimizer.step()
+        self.state.ema.update(self.state.model)
+
+    def whole(self) -> None:
+        self.forward_backward()
+        self.optimize()
+
+
+def fresh_model(family: str) -> nn.Module:
+    """A network with random weights; one pass costs the same with any."""
+    return build_model(cell_model(family), SEED).eval()
+
+
+def held_out_tasks(family: str, side: int, mazes: int | None = None) -> TaskBatch:
+    count = mazes or mazes_a_batch(family, side)
+    return generate(family, side, side, seed=SEED, first=0, count=count, split="test")
+
+
+def solve(model: nn.Module, tasks: TaskBatch) -> None:
+    """Predict all labels in one pass and walk over them."""
+    decode(model, Codec.of("cell-labels", tasks.height, tasks.width).canvas(tasks), decoder_named("one-pass"))
+
+
+def solving_flops(family: str, tasks: TaskBatch) -> float:
+    """Floating-point operations of the matrix products of one pass."""
+    config = cell_model(family)
+    reachable = int(cell_batch(tasks, np.arange(len(tasks))).valid_BT.sum())
+    loops = config.loops(tasks.height, tasks.width)
+    return float(loops * reachable * config.steps * 2 * 3 * config.hidden * config.width)
+
+
 def tables(report: dict[str, Any]) -> str:
     """Costs by size, and the shares of the peak, for docs/cells.md."""
     lines = [f"All a maze; {report['threads']} thread(s), {report['clock']} clock.", ""]
@@ -214,12 +275,12 @@ def tables(report: dict[str, Any]) -> str:
     for family, found in report["families"].items():
         for each in found["sizes"]:
             lines.append(
-                f"| {FAMILIES[cast(CellFamily, family)]} {each['side']}x{each['side']} | {each['loops']} | "
+                f"| {FAMILIES[family]} {each['side']}x{each['side']} | {each['loops']} | "
                 f"{_number(1000 * each['training_seconds'])} | {_number(1000 * each['solving_seconds'])} | "
                 f"{_number(each['training_mb'])} | {_number(each['solving_mb'])} |"
             )
         exponents = " | ".join(f"cells^{found['exponents'][name]:.2f}" for name in QUANTITIES)
-        lines.append(f"| {FAMILIES[cast(CellFamily, family)]}, grows as | | {exponents} |")
+        lines.append(f"| {FAMILIES[family]}, grows as | | {exponents} |")
     lines += ["", f"A batch of {PEAK_SIDE}x{PEAK_SIDE} mazes beside lower bounds measured in the same run:", ""]
     lines += [
         "| work | ms | its products at the peak, ms | arrays kept, written and read, ms | of the peak |",
@@ -230,13 +291,12 @@ def tables(report: dict[str, Any]) -> str:
             each = found["peak"][work]
             memory = f"{1000 * each['memory_bound_seconds']:.0f}" if "memory_bound_seconds" in each else ""
             lines.append(
-                f"| {FAMILIES[cast(CellFamily, family)]}, {work} | {1000 * each['seconds']:.0f} | "
+                f"| {FAMILIES[family]}, {work} | {1000 * each['seconds']:.0f} | "
                 f"{1000 * each['products_bound_seconds']:.0f} | {memory} | {100 * each['share_of_peak']:.0f} % |"
             )
     parts = {family: found["peak"]["training"]["parts"] for family, found in report["families"].items()}
     shares = "; ".join(
-        f"{FAMILIES[cast(CellFamily, family)]}: "
-        + ", ".join(f"{name} {100 * share:.0f} %" for name, share in each.items())
+        f"{FAMILIES[family]}: " + ", ".join(f"{name} {100 * share:.0f} %" for name, share in each.items())
         for family, each in parts.items()
     )
     peaks = [found["peak"] for found in report["families"].values()]
@@ -263,7 +323,7 @@ def plot(report: dict[str, Any], file: Path) -> None:
         for family, found in report["families"].items():
             cells = [each["cells"] for each in found["sizes"]]
             for name in (name for name in QUANTITIES if name.endswith(ending)):
-                what = f"{FAMILIES[cast(CellFamily, family)]}, {QUANTITIES[name].split(',')[0]}"
+                what = f"{FAMILIES[family]}, {QUANTITIES[name].split(',')[0]}"
                 costs = [each[name] for each in found["sizes"]]
                 axes.loglog(cells, costs, "o-", label=f"{what}: cells^{found['exponents'][name]:.2f}")
         axes.set(xlabel="cells of the maze", ylabel=label)
@@ -277,6 +337,6 @@ def plot(report: dict[str, Any], file: Path) -> None:
 if __name__ == "__main__":
     if sys.argv[1:2] == ["memory"]:
         kind, family, *numbers = sys.argv[2:]
-        _print_memory(cast(Kind, kind), cast(CellFamily, family), *map(int, numbers))
+        _print_memory(kind, family, *map(int, numbers))
     else:
         sys.exit(guarded(lambda: tyro.cli(main)))

@@ -17,10 +17,10 @@ import tempfile
 from pathlib import Path
 
 import torch
+from weights_card import main as write_pages
 
 from clew.cli import run
 from clew.files import write_json
-from clew.viz.weights_card import main as write_pages
 
 # Size and number of mazes.
 SIZES = ((5, 2000), (10, 2000), (15, 1000), (20, 500), (30, 300))

@@ -17,13 +17,13 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
 import tyro
 from torch import Tensor, nn
-from work import FAMILIES, CellFamily, command_line, save, set_threads
+from work import FAMILIES, command_line, save
 
 from clew.data.batch import text_seeds
 from clew.decoding.codec import Codec
@@ -90,7 +90,7 @@ def main(
         raise UserError("give --minutes a number above 0 and up to 10,000, and --held-out 1 or more.")
     if text_model not in SIZES:
         raise UserError(f"there is no text model {text_model!r}; use one of {', '.join(SIZES)}.")
-    set_threads(1)
+    torch.set_num_threads(1)
     progress.now = time.process_time  # the run's minutes become those of the CPU
     origin = provenance(command_line(), [seed])
     work.mkdir(parents=True, exist_ok=True)
@@ -110,7 +110,7 @@ def main(
             save(out, {"provenance": origin, "minutes_each": minutes, "held_out": held_out, "curves": curves})
 
 
-def config_of(method: str, family: CellFamily, minutes: float, text_model: str) -> TrainConfig:
+def config_of(method: str, family: str, minutes: float, text_model: str) -> TrainConfig:
     """The training of a method on mazes of a family, up to 10x10."""
     if method == "text":
         form, recipe = TEXT[family]
@@ -243,7 +243,7 @@ def tables(report: dict[str, Any]) -> str:
         minutes = ["not reached" if each["minutes_to"][t] is None else f"{each['minutes_to'][t]:.1f}" for t in targets]
         final = {name: f"{100 * value:.1f}" for name, value in each["final"].items()}
         lines.append(
-            f"| {FAMILIES[cast(CellFamily, each['family'])]} | {METHODS[each['method']]} | {each['parameters']:,} | "
+            f"| {FAMILIES[each['family']]} | {METHODS[each['method']]} | {each['parameters']:,} | "
             f"{' | '.join(minutes)} | {final['exact']} ({final['low']} to {final['high']}) | {each['mazes']:,} mazes |"
         )
     return "\n".join(lines) + "\n"

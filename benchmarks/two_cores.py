@@ -15,22 +15,12 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
+import torch
 import tyro
-from work import (
-    FAMILIES,
-    SEED,
-    CellFamily,
-    TrainingStep,
-    command_line,
-    fresh_model,
-    held_out_tasks,
-    mazes_a_batch,
-    save,
-    set_threads,
-    solve,
-)
+from cell_cost import TrainingStep, fresh_model, held_out_tasks, mazes_a_batch, solve
+from work import FAMILIES, SEED, announce, command_line, save
 
 from clew.errors import UserError, guarded
 from clew.provenance import provenance
@@ -52,7 +42,7 @@ def main(
             # Several batches' worth, as in an evaluation.
             tasks = held_out_tasks(family, side, 4 * mazes_a_batch(family, side))
             for work, run in (("training", step.whole), ("solving", lambda m=model, t=tasks: solve(m, t))):
-                print(f"measuring: {family} {side}x{side}, {work}", file=sys.stderr)
+                announce(f"{family} {side}x{side}, {work}")
                 found.append({"family": family, "side": side, "work": work} | compare(run, rounds, threads))
     report = {
         "provenance": provenance(command_line(), [SEED]),
@@ -68,15 +58,15 @@ def compare(run: Callable[[], None], rounds: int, threads: int) -> dict[str, Any
     """Seconds of each round with one thread and with several, and their ratios."""
     times: dict[int, list[float]] = {1: [], threads: []}
     for number in times:  # compiles, starts the threads and makes the memory known
-        set_threads(number)
+        torch.set_num_threads(number)
         run()
     for _ in range(rounds):
         for number, took in times.items():
-            set_threads(number)
+            torch.set_num_threads(number)
             began = time.perf_counter()
             run()
             took.append(time.perf_counter() - began)
-    set_threads(1)
+    torch.set_num_threads(1)
     ratios = [one / several for one, several in zip(times[1], times[threads], strict=True)]
     return {
         "one_seconds": statistics.median(times[1]),
@@ -96,7 +86,7 @@ def tables(report: dict[str, Any]) -> str:
     ]
     for each in report["measured"]:
         lines.append(
-            f"| {FAMILIES[cast(CellFamily, each['family'])]} {each['side']}x{each['side']} | {each['work']} | "
+            f"| {FAMILIES[each['family']]} {each['side']}x{each['side']} | {each['work']} | "
             f"{1000 * each['one_seconds']:.0f} | {1000 * each['several_seconds']:.0f} | {each['ratio']:.2f} "
             f"({each['lowest']:.2f} to {each['highest']:.2f}) |"
         )

@@ -42,9 +42,6 @@ COMMANDS = {
         "clew.commands.reproduce:reproduce", "run a table or figure of the paper, from training to picture"
     ),
     "reproduce report": Command("clew.commands.reproduce:report", "write docs/results.md from what was measured"),
-    "bench generation": Command("clew.commands.bench:generation", "measure how fast mazes are generated"),
-    "bench training": Command("clew.commands.bench:training", "measure how fast the paper's model trains"),
-    "bench decoding": Command("clew.commands.bench:decoding", "measure how fast answers are decoded"),
 }
 
 

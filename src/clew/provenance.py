@@ -1,6 +1,6 @@
 """Where a measured number comes from: the command, the seeds, the date, the machine and the versions.
 
-    write_json("results/speed.json", {"provenance": provenance("clew bench generation", seeds=[0]), ...})
+    write_json("results/speed.json", {"provenance": provenance("python benchmarks/generation.py", seeds=[0]), ...})
 
 Every file in results/ carries it. No host name and no path of the machine is told.
 """

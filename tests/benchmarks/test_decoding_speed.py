@@ -1,18 +1,19 @@
 """The benchmark of decoding, on mazes small enough for a test."""
 
-import json
+import decoding
+import pytest
 
-from clew.benchmarks import decoding
-from clew.cli import run
+from clew.errors import UserError
+from clew.files import read_json
 
 
-def test_both_forms_give_the_same_tokens_of_the_true_lengths(monkeypatch, capsys):
+def test_both_forms_give_the_same_tokens_of_the_true_lengths(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(decoding, "SIDE", 3)
-    assert run(["bench", "decoding", "--mazes", "4", "--size", "tiny", "--json"]) == 0
-    out = json.loads(capsys.readouterr().out)
-    assert out["same_tokens"] is True
-    assert out["ratio"] == out["naive_seconds"] / out["fast_seconds"] > 0
-    assert out["tokens"] > 4
-    assert out["provenance"]["command"] == "clew bench decoding --mazes 4 --size tiny"
-    assert run(["bench", "decoding", "--mazes", "0"]) == 1
-    assert "use 1 or more" in capsys.readouterr().err
+    decoding.main(mazes=4, size="tiny", out=tmp_path / "x.json")
+    found = read_json(tmp_path / "x.json")
+    assert found["same_tokens"] is True
+    assert found["ratio"] == found["naive_seconds"] / found["fast_seconds"] > 0
+    assert found["tokens"] > 4
+    assert "the same tokens." in capsys.readouterr().out
+    with pytest.raises(UserError, match="use 1 or more"):
+        decoding.main(mazes=0)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import shutil
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import cell_cost
 import numpy as np
 import pytest
+import report
+import time_to_accuracy
 import torch
+import two_cores
+import work
 
 from clew.files import write_json
 from clew.training import progress
@@ -19,13 +23,6 @@ from clew.training.config import Budget
 from clew.viz.pages import between_marks
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "benchmarks"))
-
-import cell_cost  # noqa: E402
-import report  # noqa: E402
-import time_to_accuracy  # noqa: E402
-import two_cores  # noqa: E402
-import work  # noqa: E402
 
 ORIGIN = {"command": "python benchmarks/x.py", "cpu": "a processor", "date": "2026-01-01T00:00", "seeds": [0]}
 SHARE = {"share": 0.5, "low": 0.4, "high": 0.6}
@@ -102,7 +99,7 @@ def test_the_fastest_run_counts() -> None:
 
 def test_threads_take_turns_and_ratios_are_those_of_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
     now, threads = [0.0], []
-    monkeypatch.setattr(two_cores, "set_threads", threads.append)
+    monkeypatch.setattr(torch, "set_num_threads", threads.append)
     monkeypatch.setattr(time, "perf_counter", lambda: now[0])
 
     def run() -> None:

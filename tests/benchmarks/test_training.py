@@ -1,14 +1,13 @@
 """The benchmark measures what it says; its numbers depend on the machine and are not tested."""
 
-import json
+import sys
 import time
 from pathlib import Path
 
 import pytest
 import torch
+import training
 
-from clew.benchmarks import training
-from clew.commands import bench
 from clew.errors import UserError
 from clew.files import read_json
 from clew.training import peak
@@ -22,11 +21,12 @@ def small(monkeypatch):
     monkeypatch.setattr(peak, "SECONDS", 0.02)
 
 
-def test_everything_is_measured(small, capsys):
+def test_everything_is_measured(small, capsys, tmp_path, monkeypatch):
     before = torch.get_num_threads()
-    bench.training(json=True, batches=3, batch_size=4)
+    monkeypatch.setattr(sys, "argv", ["benchmarks/training.py", "--batches", "3"])
+    training.main(batches=3, batch_size=4, out=tmp_path / "x.json")
     printed = capsys.readouterr()
-    report = json.loads(printed.out)
+    report = read_json(tmp_path / "x.json")
     naive, fast = report["naive"], report["fast"]
     assert len(naive["seconds"]) == len(fast["seconds"]) == 3
     assert naive["median_seconds"] == sorted(naive["seconds"])[1]
@@ -40,16 +40,18 @@ def test_everything_is_measured(small, capsys):
     assert report["largest_loss_difference"] <= report["loss_tolerance"] == 1e-5
     assert report["losses_naive"] == pytest.approx(report["losses_fast"], abs=1e-5)
     assert len(set(report["losses_fast"])) == 3
-    assert report["provenance"]["command"] == "clew bench training --batches 3 --batch-size 4 --threads 1"
+    assert report["provenance"]["command"] == "python benchmarks/training.py --batches 3"
     assert "measuring: batch 3 of 3" in printed.err
+    assert "times as fast (target 1.7)" in printed.out
+    assert "the losses differ by" in printed.out
     assert torch.get_num_threads() == before
 
 
 def test_several_threads_go_by_the_wall_clock(small, monkeypatch):
     clocks = []
     monkeypatch.setattr(training, "forward_backward", lambda *args: clocks.append(args[-1]) or (1.0, 0.5))
-    reports = [training.measure(1, 2, threads, "x", say=lambda text: None) for threads in (1, 2)]
-    assert [report.clock for report in reports] == ["cpu", "wall"]
+    reports = [training.measure(1, 2, threads) for threads in (1, 2)]
+    assert [report["clock"] for report in reports] == ["cpu", "wall"]
     assert clocks[2:4] == [time.process_time] * 2
     assert clocks[6:] == [time.perf_counter] * 2
 
@@ -63,9 +65,9 @@ def test_each_form_is_asked_for_and_they_take_turns(small, monkeypatch):
         return (3.0 if naive else 1.0), 0.5
 
     monkeypatch.setattr(training, "forward_backward", record)
-    report = training.measure(2, 4, 1, "x", say=lambda text: None)
+    report = training.measure(2, 4, 1)
     assert asked[2:] == [True, False, False, True]
-    assert report.ratio == 3.0
+    assert report["ratio"] == 3.0
 
 
 def test_the_naive_form_is_naive(small, monkeypatch):
@@ -77,23 +79,14 @@ def test_the_naive_form_is_naive(small, monkeypatch):
     monkeypatch.setattr(
         EncoderDecoder, "_everywhere", lambda self, *args: ways.append("everywhere") or everywhere(self, *args)
     )
-    training.measure(2, 2, 1, "x", say=lambda text: None)
+    training.measure(2, 2, 1)
     assert len(ways) == 3  # two batches and the first small one; the fast form never
-
-
-def test_the_table_says_it_all(small, capsys):
-    bench.training(batches=1, batch_size=2)
-    out = capsys.readouterr().out
-    assert out.startswith("naive: ")
-    assert "of the peak" in out
-    assert "times as fast (target 1.7)" in out
-    assert "the losses differ by" in out
 
 
 @pytest.mark.parametrize("option", ["batches", "batch_size", "threads"])
 def test_bad_options_get_one_sentence(option):
     with pytest.raises(UserError, match="must each be 1 or more"):
-        bench.training(**{option: 0})
+        training.main(**{option: 0})
 
 
 def test_the_page_on_models_quotes_the_measured_numbers():

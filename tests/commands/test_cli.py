@@ -98,7 +98,6 @@ def test_wrong_options_exit_with_2(arguments: list[str], capsys: pytest.CaptureF
         (["verify"], "data verify"),
         (["data", "verfy"], "data verify"),
         (["data", "xyzzy"], "data verify"),
-        (["benchmark"], "bench generation"),
         (["Draw"], "draw"),
     ],
 )

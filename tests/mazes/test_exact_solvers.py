@@ -6,11 +6,11 @@ from math import comb
 from pathlib import Path
 
 import numpy as np
+import plain_astar
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clew.benchmarks import plain_astar
 from clew.errors import UserError
 from clew.mazes.checks import is_shortest
 from clew.mazes.generate import generate

@@ -16,8 +16,8 @@ from clew.provenance import provenance
 
 
 def test_it_holds_what_is_needed_to_measure_again() -> None:
-    told = provenance("clew bench generation", seeds=range(2))
-    assert told["command"] == "clew bench generation"
+    told = provenance("clew evaluate x", seeds=range(2))
+    assert told["command"] == "clew evaluate x"
     assert told["seeds"] == [0, 1]
     assert abs((datetime.now(UTC) - datetime.fromisoformat(told["date"])).total_seconds()) < 60
     assert told["cores"] >= 1
@@ -29,7 +29,7 @@ def test_it_holds_what_is_needed_to_measure_again() -> None:
 
 
 def test_it_tells_no_host_and_no_path() -> None:
-    text = json.dumps(provenance("clew bench", []))
+    text = json.dumps(provenance("clew", []))
     assert platform.node() not in text or not platform.node()
     assert str(Path.home()) not in text
     assert str(Path(__file__).parents[2]) not in text

@@ -2,18 +2,60 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+
+from clew.data.settings import DatasetSettings
+from clew.errors import UserError
 from clew.mazes.generate import generate
+from clew.mazes.solvers import one_shortest
 from clew.paper.recipes import square
 from clew.paper.result import Result
 from clew.paper.study import Claim, Finding, Scale, Show, Study, Table
 from clew.paper.verdict import concluded
 from clew.viz.panels import Panel, Point, Series
-from clew.viz.path_lengths import COUNT, FAMILIES, SIZES, PathLengths, measure
 
+SIZES, COUNT = (10, 20, 30), 2_000
+FAMILIES = {"walls": ("A*", "#5b8bd0"), "dfs": ("DFS", "#e2804f")}  # in the paper's order: its name and its colour
 EXAMPLE_SIZE = 10
+
+
+@dataclass(frozen=True)
+class PathLengths:
+    """The numbers of cells of the paths of one kind of maze, both ends counted."""
+
+    family: str
+    size: int
+    count: int
+    mean: float
+    standard_deviation: float
+    shortest: int
+    median: float
+    longest: int
+    one_shortest: float  # the share of mazes with one shortest path only
+
+
+def measure(family: str, size: int, count: int = COUNT, seed: int = 0) -> PathLengths:
+    """The path lengths of `count` held-out mazes."""
+    if count < 2:
+        raise UserError(f"{count} mazes have no standard deviation; use at least 2.")
+    # As in the test split of a dataset; the families without wall cells take no notice of the draws.
+    draws = DatasetSettings(family, size, size, seed, {"train": 1, "test": count}).test_draws
+    batch = generate(family, size, size, seed=seed, first=0, count=count, split="test", draws=draws)
+    length_N = batch.length_N
+    return PathLengths(
+        family=family,
+        size=size,
+        count=count,
+        mean=round(float(length_N.mean()), 3),
+        standard_deviation=round(float(length_N.std(ddof=1)), 3),
+        shortest=int(length_N.min()),
+        median=float(np.median(length_N)),
+        longest=int(length_N.max()),
+        one_shortest=float(one_shortest(batch).mean()),
+    )
 
 
 def measured(scale: Scale) -> dict[str, Any]:

@@ -1,4 +1,6 @@
-"""How much faster the model is when it computes only what is asked for (`clew bench training`).
+"""Speed of training when the model computes only what is asked for, against the naive form.
+
+    python benchmarks/training.py      # results/training-speed.json; one to three minutes
 
 The paper's 8m encoder-decoder answers MLM-U targets about 10x10 DFS mazes, forward and backward, in two forms:
 
@@ -17,17 +19,20 @@ does not count.
 
 from __future__ import annotations
 
-import json
 import statistics
+import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
+import tyro
+from work import SEED, announce, command_line, save
 
 from clew.data.batch import Batch
 from clew.data.loader import StreamConfig, StreamLoader
+from clew.errors import UserError, guarded
 from clew.models.build import build_model, count_parameters, sized_config, training_flops
 from clew.models.config import EncoderDecoderConfig
 from clew.models.encoder_decoder import EncoderDecoder
@@ -38,57 +43,45 @@ from clew.provenance import provenance
 from clew.tokenization.format import format_named
 from clew.training.peak import best_rate
 
-SEED = 0
 SIDE, FORMAT, MODEL_SIZE = 10, "edge-list", "8m"
 # The fast form is to be this many times as fast, with losses that differ by no more than that.
 TARGET, LOSS_TOLERANCE = 1.7, 1e-5
 
 
-@dataclass(frozen=True)
-class Form:
-    """What one form of the model took."""
+def main(
+    batches: int = 5, batch_size: int = 24, threads: int = 1, out: Path = Path("results/training-speed.json")
+) -> None:
+    """Measure both forms, print a table and write the numbers.
 
-    seconds: list[float]  # forward and backward, for each batch
-    median_seconds: float
-    mazes_per_second: float
-    gigaflops: float  # useful operations a second
-    share_of_peak: float
-
-
-@dataclass(frozen=True)
-class Report:
-    """All that one run measured."""
-
-    provenance: dict[str, Any]
-    parameters: int
-    batch_size: int
-    threads: int
-    clock: str  # "cpu" or "wall"
-    peak_gigaflops: float  # the best of float32 products, with as many threads
-    naive: Form
-    fast: Form
-    ratio: float  # naive to fast: the median over the batches
-    target: float
-    losses_naive: list[float]
-    losses_fast: list[float]
-    largest_loss_difference: float
-    loss_tolerance: float
-
-    def as_json(self) -> str:
-        return json.dumps(asdict(self), indent=2)
-
-
-def measure(batches: int, batch_size: int, threads: int, command: str, say: Callable[[str], None]) -> Report:
-    """Run both forms over fresh batches."""
+    Args:
+        batches: how many batches each form computes.
+        batch_size: mazes a batch.
+        threads: CPU threads, for the model and for the peak; more than one only on a machine that does nothing else.
+        out: the JSON file.
+    """
+    if batches < 1 or batch_size < 1 or threads < 1:
+        raise UserError("--batches, --batch-size and --threads must each be 1 or more.")
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        return _measure(batches, batch_size, threads, command, say)
+        report = measure(batches, batch_size, threads)
     finally:
         torch.set_num_threads(before)
+    save(out, report)
+    for name in ("naive", "fast"):
+        form = report[name]
+        print(
+            f"{name}: {form['median_seconds']:.2f} s ({report['clock']} clock) a batch of {batch_size}, "
+            f"{form['mazes_per_second']:.1f} mazes/s, {form['gigaflops']:.1f} GFLOP/s, "
+            f"{form['share_of_peak']:.0%} of the peak"
+        )
+    print(f"peak: {report['peak_gigaflops']:.1f} GFLOP/s in float32, with {threads} thread(s)")
+    print(f"the fast form is {report['ratio']:.2f} times as fast (target {TARGET:g})")
+    print(f"the losses differ by {report['largest_loss_difference']:.1e} at most (target {LOSS_TOLERANCE:.0e})")
 
 
-def _measure(batches: int, batch_size: int, threads: int, command: str, say: Callable[[str], None]) -> Report:
+def measure(batches: int, batch_size: int, threads: int) -> dict[str, Any]:
+    """Run both forms over fresh batches."""
     config = sized_config("encoder-decoder", MODEL_SIZE, format_named(FORMAT).vocabulary(SIDE, SIDE).size)
     assert isinstance(config, EncoderDecoderConfig)
     model = build_model(config, SEED)
@@ -101,7 +94,7 @@ def _measure(batches: int, batch_size: int, threads: int, command: str, say: Cal
     seconds: dict[bool, list[float]] = {True: [], False: []}
     losses: dict[bool, list[float]] = {True: [], False: []}
     for number, (batch, targets) in enumerate(measured):
-        say(f"batch {number + 1} of {batches}")
+        announce(f"batch {number + 1} of {batches}")
         for naive in (True, False) if number % 2 == 0 else (False, True):
             took, loss = forward_backward(model, batch, targets, naive, clock)
             seconds[naive].append(took)
@@ -109,23 +102,22 @@ def _measure(batches: int, batch_size: int, threads: int, command: str, say: Cal
         # Again and again, so that a busy moment of the machine does not make its peak low and our share of it high.
         peak = max(peak, best_rate(torch.device("cpu"), torch.float32))
     flops = statistics.fmean(training_flops(config, b, q.order_BT, q.query_BT) for b, q in measured)
-    naive_form, fast_form = (_form(seconds[naive], batch_size, flops, peak) for naive in (True, False))
-    return Report(
-        provenance(command, [SEED]),
-        count_parameters(model),
-        batch_size,
-        threads,
-        "cpu" if threads == 1 else "wall",
-        peak / 1e9,
-        naive_form,
-        fast_form,
-        statistics.median(a / b for a, b in zip(seconds[True], seconds[False], strict=True)),
-        TARGET,
-        losses[True],
-        losses[False],
-        max(abs(a - b) for a, b in zip(losses[True], losses[False], strict=True)),
-        LOSS_TOLERANCE,
-    )
+    return {
+        "provenance": provenance(command_line(), [SEED]),
+        "parameters": count_parameters(model),
+        "batch_size": batch_size,
+        "threads": threads,
+        "clock": "cpu" if threads == 1 else "wall",
+        "peak_gigaflops": peak / 1e9,
+        "naive": _form(seconds[True], batch_size, flops, peak),
+        "fast": _form(seconds[False], batch_size, flops, peak),
+        "ratio": statistics.median(a / b for a, b in zip(seconds[True], seconds[False], strict=True)),
+        "target": TARGET,
+        "losses_naive": losses[True],
+        "losses_fast": losses[False],
+        "largest_loss_difference": max(abs(a - b) for a, b in zip(losses[True], losses[False], strict=True)),
+        "loss_tolerance": LOSS_TOLERANCE,
+    }
 
 
 def draw_questions(count: int, batch_size: int) -> list[tuple[Batch, Targets]]:
@@ -149,6 +141,16 @@ def forward_backward(
     return clock() - begin, float(loss.detach())
 
 
-def _form(seconds: list[float], batch_size: int, flops: float, peak: float) -> Form:
+def _form(seconds: list[float], batch_size: int, flops: float, peak: float) -> dict[str, Any]:
     median = statistics.median(seconds)
-    return Form(seconds, median, batch_size / median, flops / median / 1e9, flops / median / peak)
+    return {
+        "seconds": seconds,  # forward and backward, for each batch
+        "median_seconds": median,
+        "mazes_per_second": batch_size / median,
+        "gigaflops": flops / median / 1e9,  # of useful operations
+        "share_of_peak": flops / median / peak,
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(lambda: tyro.cli(main)))

@@ -1,7 +1,7 @@
 """Accuracy of shipped weights by size and by path length, for their cards, docs/cells.md and the README.
 
     clew evaluate cells-dfs --size 10 --mazes 2000 --seed 1 --decoder one-pass walk-repair --json > 10.json
-    python -m clew.viz.weights_card cells-dfs --measured 5.json 10.json ...
+    python benchmarks/weights_card.py cells-dfs --measured 5.json 10.json ...
 
 The second command gathers what `clew evaluate --json` measured in results/NAME.json, and writes the tables between the
 marks of the card, and for cell networks of docs/cells.md and of the README. Without `--measured` it writes them again

@@ -1,17 +1,19 @@
-"""How fast mazes are made, always beside another implementation in the same run (`clew bench generation`).
+"""Speed of maze generation beside other implementations, measured in turns in one run.
 
-- perfect mazes with their path, against maze-dataset;
+    python benchmarks/generation.py --plot docs/generation-cost.png      # results/generation.json; about 90 seconds
+
+- perfect mazes with their path, against maze-dataset (left out if it is not installed);
 - A* tasks with their traces, against plain Python (plain_astar.py);
-- the peak memory of 100,000 mazes, made in pieces;
-- the time a maze against its number of cells, with a straight line through it.
+- peak memory of 100,000 mazes of 30x30, generated in chunks;
+- CPU time a maze against its number of cells, with a straight line through it.
 """
 
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import random
+import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -20,18 +22,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import plain_astar
+import tyro
+from work import SEED, announce, command_line, own_peak_memory_mb, peak_memory_of, save
 
-from clew.benchmarks import plain_astar
-from clew.benchmarks.memory import own_peak_memory_mb, peak_memory_of
+from clew.errors import UserError, guarded
 from clew.mazes.generate import generate, generate_with_traces
 from clew.provenance import provenance
 
-SEED = 0
 ROUNDS = 3  # ours and theirs take turns, so that a busy moment of the machine falls on both
 SIDE = 30
 JOB_CELLS = 4_000_000  # made at one call: enough that waiting for the last core does not weigh
 MEMORY_MAZES = 100_000
-MEMORY_PIECE = 4_000
+MEMORY_CHUNK = 4_000
 COST_SIDES = (5, 10, 15, 20, 25, 30, 40, 50, 60)
 COST_FAMILIES = ("dfs", "astar")
 
@@ -74,28 +77,44 @@ class Cost:
     r_squared: float
 
 
-@dataclass(frozen=True)
-class Report:
-    """All that one run measured."""
+def main(seconds: float = 8.0, plot: Path | None = None, out: Path = Path("results/generation.json")) -> None:
+    """Measure everything, print a table and write the numbers.
 
-    provenance: dict[str, Any]
-    load_before: float  # processes that wanted a core in the minute before; much above 0, the machine was busy
-    comparisons: list[Comparison]
-    left_out: list[str]  # what could not be measured, and why
-    peak_memory_mb: float
-    memory_mazes: int
-    memory_target_mb: float
-    costs: list[Cost]
+    Args:
+        seconds: how long each side of each comparison works.
+        plot: draw the time a maze against its cells to this PNG or SVG file.
+        out: the JSON file.
+    """
+    if not 0 < seconds <= 3600:
+        raise UserError(f"{seconds} seconds cannot be used; give --seconds a number above 0 and up to 3600.")
+    report = measure(seconds)
+    save(out, report)
+    if plot is not None:
+        plot_costs(report["costs"], plot)
+    for each in report["comparisons"]:
+        print(
+            f"{each['what']}: {each['ours_per_second']:,.0f} a second, {each['against']} "
+            f"{each['theirs_per_second']:,.1f}: {each['ratio']:,.0f} times as fast (target {each['target']:g}), "
+            f"{each['ratio_one_core']:,.0f} times on one core"
+        )
+    for sentence in report["left_out"]:
+        print(f"left out: {sentence}")
+    print(
+        f"peak memory of {report['memory_mazes']:,} mazes of 30x30: {report['peak_memory_mb']:,.0f} MB "
+        f"(target under {report['memory_target_mb']:,.0f})"
+    )
+    for each in report["costs"]:
+        print(
+            f"{each['family']}: {each['microseconds_per_cell'] * 1000:.1f} ns a cell, R² of the straight line "
+            f"{each['r_squared']:.4f}, {min(each['cells'])} to {max(each['cells']):,} cells"
+        )
 
-    def as_json(self) -> str:
-        return json.dumps(asdict(self), indent=2)
 
-
-def measure(seconds: float, command: str, say: Callable[[str], None]) -> Report:
+def measure(seconds: float) -> dict[str, Any]:
     """Run everything; each side of each comparison gets about `seconds`."""
-    load_before = os.getloadavg()[0]
+    load_before = os.getloadavg()[0]  # processes that wanted a core in the minute before; near 0 on an idle machine
     comparisons, left_out = [], []
-    say(f"dfs {SIDE}x{SIDE} against maze-dataset")
+    announce(f"dfs {SIDE}x{SIDE} against maze-dataset")
     try:
         theirs = maze_dataset_jobs(SIDE)
     except ImportError as error:
@@ -106,24 +125,24 @@ def measure(seconds: float, command: str, say: Callable[[str], None]) -> Report:
         what = f"dfs {SIDE}x{SIDE} mazes with their path"
         comparisons.append(compare(what, "maze-dataset", our_job("dfs", SIDE), theirs, seconds, DFS_TARGET))
     for side in (10, SIDE):
-        say(f"A* {side}x{side} against plain Python")
+        announce(f"A* {side}x{side} against plain Python")
         what = f"A* {side}x{side} tasks with their trace"
         ours, plain = our_job("astar", side, traces=True), plain_astar_job(side)
         comparisons.append(compare(what, "plain Python", ours, [plain], seconds, ASTAR_TARGET))
-    say(f"memory of {MEMORY_MAZES:,} mazes")
-    memory = peak_memory_mb(MEMORY_MAZES)
-    say("time a maze against its cells")
+    announce(f"memory of {MEMORY_MAZES:,} mazes")
+    memory = peak_memory_of([__file__, "memory", str(MEMORY_MAZES)])
+    announce("time a maze against its cells")
     costs = [cost(family, COST_SIDES, seconds / len(COST_SIDES)) for family in COST_FAMILIES]
-    return Report(
-        provenance(command, [SEED]),
-        load_before,
-        comparisons,
-        left_out,
-        memory,
-        MEMORY_MAZES,
-        MEMORY_TARGET_MB,
-        costs,
-    )
+    return {
+        "provenance": provenance(command_line(), [SEED]),
+        "load_before": load_before,
+        "comparisons": [asdict(each) for each in comparisons],
+        "left_out": left_out,
+        "peak_memory_mb": memory,
+        "memory_mazes": MEMORY_MAZES,
+        "memory_target_mb": MEMORY_TARGET_MB,
+        "costs": [asdict(each) for each in costs],
+    }
 
 
 def compare(what: str, against: str, ours: Job, theirs: list[Job], seconds: float, target: float) -> Comparison:
@@ -194,16 +213,10 @@ def maze_dataset_jobs(side: int) -> list[Job]:
     return [lambda: job(False, 20), lambda: job(True, 100 * (os.cpu_count() or 1))]
 
 
-def peak_memory_mb(mazes: int) -> float:
-    """The peak memory of a fresh process that makes so many 30x30 mazes, interpreter and compiler included."""
-    program = f"from clew.benchmarks.generation import make_and_tell_memory; make_and_tell_memory({mazes})"
-    return peak_memory_of(["-c", program])
-
-
-def make_and_tell_memory(mazes: int) -> None:
-    """What the fresh process of `peak_memory_mb` does."""
-    for first in range(0, mazes, MEMORY_PIECE):
-        generate("dfs", SIDE, SIDE, seed=SEED, first=first, count=min(MEMORY_PIECE, mazes - first), split="train")
+def print_memory(mazes: int) -> None:
+    """Generate 30x30 mazes in chunks and print the peak memory of this process."""
+    for first in range(0, mazes, MEMORY_CHUNK):
+        generate("dfs", SIDE, SIDE, seed=SEED, first=first, count=min(MEMORY_CHUNK, mazes - first), split="train")
     print(own_peak_memory_mb())
 
 
@@ -225,21 +238,25 @@ def cost(family: str, sides: tuple[int, ...], seconds: float) -> Cost:
     return Cost(family, cells, microseconds, float(slope), float(at_zero), r_squared)
 
 
-def plot_costs(costs: list[Cost], file: Path) -> None:
+def plot_costs(costs: list[dict[str, Any]], file: Path) -> None:
     """Draw the time a maze against its number of cells, with the straight lines."""
-    import matplotlib
+    from matplotlib.figure import Figure
 
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    axes = figure.subplots()
     for each in costs:
-        cells = np.array(each.cells)
-        (points,) = axes.plot(cells, each.microseconds, "o")
-        label = f"{each.family}: {each.microseconds_per_cell * 1000:.0f} ns a cell, R² = {each.r_squared:.3f}"
-        line = each.microseconds_per_cell * cells + each.microseconds_at_zero
+        cells = np.array(each["cells"])
+        (points,) = axes.plot(cells, each["microseconds"], "o")
+        label = f"{each['family']}: {each['microseconds_per_cell'] * 1000:.0f} ns a cell, R² = {each['r_squared']:.3f}"
+        line = each["microseconds_per_cell"] * cells + each["microseconds_at_zero"]
         axes.plot(cells, line, color=points.get_color(), label=label)
-    axes.set(xlabel="cells of the maze", ylabel="µs of processor time a maze", xlim=0, ylim=0)
+    axes.set(xlabel="cells of the maze", ylabel="µs of CPU time a maze", xlim=0, ylim=0)
     axes.legend()
     figure.savefig(file, dpi=150)
-    plt.close(figure)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["memory"]:
+        print_memory(int(sys.argv[2]))
+    else:
+        sys.exit(guarded(lambda: tyro.cli(main)))

@@ -6,11 +6,12 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+from path_lengths import main
 
 from clew.errors import UserError
 from clew.files import read_json
 from clew.mazes.generate import generate
-from clew.viz.path_lengths import COUNT, FAMILIES, SIZES, main, measure
+from clew.paper.studies.path_lengths import COUNT, FAMILIES, SIZES, measure
 
 RESULTS = Path(__file__).parents[2] / "results" / "path-lengths.json"
 
@@ -40,7 +41,7 @@ def test_figure_and_numbers_are_written(tmp_path: Path, capsys: pytest.CaptureFi
     ]
     assert written["provenance"]["seeds"] == [1]
     assert "--count 5 --seed 1" in written["provenance"]["command"]
-    assert capsys.readouterr().out.count("\n") == 6
+    assert capsys.readouterr().out.count(" cells, ") == 6
 
 
 @pytest.mark.parametrize("family", FAMILIES)

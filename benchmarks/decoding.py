@@ -1,6 +1,6 @@
-"""How fast left-to-right decoding is, against its naive form, in one run with the same tokens.
+"""Speed of left-to-right decoding against its naive form, in one run with the same tokens.
 
-    clew bench decoding [--json]
+    python benchmarks/decoding.py      # results/decoding-speed.json; about five minutes on two cores
 
 The model is the paper's 8M encoder-decoder with fresh weights, on held-out 10x10 DFS mazes. Such a model never says
 the end, so both forms are given the same wrapper around it, which says the end where the true path has it and nowhere
@@ -11,49 +11,50 @@ Shape suffixes: B mazes, T positions, Q asked positions, V vocabulary.
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+import tyro
 from torch import Tensor, nn
+from work import SEED, announce, command_line, save
 
 from clew.data.batch import Batch
 from clew.decoding.codec import Codec
 from clew.decoding.decode import decode, decode_steps
 from clew.decoding.left_to_right import LeftToRight, LeftToRightNaive
 from clew.decoding.state import Canvas, Step
+from clew.errors import UserError, guarded
 from clew.mazes.generate import generate
 from clew.models.build import build_model, sized_config
 from clew.provenance import provenance
 
 TARGET = 4.0
-SIDE, FORM, FAMILY, SEED = 10, "edge-list", "dfs", 0
+SIDE, FORM, FAMILY = 10, "edge-list", "dfs"
 
 
-@dataclass(frozen=True)
-class DecodingSpeed:
-    """What one run measured."""
+def main(mazes: int = 32, size: str = "8m", out: Path = Path("results/decoding-speed.json")) -> None:
+    """Decode the same mazes in both forms, print the ratio and write the numbers.
 
-    model: str
-    threads: int
-    mazes: int
-    tokens: int  # of all responses
-    longest: int  # response
-    naive_seconds: float
-    fast_seconds: float
-    ratio: float
-    # The same in seconds of the processor, which other work on the machine changes little.
-    naive_processor_seconds: float
-    fast_processor_seconds: float
-    processor_ratio: float
-    target: float
-    same_tokens: bool
-
-    def as_json(self, command: str) -> dict[str, Any]:
-        return {"provenance": provenance(command, [SEED]), **asdict(self)}
+    Args:
+        mazes: how many mazes are decoded at once.
+        size: of the model: tiny, 3m, 8m or 25m.
+        out: the JSON file.
+    """
+    if mazes < 1:
+        raise UserError(f"{mazes} mazes leave nothing to measure; use 1 or more.")
+    found = measure(mazes, size)
+    save(out, found)
+    print(
+        f"{found['model']}, {mazes} mazes of {SIDE}x{SIDE}, {found['tokens']:,} tokens: fast "
+        f"{found['fast_seconds']:.1f} s, naive {found['naive_seconds']:.1f} s: {found['ratio']:.1f} times as fast, by "
+        f"CPU time {found['processor_ratio']:.1f} times (target {TARGET:g}), "
+        + ("the same tokens." if found["same_tokens"] else "but NOT the same tokens: a bug.")
+    )
 
 
 class KnownLengths(nn.Module):
@@ -100,7 +101,7 @@ def _equal(one: Step, other: Step) -> bool:
     return all(torch.equal(a, b) for a, b in pairs)
 
 
-def measure(mazes: int, size: str, say: Callable[[str], None]) -> DecodingSpeed:
+def measure(mazes: int, size: str) -> dict[str, Any]:
     """Decode the same mazes in both forms."""
     tasks = generate(FAMILY, SIDE, SIDE, seed=SEED, first=0, count=mazes, split="test")
     codec = Codec.of(FORM, SIDE, SIDE)
@@ -112,7 +113,7 @@ def measure(mazes: int, size: str, say: Callable[[str], None]) -> DecodingSpeed:
 
     # A short pass first, so that neither form pays for what is only done once.
     decode(model, codec.canvas(tasks.select(np.arange(1)), room=2), LeftToRight())
-    say(f"{mazes} mazes of {SIDE}x{SIDE}, {int(length_B.max())} tokens at most")
+    announce(f"{mazes} mazes of {SIDE}x{SIDE}, {int(length_B.max())} tokens at most")
     # The forms take turns, a token each, so that other work on the machine slows down both alike.
     fast = Timed(decode_steps(model, canvas, LeftToRight()))
     naive = Timed(decode_steps(model, canvas, LeftToRightNaive()))
@@ -122,18 +123,24 @@ def measure(mazes: int, size: str, say: Callable[[str], None]) -> DecodingSpeed:
         same = same and slow is not None and _equal(quick, slow)
         tokens += len(quick.row_F)
     same = same and naive.next() is None and tokens == int(length_B.sum())
-    return DecodingSpeed(
-        model=f"encoder-decoder {size}",
-        threads=torch.get_num_threads(),
-        mazes=mazes,
-        tokens=int(length_B.sum()),
-        longest=int(length_B.max()),
-        naive_seconds=naive.seconds,
-        fast_seconds=fast.seconds,
-        ratio=naive.seconds / fast.seconds,
-        naive_processor_seconds=naive.processor_seconds,
-        fast_processor_seconds=fast.processor_seconds,
-        processor_ratio=naive.processor_seconds / fast.processor_seconds,
-        target=TARGET,
-        same_tokens=same,
-    )
+    return {
+        "provenance": provenance(command_line(), [SEED]),
+        "model": f"encoder-decoder {size}",
+        "threads": torch.get_num_threads(),
+        "mazes": mazes,
+        "tokens": int(length_B.sum()),  # of all responses
+        "longest": int(length_B.max()),
+        "naive_seconds": naive.seconds,
+        "fast_seconds": fast.seconds,
+        "ratio": naive.seconds / fast.seconds,
+        # CPU time, which other work on the machine changes little.
+        "naive_processor_seconds": naive.processor_seconds,
+        "fast_processor_seconds": fast.processor_seconds,
+        "processor_ratio": naive.processor_seconds / fast.processor_seconds,
+        "target": TARGET,
+        "same_tokens": same,
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(lambda: tyro.cli(main)))

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
+import weights_card
 
 from clew.errors import UserError
 from clew.files import read_json, write_json
-from clew.viz import weights_card
 from clew.viz.pages import between_marks
 
 ROOT = Path(__file__).parents[2]
