@@ -18,7 +18,7 @@ from clew.paper.verdict import concluded
 from clew.viz.panels import Panel, Point, Series
 
 SIZES, COUNT = (10, 20, 30), 2_000
-FAMILIES = {"walls": ("A*", "#5b8bd0"), "dfs": ("DFS", "#e2804f")}  # in the paper's order: its name and its colour
+FAMILIES = {"astar": ("A*", "#5b8bd0"), "dfs": ("DFS", "#e2804f")}  # in the paper's order: its name and its colour
 EXAMPLE_SIZE = 10
 
 
