@@ -38,7 +38,7 @@ from clew.models.build import build_model, count_parameters
 from clew.models.config import SIZES, EncoderDecoderConfig, Model
 from clew.objectives.config import ObjectiveConfig, build_objective
 from clew.paper.cell_configs import SMALL_SIZES, cells
-from clew.paper.named_configs import preset
+from clew.paper.named_configs import config_named
 from clew.provenance import provenance
 from clew.training import progress
 from clew.training.callbacks import LinePrinter
@@ -114,7 +114,7 @@ def config_of(method: str, family: str, minutes: float, text_model: str) -> Trai
     """The training of a method on mazes of a family, up to 10x10."""
     if method == "text":
         form, recipe = TEXT[family]
-        config, size = preset(recipe), SIZES[text_model]
+        config, size = config_named(recipe), SIZES[text_model]
         assert isinstance(config.model, EncoderDecoderConfig)
         half = size.depth // 2
         return replace(

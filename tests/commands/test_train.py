@@ -19,14 +19,15 @@ from clew.training.checkpoint import load_config, load_model
 SMALL = ["--steps", "2", "--batch-size", "4", "--held-out", "4", "--model.width", "16", "--threads", "1"]
 
 
-def test_the_list_shows_every_preset(capsys: pytest.CaptureFixture[str]) -> None:
-    from clew.paper.named_configs import PRESETS
+def test_the_list_shows_every_config(capsys: pytest.CaptureFixture[str]) -> None:
+    from clew.paper.named_configs import CONFIGS
 
     assert run(["train", "--list"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines] == list(PRESETS)
+    assert [line.split()[0] for line in lines[: len(CONFIGS)]] == list(CONFIGS)
+    assert lines[len(CONFIGS)].startswith("{paper,published}-")
     assert run(["train"]) == 0
-    assert "usage: clew train PRESET" in capsys.readouterr().out
+    assert "usage: clew train CONFIG" in capsys.readouterr().out
 
 
 def test_fields_reach_the_run_and_the_vocabulary_follows_the_mazes(
@@ -45,7 +46,7 @@ def test_fields_reach_the_run_and_the_vocabulary_follows_the_mazes(
     model, _ = load_model(out)
     assert model.embedding.weight.shape == (256, 16)  # type: ignore[union-attr]
 
-    # A run's config is a preset too.
+    # A run's config is a config too.
     assert run(["train", str(out / "config.json"), "--out", str(tmp_path / "again"), "--steps", "1"]) == 0
     again = load_config(tmp_path / "again").to_json()
     assert again == {**config.to_json(), "budget": {"steps": 1, "epochs": None, "minutes": None}}
@@ -76,7 +77,7 @@ def test_a_folder_of_ones_own_is_all_there_is_to_say(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["--out", "x"], 2, "the preset comes first"),
+        (["--out", "x"], 2, "the config comes first"),
         (["tinny", "--out", "x"], 1, "did you mean tiny"),
         (["tiny", "--out", "x", "--steps", "1", "--minutes", "1"], 1, "exactly one"),
         (["tiny", "--out", "x", "--steps", "0"], 1, "above 0"),
@@ -111,7 +112,7 @@ def test_unknown_fields_are_refused(tmp_path: Path, bad: list[str], capsys: pyte
     assert not (tmp_path / "x").exists()
 
 
-def test_help_shows_the_presets_own_values(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_shows_the_configs_own_values(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         run(["train", "tiny", "--help"])
     assert ended.value.code == 0

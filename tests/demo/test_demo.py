@@ -21,7 +21,7 @@ from clew.demo.run import RUN_NAME, Settings, Stopped, curve, forget, learn, run
 from clew.errors import UserError
 from clew.evaluation.evaluate import Evaluation
 from clew.evaluation.scores import scores_of
-from clew.paper import named_configs as presets
+from clew.paper import named_configs
 from clew.trained import load_trained
 from clew.training import progress as live
 from clew.training.callbacks import RunEnd
@@ -33,9 +33,8 @@ def quick() -> None:
     """No half second for the machine's peak."""
     patch = pytest.MonkeyPatch()
     patch.setattr(live, "measure_matmul_peak", lambda device, dtype, threads: 100e9)
-    preset = presets.PRESETS["cells-dfs-10"]
-    less = replace(preset, make=lambda: replace(preset.make(), batch_size=2, held_out=12))
-    patch.setitem(presets.PRESETS, "cells-dfs-10", less)
+    config = named_configs.cells_dfs_10()
+    patch.setitem(named_configs.CONFIGS, "cells-dfs-10", lambda: replace(config, batch_size=2, held_out=12))
     yield
     patch.undo()
 

@@ -15,8 +15,8 @@ import torch
 
 from clew.errors import UserError
 from clew.models.build import build_model, count_parameters, kind_of
-from clew.paper.configs import NAMES, paper, published
-from clew.paper.named_configs import PRESETS, preset
+from clew.paper.configs import paper, published
+from clew.paper.named_configs import config_named
 from clew.tokenization.format import format_named
 from clew.training.config import DataConfig, TrainConfig
 
@@ -103,27 +103,15 @@ PUBLISHED: dict[tuple[str, int, str, str], tuple[int, int, float, int, int, int]
     ("astar", 30, "mlm-u", "25m"): (1024, 3000, 1e-4, 100, 100_000, 1024),
 }
 
-# What the names of the paper's runs change: mazes and epochs, weight decay, learning rate, positions.
-PAPER_CHANGES: dict[str, dict[str, Any]] = {
-    "decay-1e-2": {"optimizer.weight_decay": 1e-2, "budget.epochs": 500},
-    "decay-1e-3": {"optimizer.weight_decay": 1e-3, "budget.epochs": 500},
-    "decay-1e-4": {"optimizer.weight_decay": 1e-4, "budget.epochs": 500},
-    "decay-1e-5": {"optimizer.weight_decay": 1e-5, "budget.epochs": 500},
-    "rate-1e-4": {"optimizer.lr": 1e-4, "budget.epochs": 500},
-    "rate-3e-4": {"optimizer.lr": 3e-4, "budget.epochs": 500},
-    "rate-1e-3": {"optimizer.lr": 1e-3, "budget.epochs": 500},
-    "rate-3e-3": {"optimizer.lr": 3e-3, "budget.epochs": 500},
-    "25k": {"data.mazes": 25_000, "budget.epochs": 2000},
-    "50k": {"data.mazes": 50_000, "budget.epochs": 2000},
-    "75k": {"data.mazes": 75_000, "budget.epochs": 2000},
-    "100k": {"budget.epochs": 2000},
-    "rope16": {"model.positions": "rope-fp16"},
-    "overfit-rope32": {"data.mazes": 100},
-    "overfit-rope16": {"data.mazes": 100, "model.positions": "rope-fp16"},
-}
+# What the paper's studies change: keywords of paper(), and the fields that they set.
+PAPER_CHANGES: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({"weight_decay": 1e-2, "epochs": 500}, {"optimizer.weight_decay": 1e-2, "budget.epochs": 500}),
+    ({"lr": 3e-4}, {"optimizer.lr": 3e-4}),
+    ({"mazes": 25_000, "epochs": 2000}, {"data.mazes": 25_000, "budget.epochs": 2000}),
+    ({"positions": "rope-fp16"}, {"model.positions": "rope-fp16"}),
+    ({"mazes": 100, "positions": "rope-fp16"}, {"data.mazes": 100, "model.positions": "rope-fp16"}),
+]
 PAPER_SIZES = {"dfs": {5, 10, 15, 20, 30}, "astar": {10, 20, 30}}
-FAMILIES = {"dfs": "dfs", "astar": "astar"}
-OBJECTIVES = {"mlmu": "mlm-u", "next": "next-token", "ordered": "ordered", "trace": "trace"}
 
 
 def flat(config: TrainConfig) -> dict[str, Any]:
@@ -251,39 +239,54 @@ def paper_table(family: str, size: int, objective: str, model: str, kind: str, *
     return base | {"data.folder": "" if mazes == 100_000 else f"data/{family}-{size}-{mazes}"}
 
 
-def parts(name: str) -> tuple[str, int, str, str, str, str]:
-    """Family, size, objective, model, kind and what is changed, as a name of the paper's runs says them."""
-    family, size, objective, *rest = name.removeprefix("paper-").split("-")
-    said = OBJECTIVES[objective]
-    kind = "decoder-only" if said in ("next-token", "trace") else "encoder-decoder"
-    if rest[0] == "reverse":
-        said, rest = "ordered-reverse", rest[1:]
-    if rest[0] == "encdec":
-        kind, rest = "encoder-decoder", rest[1:]
-    return FAMILIES[family], int(size), said, rest[0], kind, "-".join(rest[1:])
+PAPER_RUNS = [
+    *[
+        (family, size, objective, "8m")
+        for family in ("dfs", "astar")
+        for size in PAPER_SIZES[family]
+        for objective in ("mlm-u", "next-token")
+    ],
+    *[("dfs", 20, objective, model) for objective in ("mlm-u", "next-token") for model in ("3m", "25m")],
+    *[("astar", 10, objective, "8m") for objective in ("ordered", "ordered-reverse")],
+    *[("astar", size, objective, "25m") for size in PAPER_SIZES["astar"] for objective in ("next-token", "trace")],
+]
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith("published-")])
-def test_configs_of_the_papers_text_are_those_of_the_table(name: str) -> None:
-    family, size, objective, model, kind, changed = parts(name)
-    assert size in PAPER_SIZES[family] | ({25} if "overfit" in name else set())
-    changes = PAPER_CHANGES[changed] if changed else {}
-    check(NAMES[name](), paper_table(family, size, objective, model, kind, **changes))
+@pytest.mark.parametrize("run", PAPER_RUNS, ids=str)
+def test_configs_of_the_papers_text_are_those_of_the_table(run: tuple[Any, int, Any, Any]) -> None:
+    kind = "decoder-only" if run[2] in ("next-token", "trace") else "encoder-decoder"
+    check(paper(*run), paper_table(*run, kind))
 
 
-def test_every_table_entry_has_a_name_and_every_name_its_run() -> None:
-    """The name says which run it is; published-dfs-10-next-encdec-8m is the one without a settings file."""
-    short = {"mlm-u": "mlmu", "next-token": "next"}
-    family_name = {"dfs": "dfs", "astar": "astar"}
-    expected = {
-        f"published-{family_name[family]}-{size}-{short[objective]}-{model}": published(family, size, objective, model)  # type: ignore[arg-type]
-        for family, size, objective, model in PUBLISHED
-    }
-    expected["published-dfs-10-next-encdec-8m"] = published("dfs", 10, "next-token", architecture="encoder-decoder")
-    found = {name: make() for name, make in NAMES.items() if name.startswith("published-")}
-    assert found == expected
-    assert NAMES.keys() <= PRESETS.keys()
-    assert len([name for name in NAMES if name.startswith("paper-")]) == 57
+@pytest.mark.parametrize("objective", ["mlm-u", "next-token"])
+@pytest.mark.parametrize(("keywords", "fields"), PAPER_CHANGES, ids=str)
+def test_keywords_of_paper_change_their_fields_alone(
+    objective: Any, keywords: dict[str, Any], fields: dict[str, Any]
+) -> None:
+    kind = "decoder-only" if objective == "next-token" else "encoder-decoder"
+    check(paper("dfs", 10, objective, **keywords), paper_table("dfs", 10, objective, "8m", kind, **fields))
+
+
+def test_the_causal_encoder_decoder_of_the_text() -> None:
+    config = paper("dfs", 10, "next-token", architecture="encoder-decoder")
+    check(config, paper_table("dfs", 10, "next-token", "8m", "encoder-decoder"))
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("paper-dfs-10-mlmu-8m", paper("dfs", 10, "mlm-u")),
+        ("paper-dfs-12-next-25m", paper("dfs", 12, "next-token", "25m")),
+        ("paper-dfs-10-next-encdec-8m", paper("dfs", 10, "next-token", architecture="encoder-decoder")),
+        ("paper-astar-10-ordered-8m", paper("astar", 10, "ordered")),
+        ("paper-astar-10-ordered-reverse-8m", paper("astar", 10, "ordered-reverse")),
+        ("paper-astar-20-trace-25m", paper("astar", 20, "trace", "25m")),
+        ("published-astar-20-mlmu-3m", published("astar", 20, "mlm-u", "3m")),
+        ("published-dfs-10-next-encdec-8m", published("dfs", 10, "next-token", architecture="encoder-decoder")),
+    ],
+)
+def test_a_name_is_the_run_that_it_says(name: str, expected: TrainConfig) -> None:
+    assert config_named(name) == expected
 
 
 @pytest.mark.parametrize(
@@ -310,8 +313,8 @@ def test_a_run_that_was_not_published_is_refused_in_one_sentence(run: tuple[Any,
 
 
 def test_a_name_that_was_not_published_is_refused_in_one_sentence() -> None:
-    with pytest.raises(UserError, match="no settings for 'published-dfs-15-mlmu-8m'; `clew train --list`"):
-        preset("published-dfs-15-mlmu-8m")
+    with pytest.raises(UserError, match="no settings for DFS 15x15 mazes with mlm-u and 8M parameters"):
+        config_named("published-dfs-15-mlmu-8m")
 
 
 def test_parameter_counts() -> None:
@@ -319,7 +322,7 @@ def test_parameter_counts() -> None:
 
     def count(name: str) -> int:
         with torch.device("meta"):
-            return count_parameters(build_model(preset(name).model, 0))
+            return count_parameters(build_model(config_named(name).model, 0))
 
     assert count("published-dfs-10-mlmu-3m") == 2_792_960
     assert count("published-dfs-10-mlmu-8m") == count("paper-dfs-10-mlmu-8m") == 7_948_032

@@ -24,7 +24,7 @@ from clew.paper.estimate import (
     total_steps,
     training_hours,
 )
-from clew.paper.named_configs import preset
+from clew.paper.named_configs import config_named
 from clew.paper.plan import NEEDS_FILE, all_needs, plan, read_needs
 from clew.paper.runner import Options, unique_runs
 from clew.training.config import Budget, DataConfig
@@ -37,12 +37,12 @@ CPU = torch.device("cpu")
 @pytest.mark.parametrize(("name", "hours"), [("paper-dfs-5-next-8m", 13.7), ("paper-dfs-5-mlmu-8m", 17.7)])
 def test_the_hours_that_the_paper_tells(name: str, hours: float) -> None:
     """8M parameters, 2,000 epochs of 100,000 mazes of 5x5, on 8 V100."""
-    config = replace(preset(name), budget=Budget(epochs=2000))
+    config = replace(config_named(name), budget=Budget(epochs=2000))
     assert training_hours(config, 8, GPUS["V100"]) == pytest.approx(hours, rel=0.25)
 
 
 def test_larger_mazes_and_older_gpus_take_longer() -> None:
-    small, large = preset("paper-dfs-10-mlmu-8m"), preset("paper-dfs-30-mlmu-8m")
+    small, large = config_named("paper-dfs-10-mlmu-8m"), config_named("paper-dfs-30-mlmu-8m")
     assert step_seconds(large, 8, GPUS["V100"]) > 2 * step_seconds(small, 8, GPUS["V100"])
     times = [step_seconds(large, 8, gpu) for gpu in GPUS.values()]
     assert times == sorted(times, reverse=True)
@@ -107,7 +107,7 @@ def test_the_cache_is_what_decoding_keeps() -> None:
 
 
 def test_the_micro_batch_is_the_largest_that_fits() -> None:
-    config = preset("paper-dfs-30-next-8m")
+    config = config_named("paper-dfs-30-next-8m")
     micro_batch = micro_batch_for(config, 1)
     assert micro_batch is not None
     assert 1 < micro_batch < config.batch_size
@@ -126,7 +126,7 @@ def test_the_micro_batch_is_the_largest_that_fits() -> None:
 
 
 def test_steps_of_all_kinds_of_budgets() -> None:
-    config = preset("paper-dfs-10-mlmu-8m")
+    config = config_named("paper-dfs-10-mlmu-8m")
     assert total_steps(config) == 3000 * 782
     assert total_steps(replace(config, budget=Budget(steps=7))) == 7
     assert total_steps(replace(config, budget=Budget(minutes=30))) is None

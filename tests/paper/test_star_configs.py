@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
-from clew.paper.named_configs import preset
+from clew.paper.named_configs import config_named
 from clew.paper.recipes import parameters_of
-from clew.paper.star_configs import STAR_CONFIGS, star_config
+from clew.paper.star_configs import OBJECTIVES, star_config
 from clew.paper.star_pair import train_pair
 
 
-@pytest.mark.parametrize("name", STAR_CONFIGS)
+@pytest.mark.parametrize("name", [f"star-{shape}-{kind}" for shape in ("2x4", "7x3") for kind in OBJECTIVES])
 def test_a_config_is_what_its_name_says(name: str) -> None:
     _, shape, kind = name.split("-", 2)
-    config = preset(name)
+    config = config_named(name)
     assert config.data.family == f"path-star-{shape}"
     assert config.data.format == ("path-star-reversed" if kind == "next-reversed" else "path-star")
     assert (
@@ -34,7 +34,7 @@ def test_a_config_is_what_its_name_says(name: str) -> None:
 
 
 def test_the_paper_s_rates_are_the_default() -> None:
-    assert preset("star-2x4-mlmu").objective == type(preset("star-2x4-mlmu").objective)()
+    assert config_named("star-2x4-mlmu").objective == type(config_named("star-2x4-mlmu").objective)()
 
 
 @pytest.mark.parametrize("shape", [(2, 4), (5, 4), (2, 5)])

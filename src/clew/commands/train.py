@@ -1,4 +1,4 @@
-"""`clew train PRESET --out RUN`: train a model, or go on with a run that was interrupted.
+"""`clew train CONFIG --out RUN`: train a model, or go on with a run that was interrupted.
 
     clew train --list
     clew train laptop-dfs-4-mlmu --out runs/mlmu --minutes 10 --optimizer.lr 3e-4
@@ -29,42 +29,45 @@ if TYPE_CHECKING:
     from clew.training.callbacks import RunEnd
     from clew.training.config import TrainConfig
 
-USAGE = """usage: clew train PRESET --out RUN [--steps N | --epochs N | --minutes N] [--resume auto|never] [--FIELD X]
+USAGE = """usage: clew train CONFIG --out RUN [--steps N | --epochs N | --minutes N] [--resume auto|never] [--FIELD X]
 
-  PRESET             the name of a preset, or a run's config.json
+  CONFIG             the name of a config, or a run's config.json
   --out RUN          the folder of the run; if it holds this run already, it is gone on with
 
-`clew train --list` shows the presets; `clew train PRESET --help` shows every field of one, with its value."""
+`clew train --list` shows the configs; `clew train CONFIG --help` shows every field of one, with its value."""
 
 
 def train(arguments: Sequence[str]) -> None:
-    """Train a model; the arguments are parsed here because the preset decides which fields there are."""
+    """Train a model; the arguments are parsed here because the config decides which fields there are."""
     if not arguments or arguments[0] in ("-h", "--help"):
         print(USAGE)
     elif arguments == ["--list"]:
-        list_presets()
+        print_configs()
     elif arguments[0].startswith("-"):
-        raise UsageError("the preset comes first: clew train PRESET --out RUN; `clew train --list` shows the presets.")
+        raise UsageError("the config comes first: clew train CONFIG --out RUN; `clew train --list` shows the configs.")
     else:
-        run_preset(arguments[0], arguments[1:])
+        run_named(arguments[0], arguments[1:])
 
 
-def list_presets() -> None:
-    """A line for each preset."""
-    from clew.paper.named_configs import PRESETS
+def print_configs() -> None:
+    """Print a line for each named config, and the patterns of other names."""
+    from clew.paper.named_configs import PATTERNS, list_configs
 
-    width = max(map(len, PRESETS))
-    for name, entry in PRESETS.items():
-        print(f"{name:<{width}}  {entry.summary}")
+    names = list_configs()
+    width = max(map(len, names))
+    for name, summary in names.items():
+        print(f"{name:<{width}}  {summary}")
+    for pattern, summary in PATTERNS.items():
+        print(f"{pattern}\n  {summary}")
 
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What is asked for besides the preset's fields."""
+    """What is asked for besides the config's fields."""
 
     # The folder of the run.
     out: Path
-    # The budget, instead of the preset's: exactly one of these.
+    # The budget, instead of the config's: exactly one of these.
     steps: int | None = None
     epochs: int | None = None
     # Minutes of training, evaluation not counted.
@@ -77,7 +80,7 @@ class Options:
     log: LogOptions = dataclasses.field(default_factory=LogOptions)
 
 
-def run_preset(name: str, arguments: Sequence[str]) -> None:
+def run_named(name: str, arguments: Sequence[str]) -> None:
     """Parse the fields that are to be changed, and train."""
     options, config = parse(starting_config(name), name, arguments)
     if options.launcher == "slurm":
@@ -105,19 +108,19 @@ def launch(config: TrainConfig, options: Options) -> None:
 
 
 def starting_config(name: str) -> TrainConfig:
-    """The config of a preset, or of a JSON file."""
+    """Return the config of a name, or of a JSON file."""
     from clew.files import read_json
-    from clew.paper.named_configs import preset
+    from clew.paper.named_configs import config_named
     from clew.training.config import TrainConfig
 
-    return TrainConfig.from_json(read_json(name), name) if name.endswith(".json") else preset(name)
+    return TrainConfig.from_json(read_json(name), name) if name.endswith(".json") else config_named(name)
 
 
 def parse(config: TrainConfig, name: str, arguments: Sequence[str]) -> tuple[Options, TrainConfig]:
     """The options, and the config with what the arguments change."""
     from clew.training.config import Budget, TrainConfig
 
-    # The preset decides the kind of model; the budget has flags of its own, above.
+    # The config decides the kind of model; the budget has flags of its own, above.
     shown: Any = dataclasses.make_dataclass(
         "Config",
         [("model", type(config.model)), ("budget", Annotated[Budget, tyro.conf.Fixed, tyro.conf.Suppress])],
@@ -143,18 +146,18 @@ def parse(config: TrainConfig, name: str, arguments: Sequence[str]) -> tuple[Opt
     return options, resolve(config, fields, options)
 
 
-def resolve(preset: TrainConfig, fields: dict[str, Any], options: Options) -> TrainConfig:
+def resolve(named: TrainConfig, fields: dict[str, Any], options: Options) -> TrainConfig:
     """The whole config: the budget as asked for, the data as its folder says, the vocabulary as the mazes need."""
     from clew.training.config import Budget, TrainConfig, is_text_model, vocabulary_of, with_vocabulary
     from clew.training.sources import adopt_dataset
 
     if (options.steps, options.epochs, options.minutes) != (None, None, None):
         fields["budget"] = Budget(options.steps, options.epochs, options.minutes)
-    fields["data"] = adopt_dataset(fields["data"], preset.data)
+    fields["data"] = adopt_dataset(fields["data"], named.data)
     model, data = fields["model"], fields["data"]
     # A model may have more ids than its mazes need; only other mazes are a reason to change their number.
-    other_mazes = (data.format, data.shapes) != (preset.data.format, preset.data.shapes)
-    if is_text_model(model) and model.vocabulary == vocabulary_of(preset.model) and other_mazes:
+    other_mazes = (data.format, data.shapes) != (named.data.format, named.data.shapes)
+    if is_text_model(model) and model.vocabulary == vocabulary_of(named.model) and other_mazes:
         fields["model"] = with_vocabulary(model, data)
     return TrainConfig(**fields)
 

@@ -23,7 +23,7 @@ from clew.demo.first_mazes import FirstMazes
 from clew.demo.growing import GROWING, Size, load_models, solve, turns
 from clew.demo.telling import accuracy_table, step
 from clew.evaluation.scores import scores_of
-from clew.paper.named_configs import preset
+from clew.paper.named_configs import config_named
 from clew.provenance import provenance
 from clew.trained import Trained, load_trained
 from clew.training.callbacks import RunEnd
@@ -34,7 +34,7 @@ from clew.training.run_folder import RunFolder
 from clew.training.train import Run, train
 from clew.viz.demo_page import DemoPage, Trial, write_demo_page
 
-PRESET = "cells-dfs-10"
+CONFIG = "cells-dfs-10"
 LEARNT = Size(10, 500, 250)
 # What is in the folder of this name is removed, so it is one that nobody gives to a run of their own.
 RUN_NAME = "trained-by-demo"
@@ -99,7 +99,7 @@ def run(settings: Settings, console: Console, command: str) -> None:
 
 def learn(folder: Path, minutes: float, console: Console) -> RunEnd:
     """Train a model in the folder, with a progress display on the console."""
-    config = replace(preset(PRESET), budget=Budget(minutes=minutes), evaluate_every=100, checkpoint_every=100)
+    config = replace(config_named(CONFIG), budget=Budget(minutes=minutes), evaluate_every=100, checkpoint_every=100)
     forget(folder)
     return train(config, folder, callbacks=[terminal_view(console.file)]).end
 

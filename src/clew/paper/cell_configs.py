@@ -91,13 +91,3 @@ def cells_next_dfs_10() -> TrainConfig:
 def cells_next_astar_10() -> TrainConfig:
     """Next token on the same network, mazes and recipe as cells-astar-10."""
     return replace(cells_astar_10(), objective=ObjectiveConfig("next-token"))
-
-
-CELL_CONFIGS = {
-    "cells-dfs": cells_dfs,
-    "cells-astar": cells_astar,
-    "cells-dfs-10": cells_dfs_10,
-    "cells-astar-10": cells_astar_10,
-    "cells-next-dfs-10": cells_next_dfs_10,
-    "cells-next-astar-10": cells_next_astar_10,
-}

@@ -3,7 +3,7 @@
     paper("dfs", 10, "mlm-u")                   # 8M parameters, batch 128, 3,000 epochs, no weight decay
     published("dfs", 10, "mlm-u")               # batch 128, 1,000 epochs, weight decay 1e-4, beta1 cycled, 98,000 mazes
     paper("dfs", 10, "next-token", weight_decay=1e-2, epochs=500)
-    NAMES["published-dfs-10-mlmu-8m"]()         # the same by name, as `clew train NAME` does
+    paper_config_named("published-dfs-10-mlmu-8m")    # the same by name, as `clew train NAME` does
 
 Text and code contradict each other; docs/paper-and-code.md lists every point. Where the text says nothing, `paper` does
 what the code does, with one exception. The code's decoder-only model has 2,048 learned positions, and the text reports
@@ -13,10 +13,9 @@ what the code does, with one exception. The code's decoder-only model has 2,048 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from clew.errors import UserError
 from clew.models.build import sized_config
@@ -180,95 +179,35 @@ def _unpublished(family: PaperFamily, size: int, objective: ObjectiveName, model
     return f"{problem}; use the config of the paper's text, paper(...)."
 
 
-NAMES: dict[str, Callable[[], TrainConfig]] = {
-    # DFS mazes by size: table 1.
-    "paper-dfs-5-mlmu-8m": partial(paper, "dfs", 5, "mlm-u"),
-    "paper-dfs-5-next-8m": partial(paper, "dfs", 5, "next-token"),
-    "paper-dfs-10-mlmu-8m": partial(paper, "dfs", 10, "mlm-u"),
-    "paper-dfs-10-next-8m": partial(paper, "dfs", 10, "next-token"),
-    "paper-dfs-15-mlmu-8m": partial(paper, "dfs", 15, "mlm-u"),
-    "paper-dfs-15-next-8m": partial(paper, "dfs", 15, "next-token"),
-    "paper-dfs-20-mlmu-8m": partial(paper, "dfs", 20, "mlm-u"),
-    "paper-dfs-20-next-8m": partial(paper, "dfs", 20, "next-token"),
-    "paper-dfs-30-mlmu-8m": partial(paper, "dfs", 30, "mlm-u"),
-    "paper-dfs-30-next-8m": partial(paper, "dfs", 30, "next-token"),
-    # Model sizes.
-    "paper-dfs-20-mlmu-3m": partial(paper, "dfs", 20, "mlm-u", "3m"),
-    "paper-dfs-20-next-3m": partial(paper, "dfs", 20, "next-token", "3m"),
-    "paper-dfs-20-mlmu-25m": partial(paper, "dfs", 20, "mlm-u", "25m"),
-    "paper-dfs-20-next-25m": partial(paper, "dfs", 20, "next-token", "25m"),
-    # Architectures for next token.
-    "paper-dfs-10-next-encdec-8m": partial(paper, "dfs", 10, "next-token", architecture="encoder-decoder"),
-    # RoPE in float16.
-    "paper-dfs-30-mlmu-8m-rope16": partial(paper, "dfs", 30, "mlm-u", positions="rope-fp16"),
-    # Weight decays and learning rates. The text says which rate was chosen, not which ones were tried.
-    "paper-dfs-10-next-8m-decay-1e-2": partial(paper, "dfs", 10, "next-token", weight_decay=1e-2, epochs=500),
-    "paper-dfs-10-next-8m-decay-1e-3": partial(paper, "dfs", 10, "next-token", weight_decay=1e-3, epochs=500),
-    "paper-dfs-10-next-8m-decay-1e-4": partial(paper, "dfs", 10, "next-token", weight_decay=1e-4, epochs=500),
-    "paper-dfs-10-next-8m-decay-1e-5": partial(paper, "dfs", 10, "next-token", weight_decay=1e-5, epochs=500),
-    "paper-dfs-10-next-8m-rate-1e-4": partial(paper, "dfs", 10, "next-token", lr=1e-4, epochs=500),
-    "paper-dfs-10-next-8m-rate-3e-4": partial(paper, "dfs", 10, "next-token", lr=3e-4, epochs=500),
-    "paper-dfs-10-next-8m-rate-1e-3": partial(paper, "dfs", 10, "next-token", lr=1e-3, epochs=500),
-    "paper-dfs-10-next-8m-rate-3e-3": partial(paper, "dfs", 10, "next-token", lr=3e-3, epochs=500),
-    # Numbers of training mazes.
-    "paper-dfs-5-mlmu-8m-25k": partial(paper, "dfs", 5, "mlm-u", mazes=25_000, epochs=2000),
-    "paper-dfs-5-next-8m-25k": partial(paper, "dfs", 5, "next-token", mazes=25_000, epochs=2000),
-    "paper-dfs-5-mlmu-8m-50k": partial(paper, "dfs", 5, "mlm-u", mazes=50_000, epochs=2000),
-    "paper-dfs-5-next-8m-50k": partial(paper, "dfs", 5, "next-token", mazes=50_000, epochs=2000),
-    "paper-dfs-5-mlmu-8m-75k": partial(paper, "dfs", 5, "mlm-u", mazes=75_000, epochs=2000),
-    "paper-dfs-5-next-8m-75k": partial(paper, "dfs", 5, "next-token", mazes=75_000, epochs=2000),
-    "paper-dfs-5-mlmu-8m-100k": partial(paper, "dfs", 5, "mlm-u", epochs=2000),
-    "paper-dfs-5-next-8m-100k": partial(paper, "dfs", 5, "next-token", epochs=2000),
-    "paper-dfs-10-mlmu-8m-25k": partial(paper, "dfs", 10, "mlm-u", mazes=25_000, epochs=2000),
-    "paper-dfs-10-next-8m-25k": partial(paper, "dfs", 10, "next-token", mazes=25_000, epochs=2000),
-    "paper-dfs-10-mlmu-8m-50k": partial(paper, "dfs", 10, "mlm-u", mazes=50_000, epochs=2000),
-    "paper-dfs-10-next-8m-50k": partial(paper, "dfs", 10, "next-token", mazes=50_000, epochs=2000),
-    "paper-dfs-10-mlmu-8m-75k": partial(paper, "dfs", 10, "mlm-u", mazes=75_000, epochs=2000),
-    "paper-dfs-10-next-8m-75k": partial(paper, "dfs", 10, "next-token", mazes=75_000, epochs=2000),
-    "paper-dfs-10-mlmu-8m-100k": partial(paper, "dfs", 10, "mlm-u", epochs=2000),
-    "paper-dfs-10-next-8m-100k": partial(paper, "dfs", 10, "next-token", epochs=2000),
-    # 100 mazes, with RoPE in float32 and float16.
-    "paper-dfs-5-mlmu-8m-overfit-rope32": partial(paper, "dfs", 5, "mlm-u", mazes=100),
-    "paper-dfs-5-mlmu-8m-overfit-rope16": partial(paper, "dfs", 5, "mlm-u", mazes=100, positions="rope-fp16"),
-    "paper-dfs-10-mlmu-8m-overfit-rope32": partial(paper, "dfs", 10, "mlm-u", mazes=100),
-    "paper-dfs-10-mlmu-8m-overfit-rope16": partial(paper, "dfs", 10, "mlm-u", mazes=100, positions="rope-fp16"),
-    "paper-dfs-15-mlmu-8m-overfit-rope32": partial(paper, "dfs", 15, "mlm-u", mazes=100),
-    "paper-dfs-15-mlmu-8m-overfit-rope16": partial(paper, "dfs", 15, "mlm-u", mazes=100, positions="rope-fp16"),
-    "paper-dfs-20-mlmu-8m-overfit-rope32": partial(paper, "dfs", 20, "mlm-u", mazes=100),
-    "paper-dfs-20-mlmu-8m-overfit-rope16": partial(paper, "dfs", 20, "mlm-u", mazes=100, positions="rope-fp16"),
-    "paper-dfs-25-mlmu-8m-overfit-rope32": partial(paper, "dfs", 25, "mlm-u", mazes=100),
-    "paper-dfs-25-mlmu-8m-overfit-rope16": partial(paper, "dfs", 25, "mlm-u", mazes=100, positions="rope-fp16"),
-    "paper-dfs-30-mlmu-8m-overfit-rope32": partial(paper, "dfs", 30, "mlm-u", mazes=100),
-    "paper-dfs-30-mlmu-8m-overfit-rope16": partial(paper, "dfs", 30, "mlm-u", mazes=100, positions="rope-fp16"),
-    # A* mazes: table 2, and ordered masks.
-    "paper-astar-10-mlmu-8m": partial(paper, "astar", 10, "mlm-u"),
-    "paper-astar-20-mlmu-8m": partial(paper, "astar", 20, "mlm-u"),
-    "paper-astar-30-mlmu-8m": partial(paper, "astar", 30, "mlm-u"),
-    "paper-astar-10-ordered-8m": partial(paper, "astar", 10, "ordered"),
-    "paper-astar-10-ordered-reverse-8m": partial(paper, "astar", 10, "ordered-reverse"),
-    # Not the paper's runs: for these it quotes Searchformer's numbers, of 15M and 175M parameters.
-    "astar-10-next-25m": partial(paper, "astar", 10, "next-token", "25m"),
-    "astar-10-trace-25m": partial(paper, "astar", 10, "trace", "25m"),
-    "astar-20-next-25m": partial(paper, "astar", 20, "next-token", "25m"),
-    "astar-20-trace-25m": partial(paper, "astar", 20, "trace", "25m"),
-    "astar-30-next-25m": partial(paper, "astar", 30, "next-token", "25m"),
-    "astar-30-trace-25m": partial(paper, "astar", 30, "trace", "25m"),
-    # What the authors published.
-    "published-dfs-5-mlmu-8m": partial(published, "dfs", 5, "mlm-u"),
-    "published-dfs-5-next-8m": partial(published, "dfs", 5, "next-token"),
-    "published-dfs-10-mlmu-8m": partial(published, "dfs", 10, "mlm-u"),
-    "published-dfs-10-next-8m": partial(published, "dfs", 10, "next-token"),
-    "published-dfs-10-next-encdec-8m": partial(published, "dfs", 10, "next-token", architecture="encoder-decoder"),
-    "published-dfs-30-mlmu-8m": partial(published, "dfs", 30, "mlm-u"),
-    "published-dfs-10-mlmu-3m": partial(published, "dfs", 10, "mlm-u", "3m"),
-    "published-dfs-20-mlmu-3m": partial(published, "dfs", 20, "mlm-u", "3m"),
-    "published-dfs-30-mlmu-3m": partial(published, "dfs", 30, "mlm-u", "3m"),
-    "published-dfs-30-mlmu-25m": partial(published, "dfs", 30, "mlm-u", "25m"),
-    "published-astar-10-mlmu-8m": partial(published, "astar", 10, "mlm-u"),
-    "published-astar-20-mlmu-8m": partial(published, "astar", 20, "mlm-u"),
-    "published-astar-30-mlmu-8m": partial(published, "astar", 30, "mlm-u"),
-    "published-astar-10-mlmu-3m": partial(published, "astar", 10, "mlm-u", "3m"),
-    "published-astar-20-mlmu-3m": partial(published, "astar", 20, "mlm-u", "3m"),
-    "published-astar-30-mlmu-3m": partial(published, "astar", 30, "mlm-u", "3m"),
-    "published-astar-30-mlmu-25m": partial(published, "astar", 30, "mlm-u", "25m"),
+# The words of a config's name.
+_OBJECTIVES: dict[str, ObjectiveName] = {
+    "mlmu": "mlm-u",
+    "next": "next-token",
+    "trace": "trace",
+    "ordered": "ordered",
+    "ordered-reverse": "ordered-reverse",
 }
+_NAME = re.compile(
+    r"(?P<source>paper|published)-(?P<family>dfs|astar)-(?P<size>\d+)-"
+    r"(?P<objective>mlmu|next|trace|ordered|ordered-reverse)(?P<encdec>-encdec)?-(?P<model>3m|8m|25m)"
+)
+NAME_PATTERN = "{paper,published}-{dfs,astar}-SIZE-{mlmu,next,trace,ordered,ordered-reverse}[-encdec]-{3m,8m,25m}"
+
+
+def paper_config_named(name: str) -> TrainConfig | None:
+    """Return the config of a name that follows NAME_PATTERN, such as paper-dfs-10-mlmu-8m; None for another name.
+
+    `published-astar-20-mlmu-3m` is published("astar", 20, "mlm-u", "3m"), and `paper-dfs-10-next-encdec-8m` is
+    paper("dfs", 10, "next-token", "8m", architecture="encoder-decoder"). UserError for a run that was not published.
+    """
+    match = _NAME.fullmatch(name)
+    if match is None:
+        return None
+    make = paper if match["source"] == "paper" else published
+    return make(
+        cast(PaperFamily, match["family"]),
+        int(match["size"]),
+        _OBJECTIVES[match["objective"]],
+        cast(ModelSize, match["model"]),
+        architecture="encoder-decoder" if match["encdec"] else None,
+    )

@@ -3,7 +3,7 @@
     text_config("mlm-u", DataConfig(sizes=(4,)), Budget(minutes=3))        # the paper's encoder-decoder, small
     text_config("next-token", DataConfig(sizes=(4,)), Budget(minutes=3))   # its decoder-only model, as large
 
-The presets `laptop-...` and every laptop-scale study of clew.paper use it, so two runs differ in what
+The configs `laptop-...` and every laptop-scale study of clew.paper use it, so two runs differ in what
 they are asked to differ in and in nothing else. Both kinds of model have the same width and as many layers, and so as
 many parameters to within 2 %.
 

@@ -1,53 +1,40 @@
-"""Named configs: those of the paper's runs (clew.paper.configs), and some that a laptop can do.
+"""Named training configs, for `clew train NAME` and `clew.config(NAME)`.
 
-    config = preset("paper-dfs-10-mlmu-8m")
-    for name, entry in PRESETS.items(): print(name, entry.summary)
+    config = config_named("laptop-dfs-4-mlmu")        # one of CONFIGS
+    config = config_named("paper-dfs-10-mlmu-8m")     # clew.paper.configs.paper_config_named
+    config = config_named("star-3x5-next")            # clew.paper.star_configs.star_config_named
+    list_configs()                                    # {name: summary} of CONFIGS
 
-`clew train --list` shows them, and `clew train NAME --out RUN` runs one.
+CONFIGS are functions; the first line of a docstring is what `clew train --list` shows.
 """
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
 
 from clew.errors import UserError
-from clew.models.build import kind_of
 from clew.models.config import EncoderDecoderConfig
-from clew.objectives.config import ObjectiveName
-from clew.paper.cell_configs import CELL_CONFIGS
-from clew.paper.configs import NAMES
+from clew.paper.cell_configs import (
+    cells_astar,
+    cells_astar_10,
+    cells_dfs,
+    cells_dfs_10,
+    cells_next_astar_10,
+    cells_next_dfs_10,
+)
+from clew.paper.configs import NAME_PATTERN, paper_config_named
 from clew.paper.laptop import text_config
-from clew.paper.star_configs import STAR_CONFIGS
+from clew.paper.star_configs import star_config, star_config_named
 from clew.training.config import Budget, DataConfig, TrainConfig
 from clew.training.optimizers import OptimizerConfig
 
-
-@dataclass(frozen=True)
-class Preset:
-    """A named config and what it is for."""
-
-    make: Callable[[], TrainConfig]
-    note: str = ""
-
-    @property
-    def summary(self) -> str:
-        """The note, or the settings that tell the paper's runs apart."""
-        return self.note or _settings(self.make())
+# Two minutes less than half an hour: the budget counts training alone, and evaluation takes time too.
+LAPTOP_MINUTES = 28
 
 
-def _settings(config: TrainConfig) -> str:
-    data, optimizer = config.data, config.optimizer
-    mazes = f"{'DFS' if data.family == 'dfs' else 'A*'} {data.sizes[0]}x{data.sizes[0]}, {data.mazes:,} mazes"
-    training = f"batch {config.batch_size:,}, lr {optimizer.lr:g}, weight decay {optimizer.weight_decay:g}"
-    positions = config.model.positions  # type: ignore[attr-defined]
-    model = f"{config.objective.name} on a {kind_of(config.model)} ({positions})"
-    return f"{mazes}, {config.budget.epochs:,} epochs, {model}, {training}"
-
-
-def _tiny() -> TrainConfig:
+def tiny() -> TrainConfig:
+    """3x3 mazes, a very small MLM-U model: one minute, to check an installation."""
     data = DataConfig(sizes=(3,))
     return TrainConfig(
         data=data,
@@ -61,34 +48,72 @@ def _tiny() -> TrainConfig:
     )
 
 
-def _laptop(objective: ObjectiveName) -> TrainConfig:
-    # Two minutes less than half an hour: the budget counts training alone, and scoring takes time too.
-    return text_config(objective, DataConfig(sizes=(4,)), Budget(minutes=28))
+def laptop_dfs_4_mlmu() -> TrainConfig:
+    """4x4 DFS mazes as text, MLM-U on a small encoder-decoder: half an hour of two cores."""
+    return text_config("mlm-u", DataConfig(sizes=(4,)), Budget(minutes=LAPTOP_MINUTES))
 
 
-PRESETS: dict[str, Preset] = {
-    "tiny": Preset(_tiny, "3x3 mazes, a very small MLM-U model: to see in a minute that all works"),
-    "laptop-dfs-4-mlmu": Preset(
-        partial(_laptop, "mlm-u"), "4x4 mazes, MLM-U on a small encoder-decoder, half an hour on 2 cores"
-    ),
-    "laptop-dfs-4-next": Preset(
-        partial(_laptop, "next-token"), "the same mazes, minutes and parameters, next token on a small decoder"
-    ),
-    **{name: Preset(make, (make.__doc__ or "").rstrip(".")) for name, make in CELL_CONFIGS.items()},
-    **{name: Preset(make, note) for name, (note, make) in STAR_CONFIGS.items()},
-    **{name: Preset(make) for name, make in NAMES.items()},
+def laptop_dfs_4_next() -> TrainConfig:
+    """4x4 DFS mazes as text, next token on a decoder-only model with as many parameters as laptop-dfs-4-mlmu."""
+    return text_config("next-token", DataConfig(sizes=(4,)), Budget(minutes=LAPTOP_MINUTES))
+
+
+def star_2x5_mlmu() -> TrainConfig:
+    """Path-star graphs of 2 arms of length 5, MLM-U: two minutes of one core."""
+    return star_config("mlmu", 2, 5)
+
+
+def star_2x5_next() -> TrainConfig:
+    """Path-star graphs of 2 arms of length 5, next token on a decoder-only model."""
+    return star_config("next", 2, 5)
+
+
+def star_5x4_mlmu_sampler() -> TrainConfig:
+    """Path-star graphs of 5 arms of length 4, MLM-U with the mask sampler that needs the fewest graphs."""
+    return star_config("mlmu-sampler", 5, 4)
+
+
+CONFIGS: dict[str, Callable[[], TrainConfig]] = {
+    "tiny": tiny,
+    "laptop-dfs-4-mlmu": laptop_dfs_4_mlmu,
+    "laptop-dfs-4-next": laptop_dfs_4_next,
+    "cells-dfs": cells_dfs,
+    "cells-astar": cells_astar,
+    "cells-dfs-10": cells_dfs_10,
+    "cells-astar-10": cells_astar_10,
+    "cells-next-dfs-10": cells_next_dfs_10,
+    "cells-next-astar-10": cells_next_astar_10,
+    "star-2x5-mlmu": star_2x5_mlmu,
+    "star-2x5-next": star_2x5_next,
+    "star-5x4-mlmu-sampler": star_5x4_mlmu_sampler,
 }
 
+# Names that are parsed, with what they stand for.
+PATTERNS = {
+    NAME_PATTERN: "the paper's text or its published code, such as paper-dfs-10-mlmu-8m; docs/paper-and-code.md",
+    "star-ARMSxLENGTH-{mlmu,mlmu-sampler,next,next-on-mlmu,next-reversed}": "path-star graphs, such as star-3x4-next",
+}
+_EXAMPLES = (
+    "paper-dfs-10-mlmu-8m",
+    "paper-dfs-10-next-8m",
+    "paper-astar-10-mlmu-8m",
+    "published-dfs-10-mlmu-8m",
+    "published-astar-10-mlmu-8m",
+)
 
-def preset(name: str) -> TrainConfig:
-    """The config of this name."""
-    if name not in PRESETS:
-        if name.startswith("published-"):
-            raise UserError(
-                f"the published code has no settings for {name!r}; `clew train --list` shows those that it has, and "
-                "paper-... is the same run by the paper's text."
-            )
-        near = difflib.get_close_matches(name, PRESETS, n=1)
+
+def config_named(name: str) -> TrainConfig:
+    """Return the config of a name in CONFIGS or of one that follows PATTERNS."""
+    if name in CONFIGS:
+        return CONFIGS[name]()
+    config = paper_config_named(name) or star_config_named(name)
+    if config is None:
+        near = difflib.get_close_matches(name, [*CONFIGS, *_EXAMPLES], n=1)
         hint = f"did you mean {near[0]}?" if near else "`clew train --list` shows all."
-        raise UserError(f"there is no preset {name!r}; {hint}")
-    return PRESETS[name].make()
+        raise UserError(f"there is no config {name!r}; {hint}")
+    return config
+
+
+def list_configs() -> dict[str, str]:
+    """Return the names in CONFIGS, each with its summary."""
+    return {name: (make.__doc__ or "").splitlines()[0].rstrip(".") for name, make in CONFIGS.items()}

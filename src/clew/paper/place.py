@@ -41,7 +41,7 @@ class Place:
         if data.source != "dataset":
             return run
         folder = self.root / "data" / dataset_folder(data).name
-        if self.scale != "paper":  # the paper's datasets are those of its presets
+        if self.scale != "paper":  # the paper's datasets are those of its configs
             folder = folder.with_name(f"{dataset_folder(replace(data, folder='')).name}-{data.mazes}")
         return replace(run, config=replace(run.config, data=replace(data, folder=str(folder))))
 

@@ -1,7 +1,7 @@
 """The trainings that studies ask for, at both scales, in one protocol.
 
     laptop_text(MLMU, size=4)                              # a TrainConfig with the laptop's recipe and budget
-    paper_run({"objective": MLMU}, "paper-dfs-10-mlmu-8m")    # a Run by the paper's text
+    paper_run({"objective": MLMU}, paper("dfs", 10, "mlm-u"))    # a Run by the paper's text
 
 A run has a fixed set of training mazes and a budget in steps that is meant to last until its curve is flat, so that a
 verdict can rest on it (clew.paper.verdict): about an hour of one core for 4x4 mazes as text, three or
@@ -21,18 +21,17 @@ import torch
 
 from clew.models.build import ModelConfig, build_model, count_parameters
 from clew.objectives.config import ObjectiveName
+from clew.paper.configs import paper
 from clew.paper.laptop import text_config
-from clew.paper.named_configs import preset
 from clew.paper.result import Result
 from clew.paper.study import Exam, Run
 from clew.paper.verdict import Side
 from clew.training.config import Budget, DataConfig, FormatName, TrainConfig
-from clew.training.sources import PAPER_MAZES as PRESET_MAZES
+from clew.training.sources import PAPER_MAZES as PAPER_SET
 
 RunScale = Literal["laptop", "paper"]
 NEXT, MLMU, TRACE = "next token", "MLM-U", "next token with A* traces"
 OBJECTIVES: dict[str, ObjectiveName] = {NEXT: "next-token", MLMU: "mlm-u"}  # in the order of the paper's tables
-SHORT = {NEXT: "next", MLMU: "mlmu", TRACE: "trace"}  # in the names of presets
 
 # A text model on DFS mazes of a side: mazes of the training set, and steps.
 LAPTOP_SET = {4: 20_000, 5: 50_000, 6: 100_000}
@@ -107,11 +106,10 @@ def laptop_run(
     return Run(labels, config, exams, train_mazes=LAPTOP_TRAIN_MAZES, seeds=seeds)
 
 
-def paper_run(labels: dict[str, str], name: str, exams: Sequence[Exam] = (), **changes: Any) -> Run:
-    """A run of a preset, with the paper's exam unless others are given; `changes` are for questions of our own."""
-    config = replace(preset(name), **changes)
+def paper_run(labels: dict[str, str], config: TrainConfig, exams: Sequence[Exam] = ()) -> Run:
+    """A run of a config of clew.paper.configs, with the paper's exam unless others are given."""
     epochs = CURVE_EPOCHS if config.data.sizes[0] <= CURVE_SIDE else OTHER_EPOCHS
-    steps_per_epoch = math.ceil((config.data.mazes or PRESET_MAZES) / config.batch_size)
+    steps_per_epoch = math.ceil((config.data.mazes or PAPER_SET) / config.batch_size)
     config = replace(config, evaluate_every=epochs * steps_per_epoch)
     return Run(labels, config, tuple(exams) or (Exam(mazes=PAPER_MAZES),), train_mazes=PAPER_TRAIN_MAZES)
 
@@ -129,7 +127,7 @@ def dfs_run(
     named = {"objective": objective, "size": square(size), **labels}
     if scale == "laptop":
         return laptop_run(named, laptop_text(objective, size), exams, seeds)
-    return paper_run(named, f"paper-dfs-{size}-{SHORT[objective]}-8m", exams)
+    return paper_run(named, paper("dfs", size, OBJECTIVES[objective]), exams)
 
 
 def side_of(result: Result, objective: str, **labels: str) -> Side:

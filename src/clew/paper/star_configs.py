@@ -4,16 +4,15 @@
     star_config("next", 2, 5)                    # next token on a decoder-only model with as many layers
     star_config("next-on-mlmu", 2, 5)            # next token's objective on MLM-U's network
     star_config("next-reversed", 2, 5)           # next token, the path written from the goal to the start
-    STAR_CONFIGS["star-2x5-mlmu-sampler"]        # MLM-U with the sampler that needs the fewest graphs
+    star_config_named("star-2x5-mlmu-sampler")   # MLM-U with the sampler that needs the fewest graphs
 
 All share one recipe, so that two runs differ in nothing but what their names say.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import Literal
+import re
+from typing import Literal, cast
 
 from clew.mazes.path_star import StarShape
 from clew.models.build import ModelConfig
@@ -35,13 +34,6 @@ OBJECTIVES: dict[StarKind, ObjectiveConfig] = {
     "next": ObjectiveConfig("next-token"),
     "next-on-mlmu": ObjectiveConfig("prefix-next-token"),
     "next-reversed": ObjectiveConfig("next-token"),
-}
-SUMMARIES: dict[StarKind, str] = {
-    "mlmu": "MLM-U",
-    "mlmu-sampler": "MLM-U, masks along the model's confidence, a quarter of the batch fully hidden",
-    "next": "next token",
-    "next-on-mlmu": "next token's objective on MLM-U's network",
-    "next-reversed": "next token, the path from the goal to the start",
 }
 # Arms and length, and steps: so that MLM-U is at its end with its sampler.
 SHAPES: dict[tuple[int, int], int] = {(2, 4): 800, (2, 5): 2000, (3, 4): 1000, (5, 4): 1500}
@@ -95,12 +87,9 @@ def star_config(
     )
 
 
-def _summary(kind: StarKind, arms: int, length: int) -> str:
-    return f"path-star graphs, {arms} arms of length {length}: {SUMMARIES[kind]}"
-
-
-STAR_CONFIGS: dict[str, tuple[str, Callable[[], TrainConfig]]] = {
-    f"star-{arms}x{length}-{kind}": (_summary(kind, arms, length), partial(star_config, kind, arms, length))
-    for arms, length in SHAPES
-    for kind in SUMMARIES
-}
+def star_config_named(name: str) -> TrainConfig | None:
+    """Return the config of a name star-ARMSxLENGTH-KIND, such as star-3x4-next; None for another name."""
+    match = re.fullmatch(r"star-(\d+)x(\d+)-([a-z-]+)", name)
+    if match is None or match[3] not in OBJECTIVES:
+        return None
+    return star_config(cast(StarKind, match[3]), int(match[1]), int(match[2]))

@@ -150,13 +150,13 @@ def open_matching(data: DataConfig) -> Dataset:
     return dataset
 
 
-def adopt_dataset(data: DataConfig, preset: DataConfig) -> DataConfig:
-    """The data with family, shape, seed and format of the folder it names, unless it differs from its preset in them.
+def adopt_dataset(data: DataConfig, named: DataConfig) -> DataConfig:
+    """The data with family, shape, seed and format of the folder it names, unless it differs from `named` in them.
 
     So `--data.folder my-mazes` is all that somebody with mazes of their own has to say; what they do say stands.
     """
-    same = all(getattr(data, name) == getattr(preset, name) for name in ("family", "sizes", "width", "seed", "format"))
-    if data.source != "dataset" or not same or data.folder in ("", preset.folder):
+    same = all(getattr(data, name) == getattr(named, name) for name in ("family", "sizes", "width", "seed", "format"))
+    if data.source != "dataset" or not same or data.folder in ("", named.folder):
         return data
     found = open_dataset(data.folder).settings
     form = data.format if data.format == CELL_LABELS else found.format
@@ -168,7 +168,7 @@ def adopt_dataset(data: DataConfig, preset: DataConfig) -> DataConfig:
         seed=found.seed,
         format=cast(FormatName, form),
         open_share=found.open_share,
-        mazes=data.mazes if data.mazes != preset.mazes else None,
+        mazes=data.mazes if data.mazes != named.mazes else None,
     )
 
 

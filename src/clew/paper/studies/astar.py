@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from clew.objectives.config import ObjectiveName
+from clew.paper.configs import paper
 from clew.paper.recipes import (
     LAPTOP_MAZES,
     MLMU,
     NEXT,
-    SHORT,
     TRACE,
     RunScale,
     laptop_astar,
@@ -38,9 +38,7 @@ def astar_run(scale: RunScale, method: str, size: int) -> Run:
     labels = {"method": method, "size": square(size)}
     if scale == "paper":
         # The paper quotes Searchformer's numbers for next token, of models that it did not train.
-        return paper_run(
-            labels, f"paper-astar-{size}-mlmu-8m" if method == MLMU else f"astar-{size}-{SHORT[method]}-25m"
-        )
+        return paper_run(labels, paper("astar", size, METHODS[method], "8m" if method == MLMU else "25m"))
     # A trace is long, and a model that has not learnt to end it writes as much as there is room for.
     exam = Exam(mazes=LAPTOP_MAZES // 2 if method == TRACE else LAPTOP_MAZES)
     return laptop_run(labels, laptop_astar(METHODS[method], size), (exam,), LAPTOP_SEEDS[size])
@@ -74,9 +72,9 @@ def findings(result: Result) -> list[Finding]:
     found = []
     for size in result.values("size"):
         mlmu = Side(MLMU, result.entries(method=MLMU, size=size))
-        for method, (text, paper) in claims.items():
+        for method, (text, numbers) in claims.items():
             baseline = Side(method, result.entries(method=method, size=size))
-            found.append(verdict(Claim(text, paper, f"A* {size}", main="astar"), mlmu, baseline))
+            found.append(verdict(Claim(text, numbers, f"A* {size}", main="astar"), mlmu, baseline))
     return found
 
 

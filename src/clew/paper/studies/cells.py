@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from clew.objectives.config import ObjectiveConfig, ObjectiveName
 from clew.paper.cell_configs import SMALL_SIZES, cells
-from clew.paper.named_configs import preset
-from clew.paper.recipes import MLMU, NEXT, OBJECTIVES, SHORT, RunScale, laptop_text, scheduled, square
+from clew.paper.configs import paper
+from clew.paper.recipes import MLMU, NEXT, OBJECTIVES, RunScale, laptop_text, scheduled, square
 from clew.paper.result import Result
 from clew.paper.study import Claim, Exam, Finding, Run, Show, Study
 from clew.paper.tell import EXACT, bars, parameter_table, pivot
@@ -44,7 +44,7 @@ def text_config(scale: RunScale, objective: str, size: int, minutes: float) -> T
     """The laptop's, or the paper's, model and recipe on text for so many minutes."""
     if scale == "laptop":
         return laptop_text(objective, size, minutes=minutes)
-    return replace(preset(f"paper-dfs-{size}-{SHORT[objective]}-8m"), budget=Budget(minutes=minutes))
+    return replace(paper("dfs", size, OBJECTIVES[objective]), budget=Budget(minutes=minutes))
 
 
 def cell_config(scale: RunScale, objective: ObjectiveName, size: int, minutes: float) -> TrainConfig:

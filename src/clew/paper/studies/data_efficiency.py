@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from clew.paper.configs import paper
 from clew.paper.recipes import (
     MLMU,
     NEXT,
     OBJECTIVES,
-    SHORT,
     RunScale,
     laptop_run,
     laptop_text,
@@ -37,7 +37,7 @@ def runs(scale: RunScale) -> list[Run]:
 def _run(scale: RunScale, objective: str, size: int, count: int) -> Run:
     labels = {"objective": objective, "size": square(size), "mazes": f"{count:,}"}
     if scale == "paper":
-        return paper_run(labels, f"paper-dfs-{size}-{SHORT[objective]}-8m-{count // 1000}k")
+        return paper_run(labels, paper("dfs", size, OBJECTIVES[objective], mazes=count, epochs=2000))
     return laptop_run(labels, laptop_text(objective, size, mazes=count))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from clew.decoding.registry import DECODERS
-from clew.paper.named_configs import preset
+from clew.paper.named_configs import laptop_dfs_4_mlmu
 from clew.paper.recipes import MLMU, RunScale, dfs_run, square
 from clew.paper.result import Result
 from clew.paper.studies.cells import LEFT_TO_RIGHT, cell_config
@@ -33,11 +33,11 @@ def runs(scale: RunScale) -> list[Run]:
 
 
 def _text_run(scale: RunScale) -> Run:
-    """A preset of half an hour on two cores: a model that has learnt little says little of decoders."""
+    """The config of half an hour on two cores: a model that has learnt little says little of decoders."""
     size = TEXT_SIZE[scale]
     labels = {"model": f"text, {square(size)}"}
     if scale == "laptop":
-        return Run(labels, replace(preset("laptop-dfs-4-mlmu"), threads=2), _exams(scale, ON_TEXT))
+        return Run(labels, replace(laptop_dfs_4_mlmu(), threads=2), _exams(scale, ON_TEXT))
     return dfs_run(scale, MLMU, size, _exams(scale, ON_TEXT), model=labels["model"])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from clew.objectives.config import ObjectiveName, RateConfig
-from clew.paper.named_configs import preset
+from clew.paper.configs import paper
 from clew.paper.recipes import (
     LAPTOP_MAZES,
     MLMU,
@@ -23,11 +23,7 @@ from clew.paper.tell import EXACT, PER_TOKEN, bars, exam_table, score_table, sin
 from clew.paper.verdict import Side, verdict, verdict_on_best
 
 ORDERED, REVERSE = "ordered: the right is hidden", "reverse: the left is hidden"
-MASKS: dict[str, tuple[ObjectiveName, str]] = {
-    MLMU: ("mlm-u", "paper-astar-{size}-mlmu-8m"),
-    ORDERED: ("ordered", "paper-astar-{size}-ordered-8m"),
-    REVERSE: ("ordered-reverse", "paper-astar-{size}-ordered-reverse-8m"),
-}
+MASKS: dict[str, ObjectiveName] = {MLMU: "mlm-u", ORDERED: "ordered", REVERSE: "ordered-reverse"}
 BACKWARD = "right to left"
 ORDERED_SIZES = {"laptop": (4,), "paper": (10,)}
 
@@ -37,10 +33,10 @@ def ordered_runs(scale: RunScale) -> list[Run]:
     exams = (Exam(mazes=count), Exam(BACKWARD, mazes=count // 2, decoder="right-to-left"))
     found = []
     for size in ORDERED_SIZES[scale]:
-        for name, (objective, named) in MASKS.items():
+        for name, objective in MASKS.items():
             labels = {"masks": name, "size": square(size)}
             if scale == "paper":
-                found.append(paper_run(labels, named.format(size=size), exams))
+                found.append(paper_run(labels, paper("astar", size, objective), exams))
             else:
                 found.append(laptop_run(labels, laptop_astar(objective, size), exams))
     return found
@@ -109,8 +105,9 @@ def rate_runs(scale: RunScale) -> list[Run]:
     found = []
     for name, rates in SAMPLERS.items():
         if scale == "paper":
-            objective = replace(preset("paper-dfs-10-mlmu-8m").objective, rates=rates)
-            found.append(paper_run({"rates": name}, "paper-dfs-10-mlmu-8m", objective=objective))
+            config = paper("dfs", RATES_SIZE[scale], "mlm-u")
+            config = replace(config, objective=replace(config.objective, rates=rates))
+            found.append(paper_run({"rates": name}, config))
         else:
             config = laptop_text(MLMU, RATES_SIZE[scale], rates=rates)
             found.append(laptop_run({"rates": name}, config))

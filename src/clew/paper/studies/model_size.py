@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from clew.paper.configs import ModelSize, paper
 from clew.paper.laptop import text_model
 from clew.paper.recipes import (
     MLMU,
     NEXT,
     OBJECTIVES,
-    SHORT,
     RunScale,
     laptop_run,
     laptop_text,
@@ -23,16 +23,16 @@ from clew.training.config import DataConfig
 
 # Width and depth; the largest has about eight times the parameters of the smallest, as in the paper.
 LAPTOP = {"small": (64, 6), "medium": (96, 8), "large": (128, 12)}
-PAPER = ("3m", "8m", "25m")
+PAPER: tuple[ModelSize, ...] = ("3m", "8m", "25m")
 LAPTOP_SIZE, PAPER_SIZE = 4, 20
 
 
 def runs(scale: RunScale) -> list[Run]:
     if scale == "paper":
         return [
-            paper_run({"objective": o, "model": m.upper()}, f"paper-dfs-{PAPER_SIZE}-{SHORT[o]}-{m}")
-            for m in PAPER
-            for o in OBJECTIVES
+            paper_run({"objective": name, "model": model.upper()}, paper("dfs", PAPER_SIZE, objective, model))
+            for model in PAPER
+            for name, objective in OBJECTIVES.items()
         ]
     vocabulary = DataConfig(sizes=(LAPTOP_SIZE,)).vocabulary
     found = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from clew.paper.configs import paper
 from clew.paper.laptop import OPTIMIZER, text_model
 from clew.paper.recipes import NEXT, RunScale, dfs_run, laptop_run, laptop_text, paper_run, square
 from clew.paper.result import Result
@@ -22,7 +23,9 @@ def architecture_runs(scale: RunScale) -> list[Run]:
     if scale == "paper":
         return [
             dfs_run(scale, NEXT, 10, architecture=DECODER_ONLY),
-            paper_run({"architecture": ENCODER_DECODER}, "paper-dfs-10-next-encdec-8m"),
+            paper_run(
+                {"architecture": ENCODER_DECODER}, paper("dfs", 10, "next-token", architecture="encoder-decoder")
+            ),
         ]
     vocabulary = DataConfig(sizes=(LAPTOP_SIZE,)).vocabulary
     other = laptop_text(NEXT, LAPTOP_SIZE, model=text_model("next-token", vocabulary, encoder_decoder=True))
@@ -70,7 +73,8 @@ def sweep_runs(scale: RunScale) -> list[Run]:
 def _sweep_run(scale: RunScale, knob: str, value: str, rate: str, decay: str) -> Run:
     labels = {"knob": knob, "value": value}
     if scale == "paper":
-        return paper_run(labels, f"paper-dfs-10-next-8m-{'rate' if knob == 'learning rate' else 'decay'}-{value}")
+        config = paper("dfs", 10, "next-token", lr=float(rate), weight_decay=float(decay), epochs=500)
+        return paper_run(labels, config)
     # AdamW, as in the paper: the question is about its settings.
     optimizer = replace(OPTIMIZER, kind="adamw", lr=float(rate), weight_decay=float(decay))
     return laptop_run(labels, laptop_text(NEXT, LAPTOP_SIZE, steps=SWEEP_STEPS, optimizer=optimizer))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from clew.models.positions import PositionChoice
+from clew.paper.configs import paper
 from clew.paper.laptop import text_model
-from clew.paper.named_configs import preset
 from clew.paper.recipes import MLMU, RunScale, laptop_run, laptop_text, paper_run, square
 from clew.paper.result import Result
 from clew.paper.study import Claim, Finding, Run, Show, Study
@@ -28,8 +26,7 @@ def runs(scale: RunScale) -> list[Run]:
     found = []
     for name, positions in CHOICES.items():
         if scale == "paper":
-            model = replace(preset("paper-dfs-10-mlmu-8m").model, positions=positions)  # type: ignore[type-var]
-            found.append(paper_run({"positions": name}, "paper-dfs-10-mlmu-8m", model=model))
+            found.append(paper_run({"positions": name}, paper("dfs", 10, "mlm-u", positions=positions)))
         else:
             model = text_model("mlm-u", DataConfig(sizes=(LAPTOP_SIZE,)).vocabulary, positions=positions)
             found.append(laptop_run({"positions": name}, laptop_text(MLMU, LAPTOP_SIZE, model=model)))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from clew.models.positions import PositionChoice
+from clew.paper.configs import paper
 from clew.paper.examples import drawn_examples
 from clew.paper.laptop import text_model
 from clew.paper.recipes import (
@@ -46,7 +47,9 @@ def runs(scale: RunScale) -> list[Run]:
         for bits, positions in BITS.items():
             labels = {"precision": bits, "size": square(size), "mazes": f"{MAZES[scale]}"}
             if scale == "paper":
-                found.append(paper_run(labels, f"paper-dfs-{size}-mlmu-8m-overfit-rope{bits[-2:]}", (exam,)))
+                found.append(
+                    paper_run(labels, paper("dfs", size, "mlm-u", mazes=MAZES[scale], positions=positions), (exam,))
+                )
             else:
                 found.append(Run(labels, _by_heart(size, positions), (exam,), train_mazes=MAZES[scale]))
     return [*found, *_many(scale)]
@@ -73,7 +76,7 @@ def _many(scale: RunScale) -> list[Run]:
     for bits, positions in BITS.items():
         labels = {"precision": bits, "size": square(size), "mazes": f"{mazes:,}"}
         if scale == "paper":
-            found.append(paper_run(labels, f"paper-dfs-{size}-mlmu-8m{'' if bits == 'float32' else '-rope16'}"))
+            found.append(paper_run(labels, paper("dfs", size, "mlm-u", positions=positions)))
         else:
             model = text_model("mlm-u", DataConfig(sizes=(size,)).vocabulary, positions=positions)
             found.append(laptop_run(labels, laptop_text(MLMU, size, model=model)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+from clew.paper.configs import paper
 from clew.paper.recipes import (
     LAPTOP_MAZES,
     LAPTOP_SET,
@@ -16,7 +17,6 @@ from clew.paper.recipes import (
     NEXT,
     OBJECTIVES,
     PAPER_MAZES,
-    SHORT,
     RunScale,
     laptop_run,
     laptop_text,
@@ -42,7 +42,10 @@ FEW, MANY = (
 def convergence_runs(scale: RunScale) -> list[Run]:
     if scale == "paper":
         labels = {"size": square(5)}
-        return [paper_run({"objective": o, **labels}, f"paper-dfs-5-{SHORT[o]}-8m-100k") for o in OBJECTIVES]
+        return [
+            paper_run({"objective": name, **labels}, paper("dfs", 5, objective, epochs=2000))
+            for name, objective in OBJECTIVES.items()
+        ]
     labels = {"size": square(LAPTOP_SIZE)}
     return [laptop_run({"objective": o, **labels}, laptop_text(o, LAPTOP_SIZE)) for o in OBJECTIVES]
 
@@ -122,7 +125,7 @@ def overfitting_runs(scale: RunScale) -> list[Run]:
         exams = (Exam(mazes=count), Exam(TRAINED, mazes=count, split="train"))
         if scale == "paper":
             labels = {"objective": objective, "size": square(10), "mazes": "100,000"}
-            found.append(paper_run(labels, f"paper-dfs-10-{SHORT[objective]}-8m", exams))
+            found.append(paper_run(labels, paper("dfs", 10, OBJECTIVES[objective]), exams))
             continue
         for mazes in (FEW, MANY):
             labels = {"objective": objective, "size": square(LAPTOP_SIZE), "mazes": f"{mazes:,}"}

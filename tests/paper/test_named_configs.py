@@ -1,4 +1,4 @@
-"""Every preset can be built, and what it says can be run."""
+"""Every named config can be built and run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 from clew.errors import UserError
 from clew.models.build import build_model, count_parameters
-from clew.paper.named_configs import PRESETS, preset
+from clew.paper.named_configs import CONFIGS, config_named, list_configs
 from clew.paper.shrink import shrunken
 from clew.training.config import TrainConfig
 from clew.training.distributed import World
@@ -28,9 +28,26 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {family: tmp_path_factory.mktemp("data") / family for family in ("dfs", "astar")}
 
 
-@pytest.mark.parametrize("name", PRESETS)
-def test_every_preset_builds_and_runs(name: str, tmp_path: Path, folders: dict[str, Path]) -> None:
-    config = preset(name)
+PAPER_NAMES = [
+    "paper-dfs-10-mlmu-8m",
+    "paper-dfs-20-next-3m",
+    "paper-dfs-10-next-encdec-8m",
+    "paper-astar-10-mlmu-25m",
+    "paper-astar-10-next-25m",
+    "paper-astar-10-trace-25m",
+    "paper-astar-10-ordered-8m",
+    "paper-astar-10-ordered-reverse-8m",
+    "published-dfs-10-mlmu-8m",
+    "published-dfs-10-next-8m",
+    "published-dfs-10-next-encdec-8m",
+    "published-astar-30-mlmu-25m",
+]
+STAR_NAMES = [f"star-2x4-{kind}" for kind in ("mlmu", "mlmu-sampler", "next", "next-on-mlmu", "next-reversed")]
+
+
+@pytest.mark.parametrize("name", [*CONFIGS, *PAPER_NAMES, *STAR_NAMES])
+def test_every_config_builds_and_runs(name: str, tmp_path: Path, folders: dict[str, Path]) -> None:
+    config = config_named(name)
     assert TrainConfig.from_json(config.to_json()) == config
     assert lr_factor(config.schedule, 0.5) > 0
     with torch.device("meta"):  # shapes without memory
@@ -51,7 +68,7 @@ def test_every_preset_builds_and_runs(name: str, tmp_path: Path, folders: dict[s
 
 
 def test_the_laptop_pair_differs_in_the_objective_and_its_model_alone() -> None:
-    mlmu, other = preset("laptop-dfs-4-mlmu"), preset("laptop-dfs-4-next")
+    mlmu, other = config_named("laptop-dfs-4-mlmu"), config_named("laptop-dfs-4-next")
     assert dataclasses.replace(other, objective=mlmu.objective, model=mlmu.model) == mlmu
     assert mlmu.budget.minutes is not None
     assert mlmu.budget.minutes <= 30
@@ -59,8 +76,19 @@ def test_the_laptop_pair_differs_in_the_objective_and_its_model_alone() -> None:
     assert abs(counts[0] - counts[1]) < 0.02 * counts[0]
 
 
-def test_an_unknown_preset_is_named() -> None:
+def test_an_unknown_name_gets_a_hint() -> None:
     with pytest.raises(UserError, match="did you mean paper-dfs-10-mlmu-8m"):
-        preset("paper-dfs-10-mlm-8m")
+        config_named("paper-dfs-10-mlm-8m")
     with pytest.raises(UserError, match="--list"):
-        preset("xyzzy")
+        config_named("xyzzy")
+
+
+def test_names_are_listed_with_summaries() -> None:
+    listed = list_configs()
+    assert list(listed) == list(CONFIGS)
+    assert all(summary and "\n" not in summary for summary in listed.values())
+
+
+def test_a_name_is_that_of_its_function() -> None:
+    for name, make in CONFIGS.items():
+        assert make.__name__ == name.replace("-", "_")
