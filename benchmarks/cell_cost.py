@@ -30,6 +30,7 @@ from torch.profiler import ProfilerActivity, profile
 from work import FAMILIES, SEED, announce, command_line, fastest, own_peak_memory_mb, peak_memory_of, save
 
 from clew.data.batch import cell_batch
+from clew.data.loader import build_loader
 from clew.decoding.codec import Codec
 from clew.decoding.decode import decode
 from clew.decoding.registry import decoder_named
@@ -43,7 +44,6 @@ from clew.provenance import provenance
 from clew.training.distributed import World
 from clew.training.peak import best_rate
 from clew.training.run_folder import RunState
-from clew.training.sources import build_source
 from clew.training.step import accumulate_gradient, draw_part, flush_denormals, gradient_norm, scale_gradient
 
 SIDES = (5, 8, 10, 15, 20, 25, 30)
@@ -214,7 +214,8 @@ class TrainingStep:
         self.config = cells(family, (side,), steps=1000)
         self.state, self.world = RunState(self.config, World()), World()
         self.mazes = mazes or mazes_a_batch(family, side)
-        tasks = build_source(self.config).batch(0).rows(slice(0, self.mazes))
+        loader = build_loader(self.config.data, self.config.batch_size, self.config.seed)
+        tasks = loader.batch(0).rows(slice(0, self.mazes))
         self.mazes = len(tasks)
         self.part = draw_part(tasks, self.state.objective, SEED, 0, self.mazes, self.world)
 

@@ -26,6 +26,8 @@ from torch import Tensor, nn
 from work import FAMILIES, command_line, save
 
 from clew.data.batch import text_seeds
+from clew.data.config import DataConfig
+from clew.data.loader import build_loader, held_out_tasks
 from clew.decoding.codec import Codec
 from clew.decoding.decode import decode
 from clew.decoding.left_to_right import LeftToRight
@@ -43,11 +45,10 @@ from clew.provenance import provenance
 from clew.training import progress
 from clew.training.callbacks import LinePrinter
 from clew.training.checkpoint import CONFIG_FILE, load_config
-from clew.training.config import Budget, DataConfig, TrainConfig
+from clew.training.config import Budget, TrainConfig
 from clew.training.distributed import World
 from clew.training.held_out import training_decoder
 from clew.training.run_folder import METRICS_FILE
-from clew.training.sources import build_source, held_out_tasks
 from clew.training.step import accumulate_gradient, draw_part
 from clew.training.train import train
 
@@ -158,11 +159,12 @@ def run(config: TrainConfig, folder: Path) -> None:
 def seconds_a_step(config: TrainConfig, steps: int = 3) -> float:
     """About how long a step of the largest mazes takes, to place the evaluations."""
     config = replace(config, data=replace(config.data, sizes=config.data.sizes[-1:]))
-    source, objective, model = build_source(config), build_objective(config.objective), build_model(config.model, 0)
+    loader = build_loader(config.data, config.batch_size, config.seed)
+    objective, model = build_objective(config.objective), build_model(config.model, 0)
     took = []
     for step in range(steps):
         began = time.process_time()
-        part = draw_part(source.batch(step), objective, 0, step, source.rows(step), World())
+        part = draw_part(loader.batch(step), objective, 0, step, loader.batch_size(step), World())
         accumulate_gradient(model, part, World(), micro_batch=config.micro_batch, precision=config.precision, scale=1.0)
         took.append(time.process_time() - began)
     return min(took)

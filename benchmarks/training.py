@@ -31,7 +31,8 @@ import tyro
 from work import SEED, announce, command_line, save
 
 from clew.data.batch import Batch
-from clew.data.loader import StreamConfig, StreamLoader
+from clew.data.config import DataConfig
+from clew.data.loader import StreamLoader
 from clew.errors import UserError, guarded
 from clew.models.build import build_model, count_parameters, sized_config, training_flops
 from clew.models.config import EncoderDecoderConfig
@@ -122,7 +123,7 @@ def measure(batches: int, batch_size: int, threads: int) -> dict[str, Any]:
 
 def draw_questions(count: int, batch_size: int) -> list[tuple[Batch, Targets]]:
     """Batches of fresh mazes, each with an MLM-U targets."""
-    loader = StreamLoader(StreamConfig("dfs", SIDE, SIDE, SEED, batch_size), FORMAT)
+    loader = StreamLoader(DataConfig(sizes=(SIDE,), format=FORMAT, seed=SEED), batch_size)
     objective, generator = build_objective(ObjectiveConfig()), torch.Generator().manual_seed(SEED)
     batches = [loader.batch(step) for step in range(count)]
     return [(batch, objective(batch, generator)) for batch in batches]

@@ -36,7 +36,6 @@ from clew.models.config import Precision
 from clew.solution import Solution, solve_tasks
 from clew.tokenization.read import tasks_in_text
 from clew.training.checkpoint import CONFIG_FILE, load_model, load_model_tensors, model_tensors, read_tensors
-from clew.training.sources import dataset_folder
 
 WEIGHTS_FILE, WEIGHTS_JSON = "model.safetensors", "model.json"
 # Where shipped weights lie: inside an installed package, or beside the sources.
@@ -155,7 +154,7 @@ def _from_run(run: Path) -> Trained:
         height=height,
         width=width,
         seed=data.seed,
-        training_set=dataset_folder(data) if data.source == "dataset" else None,
+        training_set=data.dataset_folder if data.source == "dataset" else None,
         precision=config.precision,
     )
 

@@ -6,13 +6,14 @@ import pytest
 
 from clew.cli import run
 from clew.commands.evaluate import mazes_by_default
+from clew.data.config import DataConfig
 from clew.models.build import build_model
 from clew.models.cell_network import CellNetworkConfig
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
 from clew.objectives.config import ObjectiveConfig
 from clew.trained import export_weights, load_trained
 from clew.training.checkpoint import model_tensors, write_checkpoint
-from clew.training.config import Budget, DataConfig, TrainConfig
+from clew.training.config import Budget, TrainConfig
 from clew.training.run_folder import RunFolder
 
 WALLS = "S...\n.##.\n....\n...G\n"

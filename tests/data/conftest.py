@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from clew.data.config import DatasetSettings
 from clew.data.dataset import Dataset, open_dataset
-from clew.data.settings import DatasetSettings
 from clew.data.writer import write_dataset
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from clew.data.config import DatasetSettings
 from clew.data.dataset import DATASET_FILE, FILE_NAMES, JOURNAL_FILE, Dataset, open_dataset
-from clew.data.settings import DatasetSettings
 from clew.data.writer import write_dataset
 from clew.errors import UserError
 from clew.mazes.generate import generate

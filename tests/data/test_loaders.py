@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clew.data.batch import Batch, CellBatch, TokenBatch, text_seeds
+from clew.data.config import DataConfig, DatasetSettings
 from clew.data.dataset import Dataset, open_dataset
-from clew.data.loader import DatasetLoader, Loader, StreamConfig, StreamLoader, batches, sequence_lengths
-from clew.data.settings import DatasetSettings
+from clew.data.loader import DatasetLoader, Loader, StreamLoader, batches, sequence_lengths
 from clew.data.writer import write_dataset
 from clew.errors import UserError
 from clew.objectives.config import ObjectiveConfig, ObjectiveName, build_objective
@@ -104,8 +104,8 @@ def test_ranks_get_equal_shares_of_long_sequences(dfs_10: Dataset) -> None:
 @pytest.mark.parametrize("form", ["edge-list", "grid", "cell-labels"])
 @pytest.mark.parametrize("world_size", [2, 3])
 def test_ranks_together_are_one_rank(small: Dataset, form: str, world_size: int) -> None:
-    config = StreamConfig("dfs", 5, 6, seed=1, batch_size=16)
-    loaders: list[Loader] = [DatasetLoader(small, "train", form, 16, seed=3), StreamLoader(config, form)]
+    data = DataConfig(sizes=(5,), width=6, seed=1, format=form)
+    loaders: list[Loader] = [DatasetLoader(small, "train", form, 16, seed=3), StreamLoader(data, 16)]
     for loader in loaders:
         for step in (0, 7, 40):
             whole = rows(loader.batch(step))
@@ -128,8 +128,8 @@ def test_a_dataset_batch_is_the_text_of_its_mazes(small: Dataset, small_walls: D
 
 
 def test_stream_batches(small: Dataset) -> None:
-    config = StreamConfig("dfs", 5, 6, seed=7, batch_size=10)
-    batch = StreamLoader(config, "cell-labels").batch(4)
+    data = DataConfig(sizes=(5,), width=6, seed=7, format="cell-labels")
+    batch = StreamLoader(data, 10).batch(4)
     assert isinstance(batch, CellBatch)
     assert batch.index_B.tolist() == list(range(40, 50))
     # The same seed and side as the dataset's, so the same mazes.
@@ -161,11 +161,11 @@ def test_sequence_lengths_are_the_lengths_of_the_texts(small: Dataset, small_wal
         ({"limit": 304}, "304 mazes cannot be taken from the 303 in train"),
         ({"limit": 0}, "0 mazes cannot be taken"),
         ({"batch_size": 0}, "batch size of 0"),
-        ({"form": "prose"}, "no text format 'prose'"),
+        ({"format_name": "prose"}, "no text format 'prose'"),
     ],
 )
 def test_impossible_loaders_are_refused(small: Dataset, options: dict[str, object], words: str) -> None:
-    good: dict[str, object] = {"split": "train", "form": "grid", "batch_size": 4, "seed": 0}
+    good: dict[str, object] = {"split": "train", "format_name": "grid", "batch_size": 4, "seed": 0}
     with pytest.raises(UserError, match=words):
         DatasetLoader(small, **good | options)  # type: ignore[arg-type]
 
@@ -176,8 +176,8 @@ def test_a_wall_list_of_a_maze_without_wall_cells_is_refused(small: Dataset) -> 
 
 
 def test_no_process_goes_without_mazes(small: Dataset) -> None:
-    config = StreamConfig("dfs", 5, 6, seed=1, batch_size=3)
-    for loader in (DatasetLoader(small, "train", "grid", 3, seed=0), StreamLoader(config, "grid")):
+    data = DataConfig(sizes=(5,), width=6, seed=1, format="grid")
+    for loader in (DatasetLoader(small, "train", "grid", 3, seed=0), StreamLoader(data, 3)):
         assert len(loader.batch(0, rank=2, world_size=3)) == 1
         with pytest.raises(UserError, match="a batch of 3 mazes cannot be shared by 4 processes"):
             loader.batch(0, rank=3, world_size=4)

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import torch
 
+from clew.data.config import DataConfig, DatasetSettings
 from clew.data.dataset import ARRAY_DTYPES, DATASET_FILE, Dataset, hash_description, hash_file, npy_head, open_dataset
-from clew.data.loader import DatasetLoader, StreamConfig, StreamLoader
-from clew.data.settings import DatasetSettings
+from clew.data.loader import DatasetLoader, StreamLoader
 from clew.data.verify import verify_dataset
 from clew.data.writer import write_dataset
 from clew.errors import UserError
@@ -79,7 +79,7 @@ def test_an_epoch_holds_every_graph_once(stars: Dataset) -> None:
 
 
 def test_a_stream_is_the_same_for_one_process_and_two() -> None:
-    stream = StreamLoader(StreamConfig("path-star-3x4", 1, 10, seed=5, batch_size=12), "path-star")
+    stream = StreamLoader(DataConfig("stream", "path-star-3x4", (1,), seed=5, format="path-star"), 12)
     whole = stream.batch(7)
     parts = [stream.batch(7, rank, 2) for rank in range(2)]
     for rank, part in enumerate(parts):

@@ -7,7 +7,7 @@ from itertools import count, islice
 
 import pytest
 
-from clew.data.prefetch import prefetch
+from clew.data.loader import Prefetch
 
 
 def alive() -> int:
@@ -16,7 +16,7 @@ def alive() -> int:
 
 @pytest.mark.parametrize("depth", [1, 2, 10])
 def test_every_item_in_order_then_the_end(depth: int) -> None:
-    with prefetch(iter(range(50)), depth) as ready:
+    with Prefetch(iter(range(50)), depth) as ready:
         assert list(ready) == list(range(50))
         assert list(ready) == []
     assert alive() == 0
@@ -30,14 +30,14 @@ def test_it_runs_ahead_but_not_far() -> None:
             made.append(i)
             yield i
 
-    with prefetch(source(), depth=2) as ready:
+    with Prefetch(source(), depth=2) as ready:
         assert next(ready) == 0
         time.sleep(0.2)
         assert made == [0, 1, 2, 3]  # one taken, two ready, one in the making
 
 
 def test_closing_early_stops_the_thread() -> None:
-    with prefetch(count(), depth=2) as ready:
+    with Prefetch(count(), depth=2) as ready:
         assert list(islice(ready, 5)) == [0, 1, 2, 3, 4]
     assert alive() == 0
     assert list(ready) == []
@@ -50,7 +50,7 @@ def test_an_error_arrives_in_its_place() -> None:
         yield 2
         raise ValueError("the third")
 
-    with prefetch(source(), depth=5) as ready:
+    with Prefetch(source(), depth=5) as ready:
         assert [next(ready), next(ready)] == [1, 2]
         with pytest.raises(ValueError, match="the third"):
             next(ready)
@@ -60,7 +60,7 @@ def test_an_error_arrives_in_its_place() -> None:
 
 def test_leaving_by_an_exception_stops_the_thread() -> None:
     def use() -> None:
-        with prefetch(count(), depth=1) as ready:
+        with Prefetch(count(), depth=1) as ready:
             next(ready)
             raise RuntimeError
 

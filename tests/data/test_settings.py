@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from clew.data.settings import DatasetSettings
+from clew.data.config import DatasetSettings
 from clew.errors import UserError
 
 GOOD: dict[str, Any] = {"family": "dfs", "height": 4, "width": 5, "seed": 1, "counts": {"train": 3, "test": 0}}

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clew.data.loader import StreamConfig, fresh_tasks, rank_part
+from clew.data.config import DataConfig
+from clew.data.loader import StreamLoader, rank_part
 from clew.mazes.generate import FAMILIES, generate
 from clew.mazes.layouts import is_held_out, layout_hashes
 
@@ -24,9 +25,10 @@ from clew.mazes.layouts import is_held_out, layout_hashes
 def test_the_global_batch_does_not_depend_on_the_processes(
     step: int, world_size: int, batch_size: int, family: str, seed: int, long_share: float
 ) -> None:
-    config = StreamConfig(family, 5, 4, seed, batch_size, long_share=long_share, longest_of=3)
-    whole = fresh_tasks(config, step)
-    parts = [fresh_tasks(config, step, rank, world_size) for rank in range(world_size)]
+    data = DataConfig("stream", family, (5,), 4, seed=seed, long_share=long_share, longest_of=3)
+    loader = StreamLoader(data, batch_size)
+    whole = loader.tasks(step)
+    parts = [loader.tasks(step, rank, world_size) for rank in range(world_size)]
     assert len(whole) == batch_size
     for rank, part in enumerate(parts):
         own = whole.select(np.arange(batch_size)[rank::world_size])
@@ -36,16 +38,16 @@ def test_the_global_batch_does_not_depend_on_the_processes(
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_stream_never_shows_a_test_layout(family: str) -> None:
-    config = StreamConfig(family, 4, 4, seed=3, batch_size=300)
-    hash_N = np.concatenate([layout_hashes(fresh_tasks(config, step).cells_NHW) for step in range(4)])
+    loader = StreamLoader(DataConfig("stream", family, (4,), seed=3), 300)
+    hash_N = np.concatenate([layout_hashes(loader.tasks(step).cells_NHW) for step in range(4)])
     assert not is_held_out(hash_N).any()
     test_N = layout_hashes(generate(family, 4, 4, seed=3, first=0, count=300, split="test").cells_NHW)
     assert not np.intersect1d(hash_N, test_N).size
 
 
 def test_steps_are_fresh() -> None:
-    config = StreamConfig("dfs", 8, 8, seed=0, batch_size=64)
-    mazes = {cells.tobytes() for step in range(5) for cells in fresh_tasks(config, step).cells_NHW}
+    loader = StreamLoader(DataConfig(sizes=(8,)), 64)
+    mazes = {cells.tobytes() for step in range(5) for cells in loader.tasks(step).cells_NHW}
     assert len(mazes) == 5 * 64
 
 
@@ -57,8 +59,8 @@ def test_parts_cover_everything_once_and_are_equal_to_within_one(count: int, wor
 
 
 def test_long_rows_have_the_longest_of_several_paths() -> None:
-    config = StreamConfig("dfs", 6, 6, 0, 40)
-    plain = fresh_tasks(config, step=2).length_N
-    mixed = fresh_tasks(dataclasses.replace(config, long_share=0.25, longest_of=20), step=2).length_N
+    data = DataConfig(sizes=(6,))
+    plain = StreamLoader(data, 40).tasks(step=2).length_N
+    mixed = StreamLoader(dataclasses.replace(data, long_share=0.25, longest_of=20), 40).tasks(step=2).length_N
     assert mixed[:30].tolist() == plain[:30].tolist()
     assert mixed[30:].min() > plain.mean()

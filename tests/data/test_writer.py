@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 
 import clew.data.writer as writer
+from clew.data.config import DatasetSettings
 from clew.data.dataset import DATASET_FILE, JOURNAL_FILE, hash_description, open_dataset
-from clew.data.settings import DatasetSettings
 from clew.data.verify import verify_dataset
 from clew.data.writer import write_dataset
 from clew.errors import UserError
@@ -191,7 +191,7 @@ def test_kills_at_random_moments(tmp_path: Path) -> None:
     directory = tmp_path / "killed"
     program = (
         "import sys; from pathlib import Path; from clew.data.writer import write_dataset;"
-        "from clew.data.settings import DatasetSettings as S;"
+        "from clew.data.config import DatasetSettings as S;"
         "s = S('astar', 8, 8, 5, {'train': 4000, 'test': 300});"
         "write_dataset(s, Path(sys.argv[1]), chunk=10, workers=1,"
         " progress=lambda mazes: print(mazes, flush=True))"

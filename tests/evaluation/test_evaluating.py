@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+from clew.data.config import DatasetSettings
 from clew.data.dataset import open_dataset
-from clew.data.settings import DatasetSettings
 from clew.data.verify import _first_problem
 from clew.data.writer import write_dataset
 from clew.decoding.codec import Codec

@@ -9,6 +9,7 @@ import torch
 
 import clew
 from clew import trained as loading
+from clew.data.config import DataConfig
 from clew.errors import UserError
 from clew.mazes.generate import generate
 from clew.models.build import build_model
@@ -16,7 +17,7 @@ from clew.models.cell_network import CellNetworkConfig
 from clew.models.config import DecoderOnlyConfig
 from clew.trained import export_weights, load_trained, shipped_weights
 from clew.training.checkpoint import model_tensors, write_checkpoint
-from clew.training.config import Budget, DataConfig, TrainConfig
+from clew.training.config import Budget, TrainConfig
 from clew.training.run_folder import RunFolder
 
 DRAWING = """\

@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 import torch
 
+from clew.data.config import DataConfig
 from clew.errors import UserError
 from clew.models.build import build_model, count_parameters, kind_of
 from clew.paper.configs import paper, published
 from clew.paper.named_configs import config_named
 from clew.tokenization.format import format_named
-from clew.training.config import DataConfig, TrainConfig
+from clew.training.config import TrainConfig
 
 # Width, heads, layers; an encoder-decoder gives half of the layers to each stack.
 MODELS = {"3m": (128, 4, 14), "8m": (128, 4, 40), "25m": (256, 4, 32)}

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from clew.data.config import DataConfig
 from clew.models.build import build_model, count_parameters
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
 from clew.objectives.config import ObjectiveConfig
@@ -27,7 +28,7 @@ from clew.paper.estimate import (
 from clew.paper.named_configs import config_named
 from clew.paper.plan import NEEDS_FILE, all_needs, plan, read_needs
 from clew.paper.runner import Options, unique_runs
-from clew.training.config import Budget, DataConfig
+from clew.training.config import Budget
 from clew.training.step import autocast
 
 DATA = DataConfig(sizes=(4,))

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from clew.data.batch import Batch
+from clew.data.config import DataConfig
+from clew.data.loader import held_out_tasks
 from clew.decoding.codec import Codec
 from clew.decoding.registry import decoder_named
 from clew.evaluation.evaluate import evaluate_model
@@ -18,11 +20,10 @@ from clew.mazes.generate import generate
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
 from clew.objectives.config import ObjectiveConfig
 from clew.tokenization.format import format_named
-from clew.training.config import Budget, DataConfig, TrainConfig
+from clew.training.config import Budget, TrainConfig
 from clew.training.distributed import World
 from clew.training.held_out import evaluator_on, held_out_evaluator
 from clew.training.signals import handle_stop_signals
-from clew.training.sources import held_out_tasks
 
 DATA = DataConfig(sizes=(3,))
 CONFIG = TrainConfig(

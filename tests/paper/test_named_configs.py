@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from clew.data.loader import make_dataset
 from clew.errors import UserError
 from clew.models.build import build_model, count_parameters
 from clew.paper.named_configs import CONFIGS, config_named, list_configs
@@ -16,7 +17,6 @@ from clew.training.config import TrainConfig
 from clew.training.distributed import World
 from clew.training.held_out import held_out_evaluator
 from clew.training.schedules import lr_factor
-from clew.training.sources import make_dataset
 from clew.training.train import train
 
 RUN: set[TrainConfig] = set()

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from clew.data.batch import text_seeds, token_batch
+from clew.data.loader import make_dataset
 from clew.errors import UserError
 from clew.mazes.generate import generate
 from clew.paper.catalogue import STUDIES, studies_named, study_named
@@ -23,7 +24,6 @@ from clew.paper.studies.position_precision import SIZES
 from clew.paper.study import Run, Scale
 from clew.paper.verdict import MIN_POINTS, convergence
 from clew.training.config import TrainConfig, is_text_model
-from clew.training.sources import make_dataset
 from clew.training.train import train
 
 NAMES = [

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from tiny_runs import mean_weight, tiny_config
 
+from clew.data.config import DataConfig
 from clew.errors import UserError
 from clew.models.cell_network import CellNetworkConfig
 from clew.objectives.config import ObjectiveConfig, RateConfig
 from clew.training.callbacks import LinePrinter, StepReport
-from clew.training.config import DataConfig
 from clew.training.distributed import World, joined_world
 from clew.training.optimizers import OptimizerConfig
 from clew.training.train import train

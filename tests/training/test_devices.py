@@ -12,17 +12,18 @@ import torch
 from fake_device import FAKE, FakeTensor, fake_device
 from tiny_runs import encoder_decoder, last_tensors, next_token_config, tiny_config
 
+from clew.data.config import DataConfig
+from clew.data.loader import held_out_tasks
 from clew.decoding.codec import Codec
 from clew.decoding.registry import DECODERS, parse_decoder
 from clew.evaluation.evaluate import evaluate_model
 from clew.models.build import build_model
 from clew.models.config import DecoderOnlyConfig
 from clew.objectives.config import ObjectiveConfig
-from clew.training.config import Budget, DataConfig, TrainConfig
+from clew.training.config import Budget, TrainConfig
 from clew.training.distributed import World
 from clew.training.held_out import held_out_evaluator
 from clew.training.optimizers import OptimizerConfig
-from clew.training.sources import held_out_tasks
 from clew.training.train import train
 
 WALLS = DataConfig(family="astar", sizes=(4,), format="wall-list")

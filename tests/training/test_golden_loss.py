@@ -16,11 +16,12 @@ from pathlib import Path
 import pytest
 import torch
 
+from clew.data.config import DataConfig
 from clew.models.build import ModelConfig
 from clew.models.cell_network import CellNetworkConfig
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
 from clew.objectives.config import ObjectiveConfig, ObjectiveName
-from clew.training.config import Budget, DataConfig, TrainConfig
+from clew.training.config import Budget, TrainConfig
 from clew.training.optimizers import OptimizerConfig
 from clew.training.train import train
 

@@ -13,6 +13,8 @@ import pytest
 import torch
 from tiny_runs import assert_same, last_tensors, losses, mean_weight, metrics, next_token_config, tiny_config
 
+from clew.data.config import DataConfig
+from clew.data.loader import make_dataset
 from clew.errors import UserError
 from clew.models.build import build_model
 from clew.models.config import EncoderDecoderConfig
@@ -21,9 +23,8 @@ from clew.training import loop
 from clew.training import run_folder as run_state
 from clew.training.callbacks import EvaluationReport, LinePrinter, RunEnd, RunStart, StepReport
 from clew.training.checkpoint import find_checkpoint, latest_checkpoint, load_model, read_state
-from clew.training.config import Budget, DataConfig, TrainConfig
+from clew.training.config import Budget, TrainConfig
 from clew.training.optimizers import OptimizerConfig
-from clew.training.sources import make_dataset
 from clew.training.step import StepSums
 from clew.training.train import train
 

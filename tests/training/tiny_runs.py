@@ -9,10 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from clew.data.config import DataConfig
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
 from clew.objectives.config import ObjectiveConfig
 from clew.training.checkpoint import latest_checkpoint, read_tensors
-from clew.training.config import Budget, DataConfig, TrainConfig
+from clew.training.config import Budget, TrainConfig
 
 VOCABULARY = 128
 

@@ -38,6 +38,7 @@ def convert(
         objective: what the model was trained with; what a Lightning checkpoint says, or else mlm-u for an
             encoder-decoder and next-token for GPT-2.
     """
+    from clew.data.config import DataConfig
     from clew.mazes.generate import canonical_family
     from clew.models.build import count_parameters
     from clew.models.config import DecoderOnlyConfig
@@ -46,7 +47,7 @@ def convert(
     from clew.tokenization.format import format_named
     from clew.tokenization.vocabulary import padded_size
     from clew.training.checkpoint import model_tensors, write_checkpoint
-    from clew.training.config import Budget, DataConfig, TrainConfig
+    from clew.training.config import Budget, TrainConfig
     from clew.training.run_folder import RunFolder
 
     family = canonical_family(family)

@@ -54,8 +54,8 @@ def describe(
     import json as json_module
     from dataclasses import asdict
 
+    from clew.data.config import SPLITS
     from clew.data.dataset import open_dataset
-    from clew.data.settings import SPLITS
     from clew.data.verify import describe_split
     from clew.provenance import provenance
 

@@ -143,9 +143,9 @@ def _held_out(
     embedding: Embedding,
     seed: int | None,
 ) -> tuple[list[TaskBatch], str]:
+    from clew.data.loader import held_out_draws
     from clew.evaluation.tasks import held_out
     from clew.mazes.generate import canonical_family, describe_tasks
-    from clew.training.sources import held_out_draws
 
     family = canonical_family(family or model.family)
     height, width = (model.height, model.width) if size is None else (size, size)

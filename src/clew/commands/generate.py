@@ -74,7 +74,7 @@ def generate(
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from clew.data.settings import DatasetSettings
+    from clew.data.config import DatasetSettings
     from clew.data.writer import write_dataset
     from clew.mazes.path_star import StarShape
 

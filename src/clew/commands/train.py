@@ -148,8 +148,8 @@ def parse(config: TrainConfig, name: str, arguments: Sequence[str]) -> tuple[Opt
 
 def resolve(named: TrainConfig, fields: dict[str, Any], options: Options) -> TrainConfig:
     """The whole config: the budget as asked for, the data as its folder says, the vocabulary as the mazes need."""
+    from clew.data.loader import adopt_dataset
     from clew.training.config import Budget, TrainConfig, is_text_model, vocabulary_of, with_vocabulary
-    from clew.training.sources import adopt_dataset
 
     if (options.steps, options.epochs, options.minutes) != (None, None, None):
         fields["budget"] = Budget(options.steps, options.epochs, options.minutes)

@@ -24,9 +24,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from clew.data.config import CELL_LABELS
+from clew.errors import UserError
 from clew.mazes.maze import TaskBatch
 from clew.mazes.solvers import reachable
 from clew.tokenization.encode import encode_batch
+from clew.tokenization.format import format_named
+from clew.tokenization.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,33 @@ def _mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
+
+
+def encode_tasks(
+    format_name: str,
+    tasks: TaskBatch,
+    text_seed_N: npt.NDArray[np.uint64],
+    index_N: npt.NDArray[np.integer] | None = None,
+    vocabulary: Vocabulary | None = None,
+) -> Batch:
+    """Return the tasks in a format, numbered `index_N`, as ids of the tasks' own vocabulary or of a model's.
+
+    UserError if the model's vocabulary lacks a token that mazes of this size may have.
+    """
+    index_N = np.arange(len(tasks)) if index_N is None else index_N
+    if format_named(format_name).name == CELL_LABELS:
+        return cell_batch(tasks, index_N)
+    batch = token_batch(format_name, tasks, text_seed_N, index_N)
+    own = format_named(format_name).vocabulary(tasks.height, tasks.width)
+    if vocabulary is None or own == vocabulary:
+        return batch
+    if missing := [token for token in own.tokens if token not in vocabulary.id_of]:
+        raise UserError(
+            f"the model does not know the token {missing[0]} that mazes of {tasks.height} rows and {tasks.width} "
+            "columns need: it was trained on smaller ones or on another format; use a model made for this size."
+        )
+    id_of_own = torch.from_numpy(vocabulary.encode(own.tokens).astype(np.int64))
+    return replace(batch, tokens_BT=id_of_own[batch.tokens_BT])
 
 
 def token_batch(

@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from clew.data.settings import SPLITS, DatasetSettings
+from clew.data.config import SPLITS, DatasetSettings
 from clew.errors import UserError
 from clew.files import read_json
 from clew.mazes.maze import TaskBatch

@@ -1,117 +1,139 @@
-"""Endless fresh mazes, as a pure function of (seed, step, rank).
+"""Training batches from a dataset or from a stream of fresh mazes, and the held-out mazes of a run.
 
-    config = StreamConfig(family="dfs", height=10, width=10, seed=0, batch_size=128)
-    tasks = fresh_tasks(config, step=7)                            # the mazes of step 7
-    tasks = fresh_tasks(config, step=7, rank=1, world_size=2)      # every second one of them
-
-The mazes of a step are the same however many processes share them. All are on the train side for ever, so none has a
-layout that any test set may hold.
-
-Where training takes its batches from: a dataset, epoch after epoch, or a stream of fresh mazes.
-
-    loader = DatasetLoader(open_dataset("data/dfs-10"), "train", "edge-list", batch_size=128, seed=0)
+    loader = build_loader(config.data, batch_size=128, seed=0)
     batch = loader.batch(step, rank, world_size)
+    tasks = held_out_tasks(config.data, count=2000)   # one TaskBatch for each shape, never trained on
 
-A batch is a pure function of (loader, step, rank, world_size), so the step is all there is to save and to resume, and
-the global batch of a step is the same mazes however many processes share it.
+A batch is a pure function of (loader, step, rank, world_size): the step is the only state to checkpoint, and the global
+batch of a step holds the same mazes for any number of processes.
 
-Shape suffixes: N mazes, S steps of an epoch.
+Shape suffixes: N mazes, S steps of an epoch, L mazes with long paths, K candidates for each.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import queue
+import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Protocol
+from pathlib import Path
+from types import TracebackType
+from typing import Generic, Protocol, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from clew.data.batch import Batch, cell_batch, text_seeds, token_batch
-from clew.data.dataset import Dataset, Split
-from clew.errors import UserError
-from clew.mazes.generate import DEFAULT_OPEN_SHARE, generate_indices
+from clew.data.batch import Batch, encode_tasks, text_seeds
+from clew.data.config import CELL_LABELS, PAPER_HELD_OUT, PAPER_MAZES, DataConfig, DatasetSettings
+from clew.data.dataset import DATASET_FILE, Dataset, Split, open_dataset
+from clew.data.writer import write_dataset
+from clew.errors import UserError, machine_memory
+from clew.mazes.generate import DEFAULT_OPEN_SHARE, generate, generate_indices
+from clew.mazes.generators import MAX_PAIRS
 from clew.mazes.maze import WALL, TaskBatch
 from clew.tokenization.format import format_named
 
-
-@dataclass(frozen=True)
-class StreamConfig:
-    """Which fresh mazes; for growing sizes make one config for each shape."""
-
-    family: str
-    height: int
-    width: int
-    seed: int
-    batch_size: int  # mazes a step, over all processes
-    open_share: float = DEFAULT_OPEN_SHARE  # percolation only
-    # This share of the mazes are each the one with the longest path of `longest_of` mazes.
-    long_share: float = 0.0
-    longest_of: int = 1
-
-    @property
-    def long_rows(self) -> int:
-        """How many mazes of a step have long paths; they come last."""
-        return round(self.long_share * self.batch_size) if self.longest_of > 1 else 0
-
-
-# Candidates for long paths have numbers of their own, which no other maze of a stream reaches.
-_LONG = 1 << 40
-
-
-def rank_part(count: int, rank: int, world_size: int) -> slice:
-    """The rows of a global batch that belong to a process: every world_size-th, so counts differ by at most one."""
-    assert 0 <= rank < world_size
-    return slice(rank, count, world_size)
-
-
-def fresh_tasks(
-    config: StreamConfig, step: int, rank: int = 0, world_size: int = 1, workers: int | None = None
-) -> TaskBatch:
-    """This process's part of the mazes of a step; a maze's number in the stream is step * batch_size + its row."""
-    row_N = np.arange(config.batch_size)[rank_part(config.batch_size, rank, world_size)]
-    number_N = step * config.batch_size + row_N
-    is_long_N = row_N >= config.batch_size - config.long_rows
-    candidate_LK = _LONG + number_N[is_long_N, None] * config.longest_of + np.arange(config.longest_of)
-    ordinary = int((~is_long_N).sum())
-    tasks = generate_indices(
-        config.family,
-        config.height,
-        config.width,
-        np.concatenate([number_N[~is_long_N], candidate_LK.ravel()]),
-        seed=config.seed,
-        split="train",
-        workers=workers,
-        open_share=config.open_share,
-    )
-    if ordinary == len(row_N):
-        return tasks
-    place_N = np.empty(len(row_N), dtype=np.int64)
-    place_N[~is_long_N] = np.arange(ordinary)
-    length_LK = tasks.length_N[ordinary:].reshape(candidate_LK.shape)
-    place_N[is_long_N] = ordinary + np.arange(len(length_LK)) * config.longest_of + length_LK.argmax(1)
-    return tasks.select(place_N)
-
-
-# The format whose model reads cells instead of text, so that one model takes mazes of any size.
-CELL_LABELS = "cell-labels"
 Ints = npt.NDArray[np.int64]
+T = TypeVar("T")
+
+# Candidates for long paths are numbered from here on, which no other maze of a stream reaches.
+_FIRST_LONG = 1 << 40
+# A lower bound for each cell of a maze in a batch: a text has three to four tokens a cell, of ten bytes each.
+_BYTES_PER_CELL = 10
+_BATCHES_IN_MEMORY = 4  # one in use, two in the prefetch queue, one being made
+_POLL_SECONDS = 0.1
 
 
 class Loader(Protocol):
-    """Gives the batch of any step."""
+    """Batches by step."""
+
+    @property
+    def steps_per_epoch(self) -> int | None:
+        """None for a stream."""
+        ...
 
     def batch(self, step: int, rank: int = 0, world_size: int = 1) -> Batch:
-        """This process's part of the global batch of a step."""
+        """Return this process's part of the global batch of a step."""
+        ...
+
+    def batch_size(self, step: int) -> int:
+        """Return the number of mazes in the global batch of a step."""
         ...
 
 
+def build_loader(data: DataConfig, batch_size: int, seed: int) -> Loader:
+    """Return the loader that a config describes; its dataset must exist. `seed` shuffles a dataset."""
+    if data.source == "dataset":
+        return DatasetLoader(open_matching(data), "train", data.format, batch_size, seed, limit=data.mazes)
+    return StreamLoader(data, batch_size)
+
+
 def batches(loader: Loader, first_step: int, rank: int = 0, world_size: int = 1) -> Iterator[Batch]:
-    """The batches from a step on, without end."""
+    """Yield the batches from a step on, without end."""
     step = first_step
     while True:
         yield loader.batch(step, rank, world_size)
         step += 1
+
+
+class StreamLoader:
+    """Fresh mazes, never the same number twice, all with layouts of the train split.
+
+    With several shapes each step has one, drawn from (seed, step). With mixture "grow", step s draws from the first
+    1 + floor(s K / grow_steps) of the K shapes. A step of shape k has batch_size * (cells of the largest) / (cells
+    of k) mazes, rounded down, so that steps need about as much time and memory whatever their shape.
+    """
+
+    steps_per_epoch = None
+
+    def __init__(self, data: DataConfig, batch_size: int, workers: int | None = None) -> None:
+        _check_batch_size(batch_size)
+        self._data, self._workers = data, workers
+        height, width = data.shapes[-1]
+        self._batch_sizes = [batch_size * height * width // (rows * columns) for rows, columns in data.shapes]
+
+    def batch(self, step: int, rank: int = 0, world_size: int = 1) -> Batch:
+        size = self.batch_size(step)
+        index_N = step * size + np.arange(size)[_process_rows(size, rank, world_size)]
+        tasks = self.tasks(step, rank, world_size)
+        return encode_tasks(self._data.format, tasks, text_seeds(self._data.seed, "stream", index_N), index_N)
+
+    def batch_size(self, step: int) -> int:
+        return self._batch_sizes[self.shape_number(step)]
+
+    def shape_number(self, step: int) -> int:
+        """Return which of the shapes a step has."""
+        count = len(self._batch_sizes)
+        if self._data.mixture == "grow":
+            count = min(count, 1 + step * count // self._data.grow_steps)
+        return int(np.random.default_rng([self._data.seed, step]).integers(count))
+
+    def tasks(self, step: int, rank: int = 0, world_size: int = 1) -> TaskBatch:
+        """Return this process's mazes of a step; a maze's number in the stream is step * batch_size + its row."""
+        data, size = self._data, self.batch_size(step)
+        row_N = np.arange(size)[rank_part(size, rank, world_size)]
+        number_N = step * size + row_N
+        # The last rows of a step are those with long paths.
+        long_rows = round(data.long_share * size) if data.longest_of > 1 else 0
+        is_long_N = row_N >= size - long_rows
+        candidate_LK = _FIRST_LONG + number_N[is_long_N, None] * data.longest_of + np.arange(data.longest_of)
+        ordinary = int((~is_long_N).sum())
+        tasks = generate_indices(
+            data.family,
+            *data.shapes[self.shape_number(step)],
+            np.concatenate([number_N[~is_long_N], candidate_LK.ravel()]),
+            seed=data.seed,
+            split="train",
+            workers=self._workers,
+            open_share=_open_share(data),
+        )
+        if ordinary == len(row_N):
+            return tasks
+        position_N = np.empty(len(row_N), dtype=np.int64)
+        position_N[~is_long_N] = np.arange(ordinary)
+        length_LK = tasks.length_N[ordinary:].reshape(candidate_LK.shape)
+        position_N[is_long_N] = ordinary + np.arange(len(length_LK)) * data.longest_of + length_LK.argmax(1)
+        return tasks.select(position_N)
 
 
 class DatasetLoader:
@@ -128,38 +150,41 @@ class DatasetLoader:
         self,
         dataset: Dataset,
         split: str,
-        form: str,
+        format_name: str,
         batch_size: int,
         seed: int,
         limit: int | None = None,
     ) -> None:
         """`limit` takes the first mazes of the split only."""
-        self._split: Split = dataset.split(split)
+        _check_batch_size(batch_size)
+        self._split = dataset.split(split)
         count = len(self._split) if limit is None else limit
-        if batch_size < 1:
-            raise UserError(f"a batch size of {batch_size} is impossible; use 1 or more.")
         if not 1 <= count <= len(self._split):
             raise UserError(
                 f"{count} mazes cannot be taken from the {len(self._split)} in {split} of {dataset.directory}; "
                 f"use 1 to {len(self._split)}."
             )
-        self._batcher = _Batcher(form, dataset.settings.seed, split)
+        self._format_name = format_named(format_name).name
+        self._text_seed, self._split_name = dataset.settings.seed, split
         self._count, self._seed = count, seed
-        self._length_N = sequence_lengths(self._split, form, count)
+        self._length_N = sequence_lengths(self._split, format_name, count)
         self.steps_per_epoch = -(-count // batch_size)
         self._bound_S1: Ints = count * np.arange(self.steps_per_epoch + 1, dtype=np.int64) // self.steps_per_epoch
         self._permuted: tuple[int, Ints] | None = None
 
     def batch(self, step: int, rank: int = 0, world_size: int = 1) -> Batch:
         index_N = self.indices(step)
-        index_N = index_N[_own_part(len(index_N), rank, world_size)]
-        return self._batcher(self._split.select(index_N), index_N)
+        index_N = index_N[_process_rows(len(index_N), rank, world_size)]
+        seed_N = text_seeds(self._text_seed, self._split_name, index_N)
+        return encode_tasks(self._format_name, self._split.select(index_N), seed_N, index_N)
+
+    def batch_size(self, step: int) -> int:
+        return len(self.indices(step))
 
     def indices(self, step: int) -> Ints:
-        """The numbers of the mazes in the global batch of a step, the shortest sequence first."""
-        assert step >= 0
-        epoch, place = divmod(step, self.steps_per_epoch)
-        index_N = self._permutation(epoch)[self._bound_S1[place] : self._bound_S1[place + 1]]
+        """Return the numbers of the mazes in the global batch of a step, the shortest sequence first."""
+        epoch, number = divmod(step, self.steps_per_epoch)
+        index_N = self._permutation(epoch)[self._bound_S1[number] : self._bound_S1[number + 1]]
         return index_N[self._length_N[index_N].argsort(kind="stable")]
 
     def _permutation(self, epoch: int) -> Ints:
@@ -168,59 +193,205 @@ class DatasetLoader:
         return self._permuted[1]
 
 
-class StreamLoader:
-    """Fresh mazes, never the same twice: an epoch that does not end."""
-
-    def __init__(self, config: StreamConfig, form: str, workers: int | None = None) -> None:
-        if config.batch_size < 1:
-            raise UserError(f"a batch size of {config.batch_size} is impossible; use 1 or more.")
-        self._config, self._workers = config, workers
-        self._batcher = _Batcher(form, config.seed, "stream")
-
-    def batch(self, step: int, rank: int = 0, world_size: int = 1) -> Batch:
-        assert step >= 0
-        part = _own_part(self._config.batch_size, rank, world_size)
-        tasks = fresh_tasks(self._config, step, rank, world_size, self._workers)
-        index_N = np.arange(self._config.batch_size, dtype=np.int64)[part] + step * self._config.batch_size
-        return self._batcher(tasks, index_N)
+def rank_part(count: int, rank: int, world_size: int) -> slice:
+    """Return the rows of a global batch that belong to a process: every world_size-th."""
+    assert 0 <= rank < world_size
+    return slice(rank, count, world_size)
 
 
-def _own_part(count: int, rank: int, world_size: int) -> slice:
-    """`rank_part`, where every process must get a maze: models know no empty batch."""
+def _process_rows(count: int, rank: int, world_size: int) -> slice:
+    """Return `rank_part`, where every process must get a maze: models take no empty batch."""
     if count < world_size:
         raise UserError(f"a batch of {count} mazes cannot be shared by {world_size} processes; use a larger batch.")
     return rank_part(count, rank, world_size)
 
 
-class _Batcher:
-    """Writes tasks in a format, each text from its own seed."""
-
-    def __init__(self, form: str, seed: int, source: str) -> None:
-        self._form = format_named(form).name
-        self._seed, self._source = seed, source
-
-    def __call__(self, tasks: TaskBatch, index_N: Ints) -> Batch:
-        if self._form == CELL_LABELS:
-            return cell_batch(tasks, index_N)
-        return token_batch(self._form, tasks, text_seeds(self._seed, self._source, index_N), index_N)
+def _check_batch_size(batch_size: int) -> None:
+    if batch_size < 1:
+        raise UserError(f"a batch size of {batch_size} is impossible; use 1 or more.")
 
 
-def sequence_lengths(split: Split | TaskBatch, form: str, count: int) -> Ints:
-    """A number for each of the first `count` mazes that grows with the length of its sequence.
+def sequence_lengths(split: Split | TaskBatch, format_name: str, count: int) -> Ints:
+    """Return a number for each of the first `count` mazes that grows with the length of its sequence.
 
     Every passage, or every wall cell, and every step of a wall-list path take three tokens. The length of a search
     trace is not known before it is run; it grows with the path too.
     """
     length_N: Ints = np.diff(split.offset_N1[: count + 1])
-    # All cells are listed in the cell forms, and path-star graphs of one family have as many edges.
-    if form in ("grid", CELL_LABELS) or split.height == 1:
+    # The cell formats list all cells, and path-star graphs of one family have the same number of edges.
+    if format_name in ("grid", CELL_LABELS) or split.height == 1:
         return length_N
     listed_N = np.empty(count, dtype=np.int64)
     block = max(1, 16_000_000 // (split.height * split.width))
+    is_wall_list = format_name.startswith("wall-list")
     for first in range(0, count, block):
         cells_NHW = split.cells_NHW[first : min(first + block, count)]
-        marks_NHW = (cells_NHW & WALL) // WALL if form.startswith("wall-list") else np.bitwise_count(cells_NHW & 15)
+        marks_NHW = (cells_NHW & WALL) // WALL if is_wall_list else np.bitwise_count(cells_NHW & 15)
         listed_N[first : first + block] = marks_NHW.sum(axis=(1, 2), dtype=np.int64)
-    if form.startswith("wall-list"):
+    if is_wall_list:
         return 3 * listed_N + 3 * length_N
     return 3 * listed_N // 2 + length_N  # both ends of a passage count it
+
+
+def check_batch_memory(data: DataConfig, batch_size: int, world_size: int) -> None:
+    """Raise UserError if the batches alone exceed the memory: the system would end the process for it."""
+    height, width = data.shapes[-1]
+    needed = _BATCHES_IN_MEMORY * _BYTES_PER_CELL * height * width * batch_size // world_size
+    if needed > machine_memory():
+        raise UserError(
+            f"batches of {batch_size:,} mazes take about {needed / 1e9:,.0f} GB of memory in each process, and "
+            f"this machine has {machine_memory() / 1e9:,.0f}; use a smaller --batch-size."
+        )
+
+
+def dataset_settings(data: DataConfig) -> DatasetSettings:
+    """Return the settings of the dataset that a config needs."""
+    height, width = data.shapes[0]
+    counts = {"train": data.mazes or PAPER_MAZES, "test": PAPER_HELD_OUT}
+    return DatasetSettings(data.family, height, width, data.seed, counts, open_share=data.open_share)
+
+
+def make_dataset(data: DataConfig) -> bool:
+    """Make or finish the dataset of a config; False if it exists or none is needed."""
+    if data.source != "dataset" or (data.dataset_folder / DATASET_FILE).exists():
+        return False
+    data.dataset_folder.parent.mkdir(parents=True, exist_ok=True)
+    return write_dataset(dataset_settings(data), data.dataset_folder)
+
+
+def open_matching(data: DataConfig) -> Dataset:
+    """Open the dataset of a config; UserError unless it has the config's family, shape and seed."""
+    dataset = open_dataset(data.dataset_folder)
+    found, height, width = dataset.settings, *data.shapes[0]
+    if (found.family, found.height, found.width, found.seed) != (data.family, height, width, data.seed):
+        raise UserError(
+            f"{dataset.directory} holds {found.family} mazes of {found.height} by {found.width} of seed {found.seed}, "
+            f"but the run is for {data.family} mazes of {height} by {width} of seed {data.seed}; give another "
+            "--data.folder, or the dataset's own settings."
+        )
+    return dataset
+
+
+def adopt_dataset(data: DataConfig, preset: DataConfig) -> DataConfig:
+    """Return `data` with family, shape, seed and format of the folder it names, if they are still the preset's.
+
+    So `--data.folder my-mazes` is enough to train on other mazes; explicit options win.
+    """
+    same = all(getattr(data, name) == getattr(preset, name) for name in ("family", "sizes", "width", "seed", "format"))
+    if data.source != "dataset" or not same or data.folder in ("", preset.folder):
+        return data
+    found = open_dataset(data.folder).settings
+    return dataclasses.replace(
+        data,
+        family=found.family,
+        sizes=(found.height,),
+        width=None if found.height == found.width else found.width,
+        seed=found.seed,
+        format=data.format if data.format == CELL_LABELS else found.format,
+        open_share=found.open_share,
+        mazes=data.mazes if data.mazes != preset.mazes else None,
+    )
+
+
+def held_out_draws(family: str, dataset: Path | None) -> int:
+    """Return the `draws` with which `generate` gives the held-out tasks of a dataset, or of a stream (None)."""
+    if family != "astar" or dataset is None:
+        return MAX_PAIRS
+    if (dataset / DATASET_FILE).is_file():
+        return open_dataset(dataset).settings.test_draws
+    return 1  # as in datasets that keep all tasks of a layout, the default
+
+
+def held_out_tasks(data: DataConfig, count: int) -> list[TaskBatch]:
+    """Return mazes that are never trained on, `count` in sum, equally many of each shape.
+
+    Those of a dataset are the first of its test split. Those of a stream are the same that a dataset of the same
+    family, shape and seed has, so both kinds of run can be compared; of `astar`, one with one task per layout.
+    """
+    if data.source == "dataset":
+        split = open_matching(data).split("test")
+        if len(split) < count:
+            raise UserError(
+                f"{data.dataset_folder} holds out {len(split)} mazes, fewer than {count}; lower --held-out."
+            )
+        return [split.slice(0, count)]
+    each, share = -(-count // len(data.shapes)), _open_share(data)
+    return [
+        generate(data.family, height, width, seed=data.seed, first=0, count=each, split="test", open_share=share)
+        for height, width in data.shapes
+    ]
+
+
+def _open_share(data: DataConfig) -> float:
+    return DEFAULT_OPEN_SHARE if data.open_share is None else data.open_share
+
+
+class Prefetch(Iterator[T], Generic[T]):
+    """Run an iterator in a background thread, at most `depth` items ahead (and one more in the making).
+
+        with Prefetch(batches(loader, first_step=step)) as ready:
+            for batch in ready: ...
+
+    The items come in order; an exception is raised where its item would have been. Close it, or use it in a `with`,
+    to stop its thread.
+    """
+
+    def __init__(self, source: Iterator[T], depth: int = 2) -> None:
+        self._ready: queue.Queue[T | _End] = queue.Queue(depth)
+        self._stop = threading.Event()
+        self._ended = False
+        self._thread = threading.Thread(target=self._run, args=(source,), name="clew-prefetch", daemon=True)
+        self._thread.start()
+
+    def _run(self, source: Iterator[T]) -> None:
+        error: BaseException | None = None
+        try:
+            for item in source:
+                if not self._put(item):
+                    return
+        except BaseException as raised:  # raised again by __next__ in the consumer's thread
+            error = raised
+        self._put(_End(error))
+
+    def _put(self, item: T | _End) -> bool:
+        """Wait for a free slot; False if the thread is to stop."""
+        while not self._stop.is_set():
+            try:
+                self._ready.put(item, timeout=_POLL_SECONDS)
+                return True
+            except queue.Full:
+                pass
+        return False
+
+    def __next__(self) -> T:
+        if self._ended:
+            raise StopIteration
+        item = self._ready.get()
+        if not isinstance(item, _End):
+            return item
+        self._ended = True
+        self._thread.join()
+        if item.error is not None:
+            raise item.error
+        raise StopIteration
+
+    def close(self) -> None:
+        """Stop the thread after its current item and wait for it."""
+        self._ended = True
+        self._stop.set()
+        self._thread.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+@dataclasses.dataclass(frozen=True)
+class _End:
+    """Marks the end of the queue."""
+
+    error: BaseException | None

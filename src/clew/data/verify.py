@@ -30,6 +30,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from clew.data.config import SPLITS
 from clew.data.dataset import (
     DATASET_FILE,
     Dataset,
@@ -40,7 +41,6 @@ from clew.data.dataset import (
     hash_file,
     open_dataset,
 )
-from clew.data.settings import SPLITS
 from clew.files import read_json
 from clew.mazes.checks import check_batch
 from clew.mazes.layouts import is_held_out, layout_hashes

@@ -26,6 +26,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from clew.data.config import SPLITS, DatasetSettings
 from clew.data.dataset import (
     ARRAY_DTYPES,
     DATASET_FILE,
@@ -38,7 +39,6 @@ from clew.data.dataset import (
     npy_head,
     open_dataset,
 )
-from clew.data.settings import SPLITS, DatasetSettings
 from clew.data.verify import overlap
 from clew.errors import UserError
 from clew.files import write_json

@@ -20,8 +20,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from clew.data.batch import Batch, CellBatch, cell_batch, text_seeds, token_batch
-from clew.data.loader import CELL_LABELS, sequence_lengths
+from clew.data.batch import Batch, CellBatch, encode_tasks, text_seeds
+from clew.data.config import CELL_LABELS
+from clew.data.loader import sequence_lengths
 from clew.decoding.state import Canvas, blank_canvas
 from clew.errors import UserError
 from clew.mazes.maze import Path, TaskBatch
@@ -109,26 +110,9 @@ class Codec:
         return LABELS[token]
 
     def _batch(self, tasks: TaskBatch, text_seed_N: npt.NDArray[np.uint64] | None) -> Batch:
-        index_N = np.arange(len(tasks))
-        if self.vocabulary is None:
-            return cell_batch(tasks, index_N)
         if text_seed_N is None:
-            text_seed_N = text_seeds(0, "test", index_N)
-        batch = token_batch(self.form, tasks, text_seed_N, index_N)
-        own = format_named(self.form).vocabulary(tasks.height, tasks.width)
-        if own == self.vocabulary:
-            return batch
-        return replace(batch, tokens_BT=self._translation(own, tasks)[batch.tokens_BT])
-
-    def _translation(self, own: Vocabulary, tasks: TaskBatch) -> Tensor:
-        """The model's number of every token that mazes of this size may have."""
-        assert self.vocabulary is not None
-        if missing := [token for token in own.tokens if token not in self.vocabulary.id_of]:
-            raise UserError(
-                f"the model does not know the token {missing[0]} that mazes of {tasks.height} rows and {tasks.width} "
-                "columns need: it was trained on smaller ones or on another format; use a model made for this size."
-            )
-        return torch.from_numpy(self.vocabulary.encode(own.tokens).astype(np.int64))
+            text_seed_N = text_seeds(0, "test", np.arange(len(tasks)))
+        return encode_tasks(self.form, tasks, text_seed_N, vocabulary=self.vocabulary)
 
 
 def _cells_in_order(tasks: TaskBatch) -> tuple[Tensor, Tensor]:

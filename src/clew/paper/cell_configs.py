@@ -8,9 +8,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
+from clew.data.config import DataConfig
 from clew.models.cell_network import CellNetworkConfig
 from clew.objectives.config import ObjectiveConfig, RateConfig
-from clew.training.config import Budget, DataConfig, TrainConfig
+from clew.training.config import Budget, TrainConfig
 from clew.training.optimizers import OptimizerConfig
 from clew.training.schedules import ScheduleConfig
 

@@ -17,16 +17,16 @@ import re
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
+from clew.data.config import PAPER_HELD_OUT, PAPER_MAZES, DataConfig
 from clew.errors import UserError
 from clew.models.build import sized_config
 from clew.models.positions import PositionChoice
 from clew.models.published import published_tokens
 from clew.objectives.config import ObjectiveConfig, ObjectiveName
 from clew.tokenization.vocabulary import padded_size
-from clew.training.config import LEFT_TO_RIGHT, Budget, DataConfig, FormatName, TrainConfig
+from clew.training.config import LEFT_TO_RIGHT, Budget, TrainConfig
 from clew.training.optimizers import OptimizerConfig
 from clew.training.schedules import ScheduleConfig
-from clew.training.sources import PAPER_HELD_OUT, PAPER_MAZES
 
 PaperFamily = Literal["dfs", "astar"]
 ModelSize = Literal["3m", "8m", "25m"]
@@ -160,7 +160,7 @@ def published(
 
 
 def _data(family: PaperFamily, size: int, objective: ObjectiveName, mazes: int) -> DataConfig:
-    form: FormatName = "edge-list" if family == "dfs" else "wall-list-trace" if objective == "trace" else "wall-list"
+    form = "edge-list" if family == "dfs" else "wall-list-trace" if objective == "trace" else "wall-list"
     # Another number of mazes has a folder of its own: whichever run is first would else make a dataset of another size.
     folder = "" if mazes == PAPER_MAZES else f"data/{family}-{size}-{mazes}"
     return DataConfig("dataset", family, (size,), format=form, mazes=mazes, folder=folder)

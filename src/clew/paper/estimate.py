@@ -30,16 +30,15 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from clew.data.batch import Batch
-from clew.data.loader import StreamConfig, StreamLoader
+from clew.data.config import PAPER_MAZES, DataConfig
+from clew.data.loader import StreamLoader
 from clew.decoding.codec import Codec
-from clew.mazes.generate import DEFAULT_OPEN_SHARE
 from clew.models.build import ModelConfig, training_flops
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
 from clew.objectives.config import ObjectiveConfig, build_objective
 from clew.paper.recipes import parameters_of
-from clew.training.config import DataConfig, TrainConfig
+from clew.training.config import TrainConfig
 from clew.training.distributed import World
-from clew.training.sources import PAPER_MAZES
 from clew.training.step import Part, Precision, draw_part
 
 GB = 1e9
@@ -214,10 +213,8 @@ def _shape(data: DataConfig) -> DataConfig:
 
 @cache
 def _batch(data: DataConfig) -> Batch:
-    height, width = data.shapes[-1]
-    share = DEFAULT_OPEN_SHARE if data.open_share is None else data.open_share
-    stream = StreamConfig(data.family, height, width, data.seed, SAMPLE, share)
-    return StreamLoader(stream, data.format).batch(0)
+    largest = replace(data, sizes=data.sizes[-1:], long_share=0.0)
+    return StreamLoader(largest, SAMPLE).batch(0)
 
 
 @cache

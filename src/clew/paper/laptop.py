@@ -15,12 +15,13 @@ the encoder does the planning, and a thin model can afford the depth that this t
 
 from __future__ import annotations
 
+from clew.data.config import DataConfig
 from clew.models.build import ModelConfig
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
 from clew.models.initialization import StartChoice
 from clew.models.positions import PositionChoice
 from clew.objectives.config import ObjectiveConfig, ObjectiveName, RateConfig
-from clew.training.config import LEFT_TO_RIGHT, Budget, DataConfig, TrainConfig
+from clew.training.config import LEFT_TO_RIGHT, Budget, TrainConfig
 from clew.training.optimizers import OptimizerConfig
 from clew.training.schedules import ScheduleConfig
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable
 
+from clew.data.config import DataConfig
 from clew.errors import UserError
 from clew.models.config import EncoderDecoderConfig
 from clew.paper.cell_configs import (
@@ -26,7 +27,7 @@ from clew.paper.cell_configs import (
 from clew.paper.configs import NAME_PATTERN, paper_config_named
 from clew.paper.laptop import text_config
 from clew.paper.star_configs import star_config, star_config_named
-from clew.training.config import Budget, DataConfig, TrainConfig
+from clew.training.config import Budget, TrainConfig
 from clew.training.optimizers import OptimizerConfig
 
 # Two minutes less than half an hour: the budget counts training alone, and evaluation takes time too.

@@ -16,10 +16,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from clew.data.config import DataConfig
 from clew.paper.score import digest
 from clew.paper.study import Run, Scale
-from clew.training.config import DataConfig
-from clew.training.sources import dataset_folder
 
 if sys.platform != "win32":
     import fcntl
@@ -40,9 +39,9 @@ class Place:
         data = run.config.data
         if data.source != "dataset":
             return run
-        folder = self.root / "data" / dataset_folder(data).name
+        folder = self.root / "data" / data.dataset_folder.name
         if self.scale != "paper":  # the paper's datasets are those of its configs
-            folder = folder.with_name(f"{dataset_folder(replace(data, folder='')).name}-{data.mazes}")
+            folder = folder.with_name(f"{replace(data, folder='').dataset_folder.name}-{data.mazes}")
         return replace(run, config=replace(run.config, data=replace(data, folder=str(folder))))
 
     def run(self, run: Run) -> Path:

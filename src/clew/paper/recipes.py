@@ -19,6 +19,8 @@ from typing import Any, Literal
 
 import torch
 
+from clew.data.config import PAPER_MAZES as PAPER_SET
+from clew.data.config import DataConfig
 from clew.models.build import ModelConfig, build_model, count_parameters
 from clew.objectives.config import ObjectiveName
 from clew.paper.configs import paper
@@ -26,8 +28,7 @@ from clew.paper.laptop import text_config
 from clew.paper.result import Result
 from clew.paper.study import Exam, Run
 from clew.paper.verdict import Side
-from clew.training.config import Budget, DataConfig, FormatName, TrainConfig
-from clew.training.sources import PAPER_MAZES as PAPER_SET
+from clew.training.config import Budget, TrainConfig
 
 RunScale = Literal["laptop", "paper"]
 NEXT, MLMU, TRACE = "next token", "MLM-U", "next token with A* traces"
@@ -93,7 +94,7 @@ def laptop_text(
 
 def laptop_astar(objective: ObjectiveName, size: int) -> TrainConfig:
     """The laptop's recipe on the text of A* mazes, a fixed set of them."""
-    form: FormatName = "wall-list-trace" if objective == "trace" else "wall-list"
+    form = "wall-list-trace" if objective == "trace" else "wall-list"
     data = DataConfig("dataset", "astar", (size,), format=form, mazes=LAPTOP_SET[size])
     return scheduled(text_config(objective, data, Budget(steps=1)), LAPTOP_STEPS[size])
 

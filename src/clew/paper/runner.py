@@ -24,6 +24,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from clew.data.loader import make_dataset
 from clew.errors import UserError
 from clew.files import read_json, write_json
 from clew.paper.estimate import fitted
@@ -40,7 +41,6 @@ from clew.training.distributed import World, joined_world
 from clew.training.held_out import evaluator_on, held_out_evaluator
 from clew.training.progress import terminal_view
 from clew.training.run_folder import METRICS_FILE
-from clew.training.sources import make_dataset
 from clew.training.train import train
 
 FINISHED = "finished.json"

@@ -17,6 +17,8 @@ from typing import Any
 
 import torch
 
+from clew.data.config import DataConfig
+from clew.data.loader import held_out_draws, open_matching
 from clew.decoding.codec import Codec
 from clew.decoding.registry import parse_decoder
 from clew.evaluation.evaluate import Evaluation, evaluate_model
@@ -27,8 +29,6 @@ from clew.mazes.maze import PathStar, TaskBatch
 from clew.paper.study import Exam, Run
 from clew.tokenization.format import format_named
 from clew.training.checkpoint import load_model
-from clew.training.config import DataConfig
-from clew.training.sources import dataset_folder, held_out_draws, open_matching
 
 SCORES = "scores"
 # Which held-out mazes; no training mazes are ever among them, whatever their seed.
@@ -105,7 +105,7 @@ def exam_tasks(data: DataConfig, exam: Exam) -> tuple[Sequence[TaskBatch], int]:
         seed=EXAM_SEED,
         embedded_in=exam.embedded_in,
         embedding=exam.embedding,
-        draws=held_out_draws(data.family, dataset_folder(data) if data.source == "dataset" else None),
+        draws=held_out_draws(data.family, data.dataset_folder if data.source == "dataset" else None),
     )
     return tasks, EXAM_SEED
 

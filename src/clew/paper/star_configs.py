@@ -14,11 +14,12 @@ from __future__ import annotations
 import re
 from typing import Literal, cast
 
+from clew.data.config import DataConfig
 from clew.mazes.path_star import StarShape
 from clew.models.build import ModelConfig
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
 from clew.objectives.config import ObjectiveConfig, RateConfig
-from clew.training.config import Budget, DataConfig, FormatName, TrainConfig
+from clew.training.config import Budget, TrainConfig
 from clew.training.optimizers import OptimizerConfig
 from clew.training.schedules import ScheduleConfig
 
@@ -68,7 +69,7 @@ def star_config(
 ) -> TrainConfig:
     """A run on fresh graphs, or on the same `graphs` again and again; `objective` replaces that of the kind."""
     steps = steps or SHAPES.get((arms, length), 2000)
-    form: FormatName = "path-star-reversed" if kind == "next-reversed" else "path-star"
+    form = "path-star-reversed" if kind == "next-reversed" else "path-star"
     source: Literal["dataset", "stream"] = "stream" if graphs is None else "dataset"
     data = DataConfig(source, StarShape(arms, length).family, (1,), labels, form, mazes=graphs)
     return TrainConfig(

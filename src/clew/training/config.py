@@ -15,97 +15,17 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
-from clew.data.loader import CELL_LABELS
-from clew.data.settings import DatasetSettings
+from clew.data.config import CELL_LABELS, DataConfig
 from clew.errors import UserError
 from clew.files import from_plain, to_plain
-from clew.mazes.generate import canonical_family
-from clew.mazes.path_star import star_shape
 from clew.models.build import ModelConfig, from_json, kind_of, to_json
 from clew.models.config import EncoderDecoderConfig
 from clew.objectives.config import ObjectiveConfig
-from clew.tokenization.format import format_named
-from clew.tokenization.vocabulary import BOS
 from clew.training.optimizers import OptimizerConfig
 from clew.training.schedules import ScheduleConfig
 
-FormatName = Literal[
-    "edge-list", "wall-list", "wall-list-trace", "grid", "cell-labels", "path-star", "path-star-reversed"
-]
 # Objectives that reveal the response from left to right, the only order that a causal model knows.
 LEFT_TO_RIGHT = ("next-token", "trace")
-
-
-@dataclass(frozen=True)
-class DataConfig:
-    """Which mazes are trained on, and how they are written."""
-
-    # dataset: the same mazes epoch after epoch, from a folder; stream: fresh mazes, never the same twice.
-    source: Literal["dataset", "stream"] = "stream"
-    # dfs, astar, wilson, kruskal, percolation, or path-star-ARMSxLENGTH.
-    family: str = "dfs"
-    # Rows of the mazes, and columns too unless `width` says otherwise. Several sizes need a stream of cell-labels.
-    # Path-star graphs have the size 1, and as width the number of labels, by default as many as nodes.
-    sizes: tuple[int, ...] = (10,)
-    width: int | None = None
-    format: FormatName = "edge-list"
-    seed: int = 0
-    # Where the dataset is, or is to be made; empty is data/FAMILY-SIZE.
-    folder: str = ""
-    # Of a dataset: how many of its training mazes are used; all, or 100,000 if it is to be made, if nothing is said.
-    mazes: int | None = None
-    # With several sizes: mix takes each step's size from all of them; grow opens the range from the smallest to the
-    # largest over the first `grow_steps` steps. A step has about as many cells whatever its size: `batch_size` mazes
-    # of the largest, and more of the smaller ones.
-    mixture: Literal["mix", "grow"] = "mix"
-    grow_steps: int = 1000
-    # Of a stream: this share of a step's mazes are each the one with the longest path of `longest_of` fresh mazes.
-    long_share: float = 0.0
-    longest_of: int = 64
-    # Percolation only: the chance of each passage to be open.
-    open_share: float | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "family", canonical_family(self.family))
-        if not self.sizes or list(self.sizes) != sorted(set(self.sizes)):
-            raise UserError(f"the sizes of the mazes are {list(self.sizes)}; give at least one, each once, rising.")
-        if len(self.sizes) > 1 and (self.source != "stream" or self.format != CELL_LABELS or self.width is not None):
-            raise UserError(
-                "several sizes need a stream of square mazes in the form cell-labels; give one size otherwise."
-            )
-        for height, width in self.shapes:
-            DatasetSettings(
-                self.family, height, width, self.seed, {"train": 1, "test": 0}, self.format, self.open_share
-            )
-        if not 0 <= self.long_share <= 1 or self.longest_of < 1 or (self.long_share and self.source != "stream"):
-            raise UserError(
-                f"long_share {self.long_share} of the longest of {self.longest_of} is impossible; "
-                "use a share from 0 to 1 of a stream, and the longest of 1 or more."
-            )
-        if self.grow_steps < 1:
-            raise UserError(f"sizes cannot grow over {self.grow_steps} steps; use 1 or more.")
-        if self.source == "stream" and (self.folder or self.mazes is not None):
-            raise UserError(
-                "a folder and a number of mazes are for --data.source dataset; use that, or leave them out."
-            )
-        if self.mazes is not None and self.mazes < 1:
-            raise UserError(f"{self.mazes} mazes are too few to train on; use 1 or more.")
-
-    @property
-    def shapes(self) -> tuple[tuple[int, int], ...]:
-        """Rows and columns of each size."""
-        star = star_shape(self.family)
-        return tuple((size, self.width or (star.nodes if star else size)) for size in self.sizes)
-
-    @property
-    def vocabulary(self) -> int:
-        """The number of ids that a text model needs."""
-        return format_named(self.format).vocabulary(*self.shapes[-1]).size
-
-    @property
-    def bos_id(self) -> int:
-        """The id of the token that may stand before a sequence."""
-        return format_named(self.format).vocabulary(*self.shapes[-1]).id_of[BOS]
 
 
 @dataclass(frozen=True)

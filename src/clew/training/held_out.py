@@ -18,7 +18,8 @@ import torch
 from torch import Tensor, nn
 
 from clew.data.batch import text_seeds
-from clew.data.loader import CELL_LABELS, rank_part
+from clew.data.config import CELL_LABELS
+from clew.data.loader import held_out_tasks, rank_part
 from clew.decoding.codec import Codec
 from clew.decoding.decode import AnyDecoder, DecodedBatch
 from clew.decoding.registry import decoder_named
@@ -27,7 +28,6 @@ from clew.mazes.maze import TaskBatch
 from clew.training.config import TrainConfig
 from clew.training.distributed import World
 from clew.training.signals import Stopped, check_stop
-from clew.training.sources import held_out_tasks
 
 
 def held_out_evaluator(config: TrainConfig, world: World) -> Callable[[nn.Module], dict[str, float]] | None:

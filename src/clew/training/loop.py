@@ -27,8 +27,7 @@ import torch
 from torch import nn
 
 from clew.data.batch import Batch
-from clew.data.loader import batches
-from clew.data.prefetch import prefetch
+from clew.data.loader import Prefetch, batches, build_loader
 from clew.errors import UserError, out_of_memory
 from clew.files import write_json
 from clew.models.build import training_flops
@@ -40,7 +39,6 @@ from clew.training.progress import Clock, Window, budget_progress, total_steps
 from clew.training.run_folder import RunFolder, RunState
 from clew.training.schedules import beta1_at, lr_factor
 from clew.training.signals import StopRequest, handle_stop_signals
-from clew.training.sources import build_source
 from clew.training.step import (
     Part,
     accumulate_gradient,
@@ -68,8 +66,8 @@ class Trainer:
         self.config, self.folder, self.world, self.state, self.evaluate = config, folder, world, state, evaluate
         self.metrics = MetricsFile(folder.metrics)
         self.callbacks: list[Callback] = [self.metrics, *callbacks] if world.is_main else []
-        self.source = build_source(config)
-        self.total_steps = total_steps(config.budget, self.source)
+        self.loader = build_loader(config.data, config.batch_size, config.seed)
+        self.total_steps = total_steps(config.budget, self.loader)
         self.clock = Clock(state.seconds)
         self.norm = 0.0  # of the last gradient
         self.stop = StopRequest()
@@ -97,8 +95,8 @@ class Trainer:
     def _all_steps(self) -> int:
         """Steps to the end of the budget, or until any process gets a signal; that signal, or 0."""
         state = self.state
-        ahead = batches(self.source, state.step, self.world.rank, self.world.size)
-        with prefetch(ahead) as ready:
+        ahead = batches(self.loader, state.step, self.world.rank, self.world.size)
+        with Prefetch(ahead) as ready:
             self.clock.run()
             if state.step:
                 self._evaluate_and_save()  # what a signal has kept the run from
@@ -123,7 +121,7 @@ class Trainer:
 
     def _step(self, batch: Batch) -> None:
         config, world, state = self.config, self.world, self.state
-        rows = self.source.rows(state.step)
+        rows = self.loader.batch_size(state.step)
         with autocast(config.precision, world.device):
             part = draw_part(batch, state.objective, config.seed, state.step, rows, world, state.forward)
         state.optimizer.scale_lr(lr_factor(config.schedule, *self.progress))

@@ -26,11 +26,11 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from clew.data.loader import Loader
 from clew.errors import UserError
 from clew.training.callbacks import Callback, EvaluationReport, LinePrinter, RunEnd, RunStart, StepReport
 from clew.training.config import Budget
 from clew.training.peak import measure_matmul_peak
-from clew.training.sources import Source
 from clew.training.step import StepSums
 
 # Seconds of a run are read from this clock; a benchmark replaces it by the CPU time of the process.
@@ -85,13 +85,13 @@ class Window:
         return dataclasses.asdict(self)
 
 
-def total_steps(budget: Budget, source: Source) -> int | None:
+def total_steps(budget: Budget, loader: Loader) -> int | None:
     """The number of steps of the whole run; None if it goes by minutes."""
     if budget.epochs is None:
         return budget.steps
-    if source.steps_per_epoch is None:
+    if loader.steps_per_epoch is None:
         raise UserError("a stream of fresh mazes has no epochs; give the budget in steps or minutes.")
-    return budget.epochs * source.steps_per_epoch
+    return budget.epochs * loader.steps_per_epoch
 
 
 def budget_progress(budget: Budget, total: int | None, step: int, seconds: float) -> tuple[float, float]:

@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 import torch
 
+from clew.data.loader import check_batch_memory, make_dataset
 from clew.training.callbacks import Callback, RunEnd
 from clew.training.checkpoint import find_checkpoint, load_config, read_state
 from clew.training.config import TrainConfig
@@ -27,7 +28,6 @@ from clew.training.held_out import held_out_evaluator
 from clew.training.loggers import LogOptions, build_loggers
 from clew.training.loop import Evaluate, Trainer
 from clew.training.run_folder import Resume, RunFolder, RunState
-from clew.training.sources import check_batch_memory, dataset_folder, make_dataset
 from clew.training.step import flush_denormals
 
 
@@ -91,9 +91,9 @@ def train(
             world = stack.enter_context(joined_world(config.device, config.timeout_hours))
         if config.threads is not None:
             torch.set_num_threads(config.threads)
-        check_batch_memory(config, world.size)
+        check_batch_memory(config.data, config.batch_size, world.size)
         if world.on_main(lambda: make_dataset(config.data)) and world.is_main:
-            print(f"made the dataset {dataset_folder(config.data)}", file=sys.stderr)
+            print(f"made the dataset {config.data.dataset_folder}", file=sys.stderr)
         evaluate = evaluate or held_out_evaluator(config, world)
         stack.enter_context(flush_denormals())
         folder = RunFolder(out)

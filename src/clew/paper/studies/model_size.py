@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from clew.data.config import DataConfig
 from clew.paper.configs import ModelSize, paper
 from clew.paper.laptop import text_model
 from clew.paper.recipes import (
@@ -19,7 +20,6 @@ from clew.paper.result import Result
 from clew.paper.study import Claim, Finding, Run, Show, Study
 from clew.paper.tell import EXACT, bars, parameter_table, pivot
 from clew.paper.verdict import Side, verdict, verdict_on_differences
-from clew.training.config import DataConfig
 
 # Width and depth; the largest has about eight times the parameters of the smallest, as in the paper.
 LAPTOP = {"small": (64, 6), "medium": (96, 8), "large": (128, 12)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from clew.data.config import DataConfig
 from clew.paper.configs import paper
 from clew.paper.laptop import OPTIMIZER, text_model
 from clew.paper.recipes import NEXT, RunScale, dfs_run, laptop_run, laptop_text, paper_run, square
@@ -11,7 +12,6 @@ from clew.paper.result import Result
 from clew.paper.study import Claim, Finding, Run, Show, Study, Table
 from clew.paper.tell import EXACT, point, score_table
 from clew.paper.verdict import Side, verdict, verdict_on_best
-from clew.training.config import DataConfig
 from clew.viz.panels import Panel, Series
 
 SIZES = {"smoke": 4, "laptop": 4, "paper": 10}

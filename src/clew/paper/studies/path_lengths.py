@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from clew.data.settings import DatasetSettings
+from clew.data.config import DatasetSettings
 from clew.errors import UserError
 from clew.mazes.generate import generate
 from clew.mazes.solvers import one_shortest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from clew.data.config import DataConfig
 from clew.models.positions import PositionChoice
 from clew.paper.configs import paper
 from clew.paper.laptop import text_model
@@ -10,7 +11,6 @@ from clew.paper.result import Result
 from clew.paper.study import Claim, Finding, Run, Show, Study
 from clew.paper.tell import score_table, single_bars
 from clew.paper.verdict import Side, verdict_on_best
-from clew.training.config import DataConfig
 
 PAPER_CHOICE = "RoPE, float32 (the paper)"
 CHOICES: dict[str, PositionChoice] = {

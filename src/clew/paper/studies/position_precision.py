@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from clew.data.config import DataConfig
 from clew.models.positions import PositionChoice
 from clew.paper.configs import paper
 from clew.paper.examples import drawn_examples
@@ -27,7 +28,7 @@ from clew.paper.result import Result
 from clew.paper.study import Claim, Exam, Finding, Run, Show, Study
 from clew.paper.tell import EXACT, bars, pivot
 from clew.paper.verdict import Side, verdict
-from clew.training.config import DataConfig, TrainConfig
+from clew.training.config import TrainConfig
 
 BITS: dict[str, PositionChoice] = {"float32": "rope-fp32", "float16": "rope-fp16"}
 SIZES = {"laptop": (5, 15, 27), "paper": (5, 10, 15, 20, 25, 30)}

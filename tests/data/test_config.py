@@ -8,42 +8,34 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tiny_runs import tiny_config
 
 from clew.data.batch import CellBatch
+from clew.data.config import DataConfig
 from clew.data.dataset import open_dataset
-from clew.data.loader import StreamConfig, fresh_tasks
+from clew.data.loader import StreamLoader, build_loader, dataset_settings, held_out_draws, held_out_tasks, make_dataset
 from clew.data.writer import write_dataset
 from clew.errors import UserError
 from clew.mazes.generate import generate
 from clew.mazes.layouts import layout_hashes
-from clew.objectives.config import build_objective
-from clew.training.config import Budget, DataConfig
+from clew.objectives.config import ObjectiveConfig, build_objective
 from clew.training.distributed import World
-from clew.training.sources import (
-    ShapeMixSource,
-    build_source,
-    dataset_folder,
-    dataset_settings,
-    held_out_draws,
-    held_out_tasks,
-    make_dataset,
-)
 from clew.training.step import draw_part
 
 
-def mixed(grow_steps: int | None = None, seed: int = 0) -> ShapeMixSource:
-    streams = [StreamConfig("dfs", size, size, seed, batch_size=4) for size in (2, 3, 6)]
-    return ShapeMixSource(streams, "cell-labels", grow_steps=grow_steps)
+def mixed(grow_steps: int | None = None, seed: int = 0) -> StreamLoader:
+    data = DataConfig(sizes=(2, 3, 6), format="cell-labels", seed=seed)
+    if grow_steps is not None:
+        data = dataclasses.replace(data, mixture="grow", grow_steps=grow_steps)
+    return StreamLoader(data, batch_size=4)
 
 
 def test_a_step_has_as_many_cells_whatever_its_size() -> None:
-    source = mixed()
+    loader = mixed()
     found = {}
     for step in range(20):
-        batch = source.batch(step)
+        batch = loader.batch(step)
         assert isinstance(batch, CellBatch)
-        assert len(batch) == source.rows(step)
+        assert len(batch) == loader.batch_size(step)
         found[batch.cells_BHW.shape[1]] = len(batch)
     assert found == {2: 36, 3: 16, 6: 4}  # 144 cells each
 
@@ -59,12 +51,12 @@ def test_sizes_are_drawn_evenly_or_grow() -> None:
 
 
 def test_processes_share_a_step_of_any_shape() -> None:
-    source = mixed()
+    loader = mixed()
     for step in range(5):
-        whole = source.batch(step)
+        whole = loader.batch(step)
         assert isinstance(whole, CellBatch)
         for rank in range(3):
-            part = source.batch(step, rank, 3)
+            part = loader.batch(step, rank, 3)
             assert isinstance(part, CellBatch)
             assert torch.equal(part.index_B, whole.index_B[rank::3])
             assert torch.equal(part.cells_BHW, whole.cells_BHW[rank::3])
@@ -74,13 +66,12 @@ def test_processes_share_a_step_of_any_shape() -> None:
 def test_a_maze_of_a_dataset_is_asked_the_same_by_one_process_and_by_many(tmp_path: Path, world_size: int) -> None:
     data = DataConfig("dataset", sizes=(5,), folder=str(tmp_path / "data"), mazes=40)
     make_dataset(data)
-    config = tiny_config(data=data, budget=Budget(epochs=1), batch_size=14)
-    source, objective = build_source(config), build_objective(config.objective)
+    loader, objective = build_loader(data, batch_size=14, seed=0), build_objective(ObjectiveConfig())
 
     def asked(step: int, world: World) -> dict[int, list[int]]:
         """The places of each maze that are asked for."""
-        batch = source.batch(step, world.rank, world.size)
-        part = draw_part(batch, objective, config.seed, step, source.rows(step), world)
+        batch = loader.batch(step, world.rank, world.size)
+        part = draw_part(batch, objective, 0, step, loader.batch_size(step), world)
         query_BT = part.targets.query_BT
         return {int(i): row.nonzero()[:, 0].tolist() for i, row in zip(batch.index_B, query_BT, strict=True)}
 
@@ -94,23 +85,23 @@ def test_a_maze_of_a_dataset_is_asked_the_same_by_one_process_and_by_many(tmp_pa
 def test_a_dataset_is_made_where_it_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     data = DataConfig("dataset", sizes=(3,), mazes=20)
-    assert dataset_folder(data) == Path("data/dfs-3")
-    assert dataset_folder(DataConfig("dataset", sizes=(3,), width=5)) == Path("data/dfs-3x5")
+    assert data.dataset_folder == Path("data/dfs-3")
+    assert DataConfig("dataset", sizes=(3,), width=5).dataset_folder == Path("data/dfs-3x5")
     with pytest.raises(UserError, match="does not exist"):
-        build_source(tiny_config(data=data))
+        build_loader(data, 8, 0)
     assert make_dataset(data)
     assert not make_dataset(data)
-    assert open_dataset(dataset_folder(data)).settings.counts == {"train": 20, "test": 2000}
+    assert open_dataset(data.dataset_folder).settings.counts == {"train": 20, "test": 2000}
 
-    source = build_source(tiny_config(data=data, budget=Budget(epochs=1)))
-    assert source.steps_per_epoch == 3
-    assert sorted(i for step in range(3) for i in source.batch(step).index_B.tolist()) == list(range(20))
-    assert [source.rows(step) for step in range(3)] == [len(source.batch(step)) for step in range(3)]
+    loader = build_loader(data, 8, 0)
+    assert loader.steps_per_epoch == 3
+    assert sorted(i for step in range(3) for i in loader.batch(step).index_B.tolist()) == list(range(20))
+    assert [loader.batch_size(step) for step in range(3)] == [len(loader.batch(step)) for step in range(3)]
 
     with pytest.raises(UserError, match="holds dfs mazes of 3 by 3 of seed 0, but the run is for dfs mazes of 4 by 4"):
-        build_source(tiny_config(data=DataConfig("dataset", sizes=(4,), folder="data/dfs-3")))
+        build_loader(DataConfig("dataset", sizes=(4,), folder="data/dfs-3"), 8, 0)
     with pytest.raises(UserError, match="30 mazes cannot be taken"):
-        build_source(tiny_config(data=DataConfig("dataset", sizes=(3,), mazes=30)))
+        build_loader(DataConfig("dataset", sizes=(3,), mazes=30), 8, 0)
     with pytest.raises(UserError, match="fewer than 2001"):
         held_out_tasks(data, 2001)
 
@@ -125,7 +116,7 @@ def test_held_out_mazes_are_the_same_for_dataset_and_stream_and_never_trained_on
     assert np.array_equal(from_dataset.cells_NHW, from_stream.cells_NHW)
     assert np.array_equal(from_dataset.path, from_stream.path)
 
-    trained = fresh_tasks(StreamConfig("dfs", 4, 4, seed=0, batch_size=500), step=0)
+    trained = StreamLoader(DataConfig(sizes=(4,)), 500).tasks(step=0)
     assert not set(layout_hashes(trained.cells_NHW).tolist()) & set(layout_hashes(from_stream.cells_NHW).tolist())
 
 

@@ -8,7 +8,8 @@ A DatasetSettings is checked when it is made, so whoever holds one holds a possi
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 from clew.errors import UserError
 from clew.mazes.generate import DEFAULT_OPEN_SHARE, canonical_family, check_family, check_min_path
@@ -16,6 +17,7 @@ from clew.mazes.generators import MAX_PAIRS
 from clew.mazes.path_star import FAMILY as PATH_STAR
 from clew.mazes.path_star import star_shape
 from clew.tokenization.format import format_named
+from clew.tokenization.vocabulary import BOS
 
 # Raise it whenever the files, or the mazes that a seed gives, change: an older dataset is then refused, not misread.
 DATASET_VERSION = 1
@@ -28,6 +30,12 @@ SPLITS = ("train", "test")
 TASKS_PER_LAYOUT = ("all", "one")
 
 MAX_SEED = 2**63 - 1
+
+# The format whose models read cells instead of tokens, and take mazes of any size.
+CELL_LABELS = "cell-labels"
+
+# Mazes of each split of a dataset that training makes, as in the paper.
+PAPER_MAZES, PAPER_HELD_OUT = 100_000, 2_000
 
 
 def default_format(family: str) -> str:
@@ -164,3 +172,84 @@ class DatasetSettings:
             for f in fields(self)
             if getattr(self, f.name) != getattr(other, f.name)
         )
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """Which mazes are trained on, and how they are written."""
+
+    # dataset: the same mazes epoch after epoch, from a folder; stream: fresh mazes, never the same twice.
+    source: Literal["dataset", "stream"] = "stream"
+    # dfs, astar, wilson, kruskal, percolation, or path-star-ARMSxLENGTH.
+    family: str = "dfs"
+    # Rows of the mazes, and columns too unless `width` says otherwise. Several sizes need a stream of cell-labels.
+    # Path-star graphs have the size 1, and as width the number of labels, by default as many as nodes.
+    sizes: tuple[int, ...] = (10,)
+    width: int | None = None
+    format: str = "edge-list"
+    seed: int = 0
+    # Where the dataset is, or is to be made; empty is data/FAMILY-SIZE.
+    folder: str = ""
+    # Of a dataset: how many of its training mazes are used; all, or 100,000 if it is to be made, if nothing is said.
+    mazes: int | None = None
+    # With several sizes: mix takes each step's size from all of them; grow opens the range from the smallest to the
+    # largest over the first `grow_steps` steps. A step has about as many cells whatever its size: `batch_size` mazes
+    # of the largest, and more of the smaller ones.
+    mixture: Literal["mix", "grow"] = "mix"
+    grow_steps: int = 1000
+    # Of a stream: this share of a step's mazes are each the one with the longest path of `longest_of` fresh mazes.
+    long_share: float = 0.0
+    longest_of: int = 64
+    # Percolation only: the chance of each passage to be open.
+    open_share: float | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "family", canonical_family(self.family))
+        if not self.sizes or list(self.sizes) != sorted(set(self.sizes)):
+            raise UserError(f"the sizes of the mazes are {list(self.sizes)}; give at least one, each once, rising.")
+        if len(self.sizes) > 1 and (self.source != "stream" or self.format != CELL_LABELS or self.width is not None):
+            raise UserError(
+                "several sizes need a stream of square mazes in the form cell-labels; give one size otherwise."
+            )
+        for height, width in self.shapes:
+            DatasetSettings(
+                self.family, height, width, self.seed, {"train": 1, "test": 0}, self.format, self.open_share
+            )
+        if not 0 <= self.long_share <= 1 or self.longest_of < 1 or (self.long_share and self.source != "stream"):
+            raise UserError(
+                f"long_share {self.long_share} of the longest of {self.longest_of} is impossible; "
+                "use a share from 0 to 1 of a stream, and the longest of 1 or more."
+            )
+        if self.grow_steps < 1:
+            raise UserError(f"sizes cannot grow over {self.grow_steps} steps; use 1 or more.")
+        if self.source == "stream" and (self.folder or self.mazes is not None):
+            raise UserError(
+                "a folder and a number of mazes are for --data.source dataset; use that, or leave them out."
+            )
+        if self.mazes is not None and self.mazes < 1:
+            raise UserError(f"{self.mazes} mazes are too few to train on; use 1 or more.")
+
+    @property
+    def shapes(self) -> tuple[tuple[int, int], ...]:
+        """Rows and columns of each size."""
+        star = star_shape(self.family)
+        return tuple((size, self.width or (star.nodes if star else size)) for size in self.sizes)
+
+    @property
+    def vocabulary(self) -> int:
+        """The number of ids that a text model needs."""
+        return format_named(self.format).vocabulary(*self.shapes[-1]).size
+
+    @property
+    def bos_id(self) -> int:
+        """The id of the token that may stand before a sequence."""
+        return format_named(self.format).vocabulary(*self.shapes[-1]).id_of[BOS]
+
+    @property
+    def dataset_folder(self) -> Path:
+        """The folder of the dataset, whether it exists or not."""
+        if self.folder:
+            return Path(self.folder)
+        height, width = self.shapes[0]
+        size = width if height in (1, width) else f"{height}x{width}"
+        return Path("data") / f"{self.family}-{size}"
