@@ -20,15 +20,14 @@ from typing import Any
 
 import torch
 
-from clew.decoding.registry import decoder_named
-from clew.evaluation.evaluate import evaluate_model
-from clew.evaluation.scores import scores_of
+from clew.decoding.decode import decoder_named
+from clew.evaluation.evaluate import evaluate_tasks
 from clew.files import read_json, write_json
 from clew.mazes.generate import generate
 from clew.objectives.config import ObjectiveConfig, RateConfig
 from clew.paper.cell_configs import cells_astar_10, cells_dfs_10
 from clew.provenance import provenance
-from clew.trained import load_trained
+from clew.trained import load
 from clew.training.config import Budget, TrainConfig
 from clew.training.train import train
 
@@ -84,7 +83,7 @@ def run(family: str, name: str, steps: int, seed: int) -> dict[str, Any]:
         began = time.process_time()
         end = train(config, Path(folder) / "run").end
         seconds = time.process_time() - began
-        trained = load_trained(Path(folder) / "run")
+        trained = load(Path(folder) / "run")
     row: dict[str, Any] = {
         "family": family,
         "variant": name,
@@ -94,7 +93,7 @@ def run(family: str, name: str, steps: int, seed: int) -> dict[str, Any]:
     }
     for size, count in SIZES:
         tasks = generate(family, size, size, seed=DEVELOPMENT_SEED, first=0, count=count, split="test")
-        scores = scores_of(evaluate_model(trained.model, trained.codec, tasks, decoder_named("one-pass"), 50))
+        scores = evaluate_tasks(trained.model, trained.codec, tasks, decoder_named("one-pass"), 50).scores
         row[f"exact_{size}"], row[f"shortest_{size}"] = scores.exact.share, scores.shortest.share
     return row
 

@@ -32,8 +32,7 @@ from work import FAMILIES, SEED, announce, command_line, fastest, own_peak_memor
 from clew.data.batch import cell_batch
 from clew.data.loader import build_loader
 from clew.decoding.codec import Codec
-from clew.decoding.decode import decode
-from clew.decoding.registry import decoder_named
+from clew.decoding.decode import decode, decoder_named
 from clew.errors import guarded
 from clew.mazes.generate import generate
 from clew.mazes.maze import TaskBatch
@@ -257,7 +256,7 @@ def held_out_tasks(family: str, side: int, mazes: int | None = None) -> TaskBatc
 
 def solve(model: nn.Module, tasks: TaskBatch) -> None:
     """Predict all labels in one pass and walk over them."""
-    decode(model, Codec.of("cell-labels", tasks.height, tasks.width).canvas(tasks), decoder_named("one-pass"))
+    decode(model, Codec.of("cell-labels", tasks.height, tasks.width).decoding_state(tasks), decoder_named("one-pass"))
 
 
 def solving_flops(family: str, tasks: TaskBatch) -> float:

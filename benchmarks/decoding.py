@@ -26,8 +26,8 @@ from work import SEED, announce, command_line, save
 from clew.data.batch import Batch
 from clew.decoding.codec import Codec
 from clew.decoding.decode import decode, decode_steps
-from clew.decoding.left_to_right import LeftToRight, LeftToRightNaive
-from clew.decoding.state import Canvas, Step
+from clew.decoding.state import DecodingState, Step
+from clew.decoding.text_decoders import LeftToRight, LeftToRightNaive
 from clew.errors import UserError, guarded
 from clew.mazes.generate import generate
 from clew.models.build import build_model, sized_config
@@ -60,10 +60,10 @@ def main(mazes: int = 32, size: str = "8m", out: Path = Path("results/decoding-s
 class KnownLengths(nn.Module):
     """A model that says the end at the place where each maze's response has it, and never before."""
 
-    def __init__(self, model: nn.Module, canvas: Canvas, length_B: Tensor) -> None:
+    def __init__(self, model: nn.Module, state: DecodingState, length_B: Tensor) -> None:
         super().__init__()
-        self.model, self.end = model, canvas.end
-        self.last_B = canvas.first_B + length_B - 1  # the position of the end
+        self.model, self.end = model, state.end
+        self.last_B = state.first_B + length_B - 1  # the position of the end
 
     @property
     def naive(self) -> bool:
@@ -97,7 +97,7 @@ class Timed:
 
 def _equal(one: Step, other: Step) -> bool:
     """Whether two steps fill the same places with the same tokens; both go through the mazes in order."""
-    pairs = ((one.row_F, other.row_F), (one.place_F, other.place_F), (one.token_F, other.token_F))
+    pairs = ((one.row_F, other.row_F), (one.position_F, other.position_F), (one.token_F, other.token_F))
     return all(torch.equal(a, b) for a, b in pairs)
 
 
@@ -106,17 +106,17 @@ def measure(mazes: int, size: str) -> dict[str, Any]:
     tasks = generate(FAMILY, SIDE, SIDE, seed=SEED, first=0, count=mazes, split="test")
     codec = Codec.of(FORM, SIDE, SIDE)
     assert codec.vocabulary is not None
-    canvas = codec.canvas(tasks)
+    states = [codec.decoding_state(tasks) for _ in range(2)]
     length_B = codec.truth(tasks)[1]
     bare = build_model(sized_config("encoder-decoder", size, vocabulary=codec.vocabulary.size), seed=SEED).eval()
-    model = KnownLengths(bare, canvas, length_B)
+    model = KnownLengths(bare, states[0], length_B)
 
     # A short pass first, so that neither form pays for what is only done once.
-    decode(model, codec.canvas(tasks.select(np.arange(1)), room=2), LeftToRight())
+    decode(model, codec.decoding_state(tasks.select(np.arange(1)), max_response_length=2), LeftToRight())
     announce(f"{mazes} mazes of {SIDE}x{SIDE}, {int(length_B.max())} tokens at most")
     # The forms take turns, a token each, so that other work on the machine slows down both alike.
-    fast = Timed(decode_steps(model, canvas, LeftToRight()))
-    naive = Timed(decode_steps(model, canvas, LeftToRightNaive()))
+    fast = Timed(decode_steps(model, states[0], LeftToRight()))
+    naive = Timed(decode_steps(model, states[1], LeftToRightNaive()))
     same, tokens = True, 0
     while (quick := fast.next()) is not None:
         slow = naive.next()

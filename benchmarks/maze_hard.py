@@ -15,13 +15,12 @@ from pathlib import Path
 
 import torch
 
-from clew.decoding.registry import parse_decoder
-from clew.evaluation.evaluate import evaluate_model
-from clew.evaluation.scores import scores_json
+from clew.decoding.decode import parse_decoder
+from clew.evaluation.evaluate import evaluate_tasks
 from clew.files import write_json
 from clew.mazes.generate import generate
 from clew.provenance import provenance
-from clew.trained import load_trained
+from clew.trained import load
 
 SIZE, MIN_PATH, SEED = 30, 111, 2
 DECODERS = ("one-pass", "one-pass:loops=4", "walk-repair:loops=4")
@@ -37,16 +36,16 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULT)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    trained = load_trained(options.name)
+    trained = load(options.name)
     tasks = generate(
         "astar", SIZE, SIZE, seed=SEED, first=0, count=options.mazes, split="test", min_path=options.min_path
     )
     found = []
     for name in options.decoder:
-        evaluation = evaluate_model(
+        evaluation = evaluate_tasks(
             trained.model, trained.codec, tasks, parse_decoder(name), 20, name=trained.name, decoder_name=name
         )
-        found.append(scores_json(evaluation))
+        found.append(evaluation.to_json())
         print(name, f"valid and shortest {100 * found[-1]['shortest']['share']:.1f} %", flush=True)
     mazes = f"{options.mazes:,} held-out astar mazes of {SIZE}x{SIZE} with paths of at least {options.min_path} cells"
     command = shlex.join(["python", "benchmarks/maze_hard.py", *sys.argv[1:]])

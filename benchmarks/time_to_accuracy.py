@@ -19,21 +19,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 import tyro
 from torch import Tensor, nn
 from work import FAMILIES, command_line, save
 
-from clew.data.batch import text_seeds
 from clew.data.config import DataConfig
 from clew.data.loader import build_loader, held_out_tasks
 from clew.decoding.codec import Codec
-from clew.decoding.decode import decode
-from clew.decoding.left_to_right import LeftToRight
-from clew.decoding.state import Answers, Step
+from clew.decoding.state import DecodingState, Step
+from clew.decoding.text_decoders import LeftToRight
 from clew.errors import UserError, guarded
-from clew.evaluation.intervals import share
+from clew.evaluation.evaluate import evaluate_tasks
+from clew.evaluation.intervals import proportion
 from clew.files import read_json, write_json
 from clew.mazes.maze import TaskBatch
 from clew.models.build import build_model, count_parameters
@@ -174,38 +172,29 @@ def seconds_a_step(config: TrainConfig, steps: int = 3) -> float:
 class UntilWrong:
     """Left to right; a maze ends at its first wrong token, since its path cannot be exact any more."""
 
-    truth_BR: Tensor
-
-    any_order = False
-
-    def steps(self, model: Model, answers: Answers, row_N: Tensor) -> Iterator[Step]:
-        for step in LeftToRight().steps(model, answers, row_N):
+    def steps(self, model: Model, state: DecodingState, row_N: Tensor) -> Iterator[Step]:
+        assert state.codec is not None
+        assert state.tasks is not None
+        truth_BR = torch.full(state.token_BR.shape, -1)
+        known_BR, _ = state.codec.truth(state.tasks)
+        truth_BR[:, : known_BR.shape[1]] = known_BR
+        for step in LeftToRight().steps(model, state, row_N):
             yield step
-            wrong_F = self.truth_BR[step.row_F.cpu(), step.place_F.cpu()] != step.token_F.cpu()
-            answers.limit_B[step.row_F[wrong_F.to(step.row_F.device)]] = 0
+            wrong_F = truth_BR[step.row_F.cpu(), step.position_F.cpu()] != step.token_F.cpu()
+            state.length_B[step.row_F[wrong_F.to(step.row_F.device)]] = 0
 
 
 def exact_evaluator(config: TrainConfig) -> Callable[[nn.Module], dict[str, float]]:
-    """What the training loop calls: the share of held-out 10x10 mazes solved exactly."""
+    """Return the function that the training loop calls: the exact-path accuracy on held-out 10x10 mazes."""
     (tasks,) = held_out_tasks(replace(config.data, sizes=config.data.sizes[-1:]), config.held_out)
     codec = Codec.of(config.data.format, tasks.height, tasks.width)
-
-    def evaluate(model: nn.Module) -> dict[str, float]:
-        parts = [tasks.select(np.arange(i, min(i + AT_ONCE, len(tasks)))) for i in range(0, len(tasks), AT_ONCE)]
-        solved = sum(exact_solved(model, config, codec, part, i * AT_ONCE) for i, part in enumerate(parts))
-        return {"exact": solved / len(tasks)}
-
-    return evaluate
+    return lambda model: {"exact": exact_solved(model, config, codec, tasks) / len(tasks)}
 
 
-def exact_solved(model: nn.Module, config: TrainConfig, codec: Codec, tasks: TaskBatch, first: int) -> int:
-    """How many of these mazes the model solves exactly."""
-    canvas = codec.canvas(tasks, text_seeds(config.data.seed, "test", np.arange(first, first + len(tasks))))
-    truth_BR = torch.full((len(tasks), canvas.room), -1)
-    known_BR, _ = codec.truth(tasks)
-    truth_BR[:, : known_BR.shape[1]] = known_BR
-    decoder = training_decoder(config) if codec.vocabulary is None else UntilWrong(truth_BR)
-    return int((decode(model, canvas, decoder).token_BR == truth_BR).all(1).sum())
+def exact_solved(model: Model, config: TrainConfig, codec: Codec, tasks: TaskBatch) -> int:
+    """Return how many of these mazes the model solves exactly."""
+    decoder = training_decoder(config) if codec.vocabulary is None else UntilWrong()
+    return evaluate_tasks(model, codec, tasks, decoder, AT_ONCE, seed=config.data.seed).exact.hits
 
 
 def curve(config: TrainConfig, folder: Path) -> dict[str, Any]:
@@ -217,7 +206,7 @@ def curve(config: TrainConfig, folder: Path) -> dict[str, Any]:
         if line["kind"] == "evaluation"
     ]
     last_step = [line for line in lines if line["kind"] == "step"][-1]
-    last = share(round(points[-1]["exact"] * config.held_out), config.held_out)
+    last = proportion(round(points[-1]["exact"] * config.held_out), config.held_out)
     return {
         "parameters": count_parameters(build_model(config.model, 0)),
         "steps": last_step["step"],

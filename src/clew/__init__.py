@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import os
 
-    from clew.trained import Solver
+    from clew.trained import TrainedModel
 
 __version__ = "0.1.0"
 
 
-def load(source: str | os.PathLike[str], device: str = "cpu") -> Solver:
+def load(source: str | os.PathLike[str], device: str = "cpu") -> TrainedModel:
     """A solver from the name of shipped weights, or from the folder of a run or of weights."""
     from clew.trained import load  # torch takes seconds to import, so only now
 

@@ -1,36 +1,50 @@
-"""Trained models ready to solve mazes: `clew.load`.
+"""Trained models: load, solve mazes, evaluate.
 
-    solver = clew.load("cells-dfs")            # shipped weights, or the folder of a run
-    solution = solver.solve(task)              # a Task, a drawing, or a line of any format that Clew reads
-    solution.path, solution.valid, solution.shortest, solution.passes
-    solution                                   # in a notebook: the drawing
-    solver.solve_many(tasks, decoder="threshold:probability=0.9")
+    model = clew.load("cells-dfs")             # shipped weights, or the folder of a run
+    solution = model.solve(task)               # a Task, a drawing, or text of any format that Clew reads
+    model.solve_many(tasks, decoder="threshold:probability=0.9")
+    model.evaluate(size=20, n=300).exact
 
-What can be loaded is the folder of a run (clew.training.run_folder) or a folder of weights, which is what ships with
-the package: model.safetensors, and beside it model.json with
+A model is loaded from the folder of a run (clew.training.run_folder) or from a folder of weights, as shipped with the
+package: model.safetensors, and model.json with
 
     {"model": {"kind": ..., ...}, "form": "cell-labels", "family": "dfs", "height": 10, "width": 10, "seed": 0,
      "precision": "fp32", "about": ...}
 
-`export_weights(run, folder)` makes one of a run. Neither is ever read with pickle.
+`export_weights(run, folder)` writes such a folder. Neither is read with pickle.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
 import safetensors.torch
+import torch
 from torch import nn
 
+from clew.data.dataset import DATASET_FILE, open_dataset
+from clew.data.loader import held_out_draws
 from clew.decoding.codec import Codec
+from clew.decoding.decode import default_decoder, parse_decoder
+from clew.decoding.state import Step
 from clew.errors import UserError
+from clew.evaluation.evaluate import evaluate_tasks
+from clew.evaluation.scores import Evaluation
+from clew.evaluation.tasks import (
+    Embedding,
+    Leakage,
+    check_leakage,
+    default_count,
+    held_out,
+    training_layouts,
+)
 from clew.files import PathLike, atomic_write, read_json, write_json
 from clew.mazes.generate import canonical_family, describe_tasks
-from clew.mazes.maze import Task
+from clew.mazes.maze import Task, TaskBatch
 from clew.models.build import build_model, count_parameters, from_json, to_json
 from clew.models.config import Precision
 from clew.solution import Solution, solve_tasks
@@ -38,23 +52,28 @@ from clew.tokenization.read import tasks_in_text
 from clew.training.checkpoint import CONFIG_FILE, load_model, load_model_tensors, model_tensors, read_tensors
 
 WEIGHTS_FILE, WEIGHTS_JSON = "model.safetensors", "model.json"
-# Where shipped weights lie: inside an installed package, or beside the sources.
+# Shipped weights are inside an installed package, or beside the sources.
 _SHIPPED = (Path(__file__).parent / "weights", Path(__file__).parents[2] / "weights")
 
 
-@dataclass(frozen=True)
-class Trained:
-    """A trained model with what there is to know about it."""
+@dataclass(frozen=True, repr=False)
+class TrainedModel:
+    """A trained model and the description of its training data."""
 
     name: str
     model: nn.Module
     codec: Codec
-    family: str  # the mazes it was trained on, and the size of the largest
-    height: int
+    family: str  # of the training mazes
+    height: int  # of the largest of them
     width: int
     seed: int  # of those mazes
-    training_set: Path | None  # the folder of the dataset it was trained on; None for a stream of fresh mazes
-    precision: Precision  # that it was evaluated in while it was trained
+    training_set: Path | None  # folder of the dataset; None for a stream of fresh mazes
+    precision: Precision  # of evaluations during training
+
+    @property
+    def config(self) -> Any:
+        """Return the configuration of the network."""
+        return self.model.config
 
     @property
     def parameters(self) -> int:
@@ -62,63 +81,143 @@ class Trained:
 
     @property
     def tasks(self) -> str:
-        """What it was trained on, in words."""
+        """Return a description of the training mazes."""
         return describe_tasks(self.family, self.height, self.width)
 
+    def __repr__(self) -> str:
+        return f"TrainedModel({self.name}: {self.parameters:,} parameters, trained on {self.tasks})"
 
-@dataclass(frozen=True)
-class Solver:
-    """A trained model that solves mazes."""
+    def solve(
+        self, task: Task | str, decoder: str | None = None, on_step: Callable[[Step], None] = lambda step: None
+    ) -> Solution:
+        """Solve one maze and check the path.
 
-    trained: Trained
-
-    def solve(self, task: Task | str, decoder: str | None = None) -> Solution:
-        """The model's answer to one maze, checked; `decoder` as in `clew evaluate`, such as certainty:count=4."""
-        return self.solve_many([task], decoder)[0]
+        Args:
+            task: a Task, a drawing, or text of any format that Clew reads.
+            decoder: as in `clew evaluate`, such as certainty:count=4.
+            on_step: called with every step of decoding; an exception that it raises stops the decoding.
+        """
+        return self.solve_many([task], decoder, on_step=on_step)[0]
 
     def solve_many(
-        self, tasks: Sequence[Task | str], decoder: str | None = None, batch_size: int | None = None
+        self,
+        tasks: Sequence[Task | str],
+        decoder: str | None = None,
+        batch_size: int | None = None,
+        on_step: Callable[[Step], None] = lambda step: None,
     ) -> list[Solution]:
-        """The answers to many mazes of any sizes, in their order."""
-        read = [_one_task(task) if isinstance(task, str) else task for task in tasks]
-        return solve_tasks(self.trained.model, self.trained.codec, read, decoder, batch_size)
+        """Solve mazes of any sizes and return the solutions in their order; a maze without a path has none."""
+        read = [_read_task(task) if isinstance(task, str) else task for task in tasks]
+        return solve_tasks(self.model, self.codec, read, decoder, batch_size, on_step)
 
-    def __repr__(self) -> str:
-        t = self.trained
-        return f"Solver({t.name}: {t.parameters:,} parameters, trained on {t.tasks})"
+    def evaluate(
+        self,
+        family: str | None = None,
+        size: int | None = None,
+        n: int | None = None,
+        *,
+        seed: int | None = None,
+        decoder: str | None = None,
+        tasks: TaskBatch | Sequence[TaskBatch] | None = None,
+        batch_size: int | None = None,
+        precision: Precision | None = None,
+        progress: Callable[[int], None] = lambda mazes: None,
+    ) -> Evaluation:
+        """Evaluate on held-out mazes, by default of the training family, size and seed, or on given tasks.
+
+        Args:
+            family: maze family.
+            size: rows and columns.
+            n: number of mazes; by default 2,000 of up to 10x10, and fewer of larger ones.
+            seed: which held-out mazes.
+            decoder: as in `clew evaluate`.
+            tasks: mazes to use instead, a batch for each size.
+            batch_size: mazes decoded at once; by default as many as fit into memory.
+            precision: of matrix products; by default that of the evaluations during training.
+            progress: called with the number of mazes done.
+        """
+        if tasks is None:
+            tasks = self.held_out(family, size, n, seed=seed)
+        decoder = decoder or default_decoder(self.codec)
+        return evaluate_tasks(
+            self.model,
+            self.codec,
+            tasks,
+            parse_decoder(decoder),
+            batch_size,
+            precision=precision or self.precision,
+            name=self.name,
+            decoder_name=decoder,
+            seed=self.seed,
+            progress=progress,
+        )
+
+    def held_out(
+        self,
+        family: str | None = None,
+        size: int | None = None,
+        n: int | None = None,
+        *,
+        seed: int | None = None,
+        embedded_in: int | None = None,
+        embedding: Embedding = "joined",
+    ) -> list[TaskBatch]:
+        """Return held-out mazes, by default of the training family, size and seed."""
+        family = canonical_family(family or self.family)
+        height, width = (self.height, self.width) if size is None else (size, size)
+        return held_out(
+            family,
+            height,
+            width,
+            count=default_count(height * width) if n is None else n,
+            seed=self.seed if seed is None else seed,
+            embedded_in=embedded_in,
+            embedding=embedding,
+            draws=held_out_draws(family, self.training_set if family == self.family else None),
+        )
+
+    def leakage(self, groups: Sequence[TaskBatch]) -> Leakage:
+        """Count the mazes whose layout may have been in training."""
+        folder = self.training_set
+        known = folder is not None and (folder / DATASET_FILE).is_file()
+        return check_leakage(groups, training_layouts(open_dataset(folder)) if folder and known else None)
 
 
-def load(source: PathLike, device: str = "cpu") -> Solver:
-    """A solver from the name of shipped weights, or from the folder of a run or of weights."""
-    trained = load_trained(source)
-    trained.model.to(device)
-    return Solver(trained)
-
-
-def load_trained(source: PathLike) -> Trained:
-    """The model behind a name or a folder."""
-    given = Path(source)
+def load(source: PathLike, device: str = "cpu") -> TrainedModel:
+    """Load a model by the name of shipped weights, or from the folder of a run or of weights."""
+    check_device(device)
+    given, name, shipped = Path(source), str(source), shipped_models()
     if (given / CONFIG_FILE).is_file():
-        return _from_run(given)
-    if (given / WEIGHTS_JSON).is_file():
-        return _from_weights(given)
-    name = str(source)
-    if name in (shipped := shipped_weights()):
-        return _from_weights(shipped[name])
-    names = f"one of the shipped models ({', '.join(shipped)})" if shipped else "a folder that `clew train` made"
-    what = "is no run and no weights" if given.exists() else "does not exist"
-    raise UserError(f"{name} {what}; give the folder of a run, or {names}.")
+        trained = _from_run(given)
+    elif (given / WEIGHTS_JSON).is_file():
+        trained = _from_weights(given)
+    elif name in shipped:
+        trained = _from_weights(shipped[name])
+    else:
+        names = f"one of the shipped models ({', '.join(shipped)})" if shipped else "a folder that `clew train` made"
+        what = "is no run and no weights" if given.exists() else "does not exist"
+        raise UserError(f"{name} {what}; give the folder of a run, or {names}.")
+    trained.model.to(device)
+    return trained
 
 
-def shipped_weights() -> dict[str, Path]:
-    """The models that come with the package, by name."""
+def check_device(name: str) -> None:
+    """Raise a UserError if torch cannot use the device."""
+    if name.partition(":")[0] not in ("cpu", "cuda"):
+        raise UserError(f"there is no device {name!r}; use cpu or cuda.")
+    if name != "cpu" and not torch.cuda.is_available():
+        raise UserError("this machine has no GPU that torch can use; use the device cpu.")
+
+
+def shipped_models() -> dict[str, Path]:
+    """Return the folders of the models that come with the package, by name."""
     found = [file.parent for folder in _SHIPPED for file in sorted(folder.glob(f"*/{WEIGHTS_JSON}"))]
     return {folder.name: folder for folder in reversed(found)}
 
 
 def export_weights(run: PathLike, folder: PathLike, about: str = "") -> None:
     """Write the best weights of a run as a folder of weights, which must be new or empty."""
-    trained = load_trained(run)
+    trained = load(run)
     target = Path(folder)
     if target.exists() and any(target.iterdir()):
         raise UserError(f"{target} is not empty; give the name of a new folder.")
@@ -127,8 +226,8 @@ def export_weights(run: PathLike, folder: PathLike, about: str = "") -> None:
         with atomic_write(target / WEIGHTS_FILE, "wb") as file:
             file.write(safetensors.torch.save(model_tensors(trained.model)))
         description = {
-            "model": to_json(trained.model.config),  # type: ignore[arg-type]
-            "form": trained.codec.form,
+            "model": to_json(trained.config),
+            "form": trained.codec.format_name,
             "family": trained.family,
             "height": trained.height,
             "width": trained.width,
@@ -136,17 +235,17 @@ def export_weights(run: PathLike, folder: PathLike, about: str = "") -> None:
             "precision": trained.precision,
             "about": about,
         }
-        write_json(target / WEIGHTS_JSON, description)  # last: without it the folder is nothing
+        write_json(target / WEIGHTS_JSON, description)  # last: without it the folder is not recognized
     except BaseException:
         shutil.rmtree(target, ignore_errors=True)
         raise
 
 
-def _from_run(run: Path) -> Trained:
+def _from_run(run: Path) -> TrainedModel:
     model, config = load_model(run)
     data = config.data
     height, width = data.shapes[-1]
-    return Trained(
+    return TrainedModel(
         name=run.resolve().name,
         model=model,
         codec=Codec.of(data.format, height, width),
@@ -159,7 +258,7 @@ def _from_run(run: Path) -> Trained:
     )
 
 
-def _from_weights(folder: Path) -> Trained:
+def _from_weights(folder: Path) -> TrainedModel:
     where = folder / WEIGHTS_JSON
     value = read_json(where)
     if not isinstance(value, dict):
@@ -167,14 +266,17 @@ def _from_weights(folder: Path) -> Trained:
 
     def field(name: str, kind: type) -> Any:
         if not isinstance(value.get(name), kind) or isinstance(value.get(name), bool):
-            spoken = "a whole number" if kind is int else "a word"
-            raise UserError(f"{where} must give {name} as {spoken}, but it is {value.get(name)!r}.")
+            wanted = "a whole number" if kind is int else "a word"
+            raise UserError(f"{where} must give {name} as {wanted}, but it is {value.get(name)!r}.")
         return value[name]
 
+    precision = value.get("precision", "fp32")
+    if precision not in get_args(Precision):
+        raise UserError(f"{where} must give precision as one of {', '.join(get_args(Precision))}, not {precision!r}.")
     model = build_model(from_json(value.get("model")), seed=0)
     load_model_tensors(model, read_tensors(folder / WEIGHTS_FILE), folder / WEIGHTS_FILE)
     height, width = field("height", int), field("width", int)
-    return Trained(
+    return TrainedModel(
         name=folder.resolve().name,
         model=model.eval(),
         codec=Codec.of(field("form", str), height, width),
@@ -183,18 +285,11 @@ def _from_weights(folder: Path) -> Trained:
         width=width,
         seed=field("seed", int),
         training_set=None,
-        precision=_precision(value.get("precision", "fp32"), where),
+        precision=precision,
     )
 
 
-def _precision(value: Any, where: Path) -> Precision:
-    if value not in get_args(Precision):
-        raise UserError(f"{where} must give precision as one of {', '.join(get_args(Precision))}, not {value!r}.")
-    precision: Precision = value
-    return precision
-
-
-def _one_task(text: str) -> Task:
+def _read_task(text: str) -> Task:
     found = tasks_in_text(text)
     if len(found) != 1:
         raise UserError(f"the text holds {len(found)} mazes; give one, or a list of texts to solve_many.")

@@ -126,7 +126,7 @@ def test_a_text_model_is_scored_as_from_left_to_right() -> None:
     (tasks,) = time_to_accuracy.held_out_tasks(config.data, 3)
     codec = time_to_accuracy.Codec.of(config.data.format, 10, 10)
     truth_BR, length_B = codec.truth(tasks)
-    first_B = codec.canvas(tasks).first_B
+    first_B = codec.decoding_state(tasks).first_B
     asked = []
 
     def knows_two(batch: Any, order_BT: torch.Tensor, query_BT: torch.Tensor) -> torch.Tensor:
@@ -140,7 +140,7 @@ def test_a_text_model_is_scored_as_from_left_to_right() -> None:
         assert codec.vocabulary is not None
         return torch.nn.functional.one_hot(token, codec.vocabulary.size).float()
 
-    assert time_to_accuracy.exact_solved(knows_two, config, codec, tasks, 0) == 2
+    assert time_to_accuracy.exact_solved(knows_two, config, codec, tasks) == 2
     assert asked[:3] == [[0, 1, 2], [0, 1, 2], [0, 1]]  # the third is given up after its wrong token
     assert len(asked) == int(np.max(length_B[:2].numpy()))
 

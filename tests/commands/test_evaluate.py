@@ -5,13 +5,13 @@ import json
 import pytest
 
 from clew.cli import run
-from clew.commands.evaluate import mazes_by_default
 from clew.data.config import DataConfig
+from clew.evaluation.tasks import default_count
 from clew.models.build import build_model
 from clew.models.cell_network import CellNetworkConfig
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
 from clew.objectives.config import ObjectiveConfig
-from clew.trained import export_weights, load_trained
+from clew.trained import export_weights, load
 from clew.training.checkpoint import model_tensors, write_checkpoint
 from clew.training.config import Budget, TrainConfig
 from clew.training.run_folder import RunFolder
@@ -82,8 +82,8 @@ def test_the_decoder_where_nothing_is_said(cell_run, text_run, next_token_run, c
 
 
 def test_larger_mazes_are_fewer_where_nothing_is_said():
-    assert [mazes_by_default(side**2) for side in (2, 5, 10, 20, 30)] == [2000, 2000, 2000, 125, 24]
-    assert mazes_by_default(10**6) == 1
+    assert [default_count(side**2) for side in (2, 5, 10, 20, 30)] == [2000, 2000, 2000, 125, 24]
+    assert default_count(10**6) == 1
 
 
 def test_the_table(cell_run, capsys):
@@ -133,7 +133,7 @@ def test_a_run_is_scored_in_its_own_precision_or_in_float32(text_run, tmp_path, 
     assert run(["evaluate", half, "--mazes", "3", "--compare", text_run]) == 0
     assert capsys.readouterr().out.startswith("3 held-out dfs mazes of 4x4, precision fp16 (half), fp32 (mlmu)\n")
     export_weights(half, tmp_path / "weights")
-    assert load_trained(tmp_path / "weights").precision == "fp16"
+    assert load(tmp_path / "weights").precision == "fp16"
 
 
 def test_solving_with_a_model(cell_run, tmp_path, capsys):
@@ -204,7 +204,7 @@ def test_wrong_calls(cell_run, next_token_run, tmp_path, capsys):
 def test_solving_garbage_with_a_model(cell_run, text_run, tmp_path, capsys):
     file = tmp_path / "mazes.txt"
     file.write_text("S#G\n.#.\n.#.\n")
-    expect(capsys, ["solve", str(file), "--solver", cell_run], "line 1: no way leads from the start (0, 0)")
+    expect(capsys, ["solve", str(file), "--solver", cell_run], "line 1: no path leads from the start (0, 0)")
     file.write_text("\n\nS....\n....G\n.....\n")
     expect(capsys, ["solve", str(file), "--solver", text_run], "line 3: the model does not know the token")
     file.write_text("")

@@ -1,4 +1,4 @@
-"""Models with known answers, and small random ones, for the tests of decoding.
+"""Models with known state, and small random ones, for the tests of decoding.
 
 Shape suffixes: B mazes, T positions, Q asked positions.
 """
@@ -30,7 +30,7 @@ class Oracle:
 
     def __init__(self, codec: Codec, tasks: TaskBatch, sure: float = 6.0, seed: int = 0) -> None:
         self.truth_BR, self.length_B = codec.truth(tasks)
-        self.first_B = codec.canvas(tasks).first_B
+        self.first_B = codec.decoding_state(tasks).first_B
         assert codec.vocabulary is not None
         self.vocabulary = codec.vocabulary.size
         generator = torch.Generator().manual_seed(seed)
@@ -72,7 +72,7 @@ def random_models(codec: Codec) -> dict[str, torch.nn.Module]:
 
 
 def stirred(model):
-    """Weights so large that the answers differ from maze to maze and from step to step."""
+    """Weights so large that the state differ from maze to maze and from step to step."""
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -82,7 +82,7 @@ def stirred(model):
 
 
 class WithEnds(torch.nn.Module):
-    """A model that is made to say the end now and then, so that answers of a random model have lengths of their own."""
+    """A model that is made to say the end now and then, so that state of a random model have lengths of their own."""
 
     def __init__(self, model: torch.nn.Module, end: int, bonus: float) -> None:
         super().__init__()

@@ -7,8 +7,7 @@ from torch import Tensor
 
 from clew.data.batch import CellBatch
 from clew.decoding.codec import Codec
-from clew.decoding.decode import decode
-from clew.decoding.registry import parse_decoder
+from clew.decoding.decode import decode, parse_decoder
 from clew.decoding.state import Step
 from clew.errors import UserError
 from clew.mazes.generate import generate
@@ -16,7 +15,7 @@ from clew.mazes.maze import Maze, Task, TaskBatch
 from clew.models.cell_network import CellNetwork, CellNetworkConfig, Stop
 
 DECODERS = ("one-pass", "walk", "walk:origin=goal", "walk:ask=cell", "walk-repair")
-SCRIPT = Codec.of("cell-labels", 5, 5)
+CODEC = Codec.of("cell-labels", 5, 5)
 
 
 class KnownLabels(CellNetwork):
@@ -43,7 +42,7 @@ def truth(tasks: TaskBatch) -> Tensor:
 @pytest.mark.parametrize("name", DECODERS)
 def test_right_labels_give_the_path(name: str, family: str) -> None:
     tasks = generate(family, 6, 5, seed=0, first=0, count=8, split="any")
-    decoded = decode(KnownLabels(truth(tasks)), SCRIPT.canvas(tasks), parse_decoder(name))
+    decoded = decode(KnownLabels(truth(tasks)), CODEC.decoding_state(tasks), parse_decoder(name))
     for i in range(len(tasks)):
         assert decoded.response(i) == [*tasks.path_of(i).tolist(), 30]
     passes = tasks.length_N - 1 if name == "walk:ask=cell" else np.ones(8)
@@ -69,15 +68,15 @@ def labels(**on: float) -> Tensor:
 
 def test_one_pass_that_prefers_the_dead_end_misses() -> None:
     model = KnownLabels(labels(c0=4, c1=4, c2=1, c4=2, c7=3, c10=1))
-    decoded = decode(model, SCRIPT.canvas(fork()), parse_decoder("one-pass"))
+    decoded = decode(model, CODEC.decoding_state(fork()), parse_decoder("one-pass"))
     assert decoded.response(0) == [0, 1, 4, 7, 10, 12]
 
 
 def test_repair_labels_the_dead_end_off_and_tries_again() -> None:
     model, steps = KnownLabels(labels(c0=4, c1=4, c2=1, c4=2, c7=3, c10=0.5)), []
-    decoded = decode(model, SCRIPT.canvas(fork()), parse_decoder("walk-repair"), on_step=steps.append)
+    decoded = decode(model, CODEC.decoding_state(fork()), parse_decoder("walk-repair"), on_step=steps.append)
     assert decoded.response(0) == [0, 1, 2, 12]
-    assert [(s.place_F.tolist(), s.hides) for s in steps[-2:]] == [([4, 7, 10], True), ([2], False)]
+    assert [(s.position_F.tolist(), s.hidden) for s in steps[-2:]] == [([4, 7, 10], True), ([2], False)]
     # A doubt at cell 1, the dead end, and the way back.
     assert decoded.passes_B.tolist() == [3]
     assert model.seen == [[0], [3], [5]], "first the walk is visible, then its dead end too"
@@ -86,11 +85,11 @@ def test_repair_labels_the_dead_end_off_and_tries_again() -> None:
 def test_walk_asks_again_at_a_doubt_with_its_cells_visible() -> None:
     # Both neighbours of cell 1 look like the path.
     model = KnownLabels(labels(c0=4, c1=4, c2=3, c4=2))
-    decoded = decode(model, SCRIPT.canvas(fork()), parse_decoder("walk"))
+    decoded = decode(model, CODEC.decoding_state(fork()), parse_decoder("walk"))
     assert decoded.response(0) == [0, 1, 2, 12]
     assert model.seen == [[0]]
     model = KnownLabels(labels(c0=4, c1=4, c2=2, c4=3))
-    decode(model, SCRIPT.canvas(fork()), parse_decoder("walk"))
+    decode(model, CODEC.decoding_state(fork()), parse_decoder("walk"))
     assert model.seen[1] == [3]
 
 
@@ -98,20 +97,20 @@ def test_walk_asks_again_at_a_doubt_with_its_cells_visible() -> None:
 def test_steps_label_the_cells_of_the_path(name: str) -> None:
     tasks = generate("astar", 6, 6, seed=3, first=0, count=4, split="any")
     steps: list[Step] = []
-    decoded = decode(KnownLabels(truth(tasks)), SCRIPT.canvas(tasks), parse_decoder(name), on_step=steps.append)
+    decoded = decode(KnownLabels(truth(tasks)), CODEC.decoding_state(tasks), parse_decoder(name), on_step=steps.append)
     for row in range(4):
-        cells = [int(c) for s in steps for r, c in zip(s.row_F, s.place_F, strict=True) if r == row]
+        cells = [int(c) for s in steps for r, c in zip(s.row_F, s.position_F, strict=True) if r == row]
         assert sorted(cells) == sorted(tasks.path_of(row).tolist())
     for step in steps:
         assert bool((step.token_F == 1).all())
-        assert bool((step.confidence_F > 0.9).all() or name == "walk:ask=cell")
+        assert bool((step.probability_F > 0.9).all() or name == "walk:ask=cell")
     assert decoded.seconds > 0
 
 
 def test_a_decoder_of_another_kind_is_refused() -> None:
     tasks = generate("dfs", 3, 3, seed=0, first=0, count=1, split="any")
     with pytest.raises(UserError, match="use one-pass, walk or walk-repair"):
-        decode(KnownLabels(truth(tasks)), SCRIPT.canvas(tasks), parse_decoder("left-to-right"))
+        decode(KnownLabels(truth(tasks)), CODEC.decoding_state(tasks), parse_decoder("left-to-right"))
     for bad in ("walk:origin=middle", "walk:ask=always", "walk:rounds=-1", "one-pass:loops=0", "walk:tolerance=1.5"):
         with pytest.raises(UserError):
             parse_decoder(bad)

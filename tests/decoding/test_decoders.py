@@ -7,10 +7,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clew.decoding.codec import Codec
-from clew.decoding.decode import decode, decode_steps
-from clew.decoding.parallel import Certainty, EntropyBound, Survey, Threshold
-from clew.decoding.registry import CELL_DECODERS, DECODERS, decoder_named, decoders_for, default_decoder, parse_decoder
-from clew.decoding.state import Answers
+from clew.decoding.decode import (
+    CELL_DECODERS,
+    DECODERS,
+    decode,
+    decode_steps,
+    decoder_named,
+    decoders_for,
+    default_decoder,
+    parse_decoder,
+)
+from clew.decoding.text_decoders import Certainty, EntropyBound, Predictions, Threshold
 from clew.errors import UserError
 from clew.models.cell_network import CellNetwork, CellNetworkConfig
 
@@ -22,7 +29,7 @@ TEXT_DECODERS = [name for name in DECODERS if name not in CELL_DECODERS]
 def test_every_decoder_reads_a_perfect_model_perfectly(form, name):
     tasks = tasks_for(form)
     codec = Codec.of(form, 5, 5)
-    decoded = decode(Oracle(codec, tasks), codec.canvas(tasks), decoder_named(name))
+    decoded = decode(Oracle(codec, tasks), codec.decoding_state(tasks), decoder_named(name))
     truth_BR, length_B = codec.truth(tasks)
     assert decoded.length_B.tolist() == length_B.tolist()
     assert torch.equal(decoded.token_BR[:, : truth_BR.shape[1]], truth_BR)
@@ -33,10 +40,10 @@ def test_every_decoder_ends_on_a_model_that_knows_nothing(name):
     tasks = tasks_for("grid", count=4, side=4)
     codec = Codec.of("grid", 4, 4)
     model = random_models(codec)["encoder-decoder"]
-    decoded = decode(model, codec.canvas(tasks), decoder_named(name))
+    decoded = decode(model, codec.decoding_state(tasks), decoder_named(name))
     places = torch.arange(17)
     assert bool((decoded.token_BR >= 0).eq(places < decoded.length_B[:, None]).all()), "no holes before the end"
-    again = decode(model, codec.canvas(tasks), decoder_named(name))
+    again = decode(model, codec.decoding_state(tasks), decoder_named(name))
     assert torch.equal(decoded.token_BR, again.token_BR)
 
 
@@ -46,7 +53,9 @@ def test_passes_of_each_decoder():
     length_B = codec.truth(tasks)[1]
 
     def passes(name, **options):
-        return decode(Oracle(codec, tasks, sure=8.0), codec.canvas(tasks), decoder_named(name, **options)).passes_B
+        return decode(
+            Oracle(codec, tasks, sure=8.0), codec.decoding_state(tasks), decoder_named(name, **options)
+        ).passes_B
 
     assert torch.equal(passes("left-to-right"), length_B)
     assert torch.equal(passes("right-to-left"), length_B)
@@ -65,28 +74,30 @@ def test_certainty_takes_the_surest_first():
     oracle = Oracle(codec, tasks)
     length = int(oracle.length_B)
     for name in ("certainty", "certainty-margin", "certainty-entropy"):
-        order = [int(step.place_F) for step in decode_steps(oracle, codec.canvas(tasks), decoder_named(name))]
+        order = [
+            int(step.position_F) for step in decode_steps(oracle, codec.decoding_state(tasks), decoder_named(name))
+        ]
         assert order == oracle.sure_BR[0, :length].argsort(descending=True).tolist()
 
 
 def test_right_to_left_goes_from_right_to_left():
     tasks = tasks_for("grid", count=1)
     codec = Codec.of("grid", 5, 5)
-    steps = list(decode_steps(Oracle(codec, tasks), codec.canvas(tasks), decoder_named("right-to-left")))
-    assert [int(step.place_F) for step in steps] == list(range(len(steps)))[::-1]
+    steps = list(decode_steps(Oracle(codec, tasks), codec.decoding_state(tasks), decoder_named("right-to-left")))
+    assert [int(step.position_F) for step in steps] == list(range(len(steps)))[::-1]
 
 
-def survey_of(entropies):
+def predictions_of(entropies):
     entropy_NR = torch.tensor([entropies])
     zeros = torch.zeros_like(entropy_NR)
     candidate = torch.ones_like(entropy_NR, dtype=torch.bool)
-    return Survey(candidate, zeros.long(), torch.exp(-entropy_NR), zeros, entropy_NR, zeros)
+    return Predictions(candidate, zeros.long(), torch.exp(-entropy_NR), zeros, entropy_NR, zeros)
 
 
 @given(st.lists(st.floats(0, 3, width=32, allow_subnormal=False), min_size=1, max_size=8), st.floats(0, 4))
 @settings(max_examples=60, deadline=None)
 def test_the_entropy_bound_holds_and_no_further_place_would_fit(entropies, bound):
-    chosen = EntropyBound(bound).choose(survey_of(entropies))[0]
+    chosen = EntropyBound(bound).choose(predictions_of(entropies))[0]
     taken = sorted(e for e, c in zip(entropies, chosen.tolist(), strict=True) if c)
     left = sorted(e for e, c in zip(entropies, chosen.tolist(), strict=True) if not c)
     assert taken
@@ -97,10 +108,10 @@ def test_the_entropy_bound_holds_and_no_further_place_would_fit(entropies, bound
 
 
 def test_threshold_and_certainty_choose_as_they_say():
-    survey = survey_of([0.1, 2.0, 0.05, 1.0])
-    assert Threshold(0.9).choose(survey).tolist() == [[True, False, True, False]]
-    assert Threshold(0.99).choose(survey).tolist() == [[False, False, True, False]]
-    assert Certainty("entropy", 2).choose(survey).tolist() == [[True, False, True, False]]
+    predictions = predictions_of([0.1, 2.0, 0.05, 1.0])
+    assert Threshold(0.9).choose(predictions).tolist() == [[True, False, True, False]]
+    assert Threshold(0.99).choose(predictions).tolist() == [[False, False, True, False]]
+    assert Certainty("entropy", 2).choose(predictions).tolist() == [[True, False, True, False]]
 
 
 class SaysTheEndEverywhere(Oracle):
@@ -115,26 +126,25 @@ class SaysTheEndEverywhere(Oracle):
 def test_the_end_cannot_stand_before_something_known():
     tasks = tasks_for("grid", count=1)
     codec = Codec.of("grid", 5, 5)
-    canvas = codec.canvas(tasks)
+    state = codec.decoding_state(tasks)
     model = SaysTheEndEverywhere(codec, tasks)
-    model.end = canvas.end
-    answers = Answers(canvas)
+    model.end = state.end
     row = torch.tensor([0])
-    answers.fill(row, torch.tensor([4]), model.truth_BR[:, 4], torch.ones(1))
-    list(decoder_named("certainty").steps(model, answers, row))
-    assert int(answers.limit_B) >= 5
-    assert answers.token_BR[0, :4].tolist() == model.truth_BR[0, :4].tolist()
+    state.fill(row, torch.tensor([4]), model.truth_BR[:, 4], torch.ones(1))
+    list(decoder_named("certainty").steps(model, state, row))
+    assert int(state.length_B) >= 5
+    assert state.token_BR[0, :4].tolist() == model.truth_BR[0, :4].tolist()
 
 
 def test_a_filled_end_drops_what_stands_after_it():
     codec, tasks = Codec.of("grid", 5, 5), tasks_for("grid", count=2)
-    answers = Answers(codec.canvas(tasks))
-    answers.fill(torch.tensor([0, 1]), torch.tensor([7, 7]), torch.tensor([3, 3]), torch.ones(2))
-    answers.fill(torch.tensor([0]), torch.tensor([2]), torch.tensor([answers.canvas.end]), torch.ones(1))
-    assert answers.limit_B.tolist() == [3, 26]
-    assert answers.known_BR.sum(1).tolist() == [1, 1]
-    assert answers.hide(torch.tensor([0]), torch.tensor([2])).token_F.tolist() == [answers.canvas.end]
-    assert answers.limit_B.tolist() == [26, 26]
+    state = codec.decoding_state(tasks)
+    state.fill(torch.tensor([0, 1]), torch.tensor([7, 7]), torch.tensor([3, 3]), torch.ones(2))
+    state.fill(torch.tensor([0]), torch.tensor([2]), torch.tensor([state.end]), torch.ones(1))
+    assert state.length_B.tolist() == [3, 26]
+    assert state.known_BR.sum(1).tolist() == [1, 1]
+    assert state.hide(torch.tensor([0]), torch.tensor([2])).token_F.tolist() == [state.end]
+    assert state.length_B.tolist() == [26, 26]
 
 
 @pytest.mark.parametrize("kind", ["decoder-only", "causal"])
@@ -143,7 +153,7 @@ def test_a_next_token_model_refuses_other_orders(kind, name):
     tasks = tasks_for("edge-list", count=2, side=4)
     codec = Codec.of("edge-list", 4, 4)
     with pytest.raises(UserError, match="can only be decoded left-to-right"):
-        decode(random_models(codec)[kind], codec.canvas(tasks), decoder_named(name))
+        decode(random_models(codec)[kind], codec.decoding_state(tasks), decoder_named(name))
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from decoding_fakes import Oracle, tasks_for
 
 from clew.decoding.codec import Codec
 from clew.decoding.decode import decode, decode_steps
-from clew.decoding.parallel import Threshold
-from clew.decoding.repair import Repair, check_repairable, wrong_places
+from clew.decoding.repair import Repair, check_repairable, wrong_positions
+from clew.decoding.text_decoders import Threshold
 from clew.errors import UserError
 from clew.mazes.maze import Maze, PathStar, Task
 
@@ -34,7 +34,7 @@ TOKENS = GRID.vocabulary.encode([f"({row},{col})" for row in range(3) for col in
     ],
 )
 def test_wrong_places_of_grid_responses(response, wrong):
-    assert wrong_places(GRID, TASK, [TOKENS[place] for place in response]) == wrong
+    assert wrong_positions(GRID, TASK, [TOKENS[place] for place in response]) == wrong
 
 
 def test_wrong_places_of_texts():
@@ -42,7 +42,7 @@ def test_wrong_places_of_texts():
     codec = Codec.of("wall-list", 3, 3)
 
     def places(text):
-        return wrong_places(codec, task, codec.vocabulary.encode(text.split()).tolist())
+        return wrong_positions(codec, task, codec.vocabulary.encode(text.split()).tolist())
 
     assert places("bos plan 0 0 plan 1 0 plan 2 0 plan 2 1 eos") == []
     assert places("bos plan 0 0 plan 1 0 plan plan 0 plan 2 1 eos") == [7, 8, 9]
@@ -50,7 +50,7 @@ def test_wrong_places_of_texts():
     assert places("plan plan 0 0 plan 1 0 plan 2 0 plan 2 1 eos") == [0]
     edge = Codec.of("edge-list", 3, 3)
     tokens = edge.vocabulary.encode(["(0,0)", ";", "(2,0)", "(2,1)", "<PATH_END>"]).tolist()
-    assert wrong_places(edge, TASK, tokens) == [1]
+    assert wrong_positions(edge, TASK, tokens) == [1]
 
 
 class Stumbles(Oracle):
@@ -71,16 +71,16 @@ def test_a_wrong_place_is_hidden_with_its_margin_and_asked_for_again():
     tasks = tasks.select((tasks.length_N > 6).nonzero()[0])
     codec = Codec.of("grid", 5, 5)
     decoder = Repair(Threshold(0.5), rounds=2, margin=1)
-    broken = decode(Stumbles(codec, tasks), codec.canvas(tasks), Threshold(0.5))
+    broken = decode(Stumbles(codec, tasks), codec.decoding_state(tasks), Threshold(0.5))
     truth_BR, _ = codec.truth(tasks)
     wrong_B = (broken.token_BR[:, : truth_BR.shape[1]] != truth_BR).any(1)
     assert wrong_B.any()
-    steps = list(decode_steps(Stumbles(codec, tasks), codec.canvas(tasks), decoder))
-    assert [step.hides for step in steps] == [False, True, False]
+    steps = list(decode_steps(Stumbles(codec, tasks), codec.decoding_state(tasks), decoder))
+    assert [step.hidden for step in steps] == [False, True, False]
     # Only the mazes that are wrong, places 0 to 4: 1 to 3 are to blame (the steps into 2 and out of it), 1 around.
     assert set(steps[1].row_F.tolist()) == set(wrong_B.nonzero()[:, 0].tolist())
-    assert set(steps[1].place_F.tolist()) <= {0, 1, 2, 3, 4}
-    repaired = decode(Stumbles(codec, tasks), codec.canvas(tasks), decoder)
+    assert set(steps[1].position_F.tolist()) <= {0, 1, 2, 3, 4}
+    repaired = decode(Stumbles(codec, tasks), codec.decoding_state(tasks), decoder)
     assert torch.equal(repaired.token_BR[:, : truth_BR.shape[1]], truth_BR)
     assert repaired.passes_B.tolist() == [2 if wrong else 1 for wrong in wrong_B.tolist()]
 
@@ -93,15 +93,15 @@ def test_the_budget_ends_a_hopeless_repair():
         def __call__(self, batch, order_BT, query_BT):
             return super().__call__(batch, order_BT, query_BT).roll(1, dims=1)
 
-    steps = list(decode_steps(Hopeless(codec, tasks), codec.canvas(tasks), Repair(Threshold(0.5), rounds=3)))
-    assert sum(step.hides for step in steps) == 3
+    steps = list(decode_steps(Hopeless(codec, tasks), codec.decoding_state(tasks), Repair(Threshold(0.5), rounds=3)))
+    assert sum(step.hidden for step in steps) == 3
 
 
 def test_traces_are_not_repaired():
     codec = Codec.of("wall-list-trace", 4, 4)
     tasks = tasks_for("wall-list", count=1, side=4)
     with pytest.raises(UserError, match="search trace cannot be repaired"):
-        decode(lambda *_: torch.zeros(0), codec.canvas(tasks), Repair(Threshold()))
+        decode(lambda *_: torch.zeros(0), codec.decoding_state(tasks), Repair(Threshold()))
 
 
 def test_wrong_places_of_path_star_responses():
@@ -109,7 +109,7 @@ def test_wrong_places_of_path_star_responses():
     codec = Codec.of("path-star", 1, 8)
 
     def places(text):
-        return wrong_places(codec, task, codec.vocabulary.encode(text.split()).tolist())
+        return wrong_positions(codec, task, codec.vocabulary.encode(text.split()).tolist())
 
     assert places("3 2 6 <PATH_END>") == []
     assert places("3 5 6 <PATH_END>") == [1, 2]

@@ -19,10 +19,9 @@ from clew.demo.first_mazes import FirstMazes
 from clew.demo.growing import Size, load_models, solve, turns
 from clew.demo.run import RUN_NAME, Settings, Stopped, curve, forget, learn, run
 from clew.errors import UserError
-from clew.evaluation.evaluate import Evaluation
-from clew.evaluation.scores import scores_of
+from clew.evaluation.scores import Evaluation
 from clew.paper import named_configs
-from clew.trained import load_trained
+from clew.trained import load
 from clew.training import progress as live
 from clew.training.callbacks import RunEnd
 from clew.viz.drawing import GOAL, START, TRUE_PATH
@@ -74,7 +73,7 @@ def test_it_trains_from_nothing(small: tuple[Settings, str, str]) -> None:
     settings, told, _ = small
     assert f"{RUN_NAME} begins: 60,097 parameters" in told
     assert "held out:  exact" in told
-    trained = load_trained(settings.folder / RUN_NAME)
+    trained = load(settings.folder / RUN_NAME)
     assert (trained.family, trained.height) == ("dfs", 10)
 
 
@@ -147,7 +146,7 @@ def test_a_signal_ends_it(model: Path, tmp_path: Path, monkeypatch: pytest.Monke
 def test_time_that_is_left_over_is_shared(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr(time, "perf_counter", lambda: now[0])
-    trained = load_trained(model)
+    trained = load(model)
     untils = []
     for _, size, until in turns([trained, trained], [Size(5, 1, 1), Size(6, 1, 1)], seconds=40):
         untils.append(until)
@@ -162,10 +161,10 @@ def test_a_slow_machine_solves_fewer_mazes(model: Path, monkeypatch: pytest.Monk
         now[0] += 10
         return evaluate(*args)
 
-    evaluate = growing.evaluate_model
+    evaluate = growing.evaluate_tasks
     monkeypatch.setattr(time, "perf_counter", lambda: now[0])
-    monkeypatch.setattr(growing, "evaluate_model", slow)
-    trained = load_trained(model)
+    monkeypatch.setattr(growing, "evaluate_tasks", slow)
+    trained = load(model)
     solved = [len(solve(trained, Size(3, 6, 2), seed=1, until=until).evaluation) for until in (0, now[0] + 40, 1e9)]
     assert solved == [2, 6, 6]
     now[0] = 0
@@ -173,17 +172,17 @@ def test_a_slow_machine_solves_fewer_mazes(model: Path, monkeypatch: pytest.Monk
 
 
 def test_the_mazes_are_held_out_and_others_than_in_training(model: Path) -> None:
-    trained = load_trained(model)
+    trained = load(model)
     seeds = [solve(trained, Size(5, 8, 8), seed).evaluation for seed in (trained.seed, Settings().seed)]
     one, other = ({each.task.maze.cells.tobytes() for each in seed.outcomes} for seed in seeds)
     assert not one & other
-    assert scores_of(seeds[0]).mazes == 8
+    assert seeds[0].scores.mazes == 8
 
 
 def test_a_text_model_is_refused(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    trained = load_trained(model)
+    trained = load(model)
     text_model = replace(trained, codec=replace(trained.codec, vocabulary=object()))
-    monkeypatch.setattr(growing, "load_trained", lambda name: text_model)
+    monkeypatch.setattr(growing, "load", lambda name: text_model)
     with pytest.raises(UserError, match="reads text of one size"):
         load_models(["x"])
 

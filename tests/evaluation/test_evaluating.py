@@ -1,4 +1,4 @@
-"""evaluate_model with models whose answers are known; leakage; embedding."""
+"""evaluate_tasks with models whose state are known; leakage; embedding."""
 
 import numpy as np
 import pytest
@@ -9,12 +9,10 @@ from clew.data.dataset import open_dataset
 from clew.data.verify import _first_problem
 from clew.data.writer import write_dataset
 from clew.decoding.codec import Codec
-from clew.decoding.registry import decoder_named
+from clew.decoding.decode import decoder_named
 from clew.errors import UserError
-from clew.evaluation.embed import embed
-from clew.evaluation.evaluate import CPU_BUDGET, MAX_MAZES, evaluate_model, mazes_at_once
-from clew.evaluation.scores import scores_json, scores_of
-from clew.evaluation.tasks import check_leakage, training_layouts
+from clew.evaluation.evaluate import CPU_BUDGET, MAX_BATCH, default_batch_size, evaluate_tasks
+from clew.evaluation.tasks import check_leakage, embed, training_layouts
 from clew.mazes.checks import check_batch
 from clew.mazes.generate import generate
 from clew.mazes.layouts import is_held_out, layout_hashes
@@ -29,14 +27,14 @@ def tasks_of(count=6, side=5, family="dfs", which="test"):
     return generate(family, side, side, seed=0, first=0, count=count, split=which, workers=1)
 
 
-SCRIPT = Codec.of("grid", 6, 6)
+CODEC = Codec.of("grid", 6, 6)
 
 
 class Knows:
     """Says the true path of each maze, which it knows by its prompt; of some mazes it says the end at once."""
 
     def __init__(self, tasks, nonsense=()):
-        prompt, (truth_BR, length_B) = SCRIPT.canvas(tasks).prompt, SCRIPT.truth(tasks)
+        prompt, (truth_BR, length_B) = CODEC.decoding_state(tasks).prompt, CODEC.truth(tasks)
         self.responses = {
             tuple(prompt.tokens_BT[i].tolist()): truth_BR[i, : int(length_B[i])].tolist()
             for i in range(len(tasks))
@@ -44,9 +42,9 @@ class Knows:
         }
 
     def __call__(self, batch, order_BT, query_BT):
-        end = SCRIPT.end(6, 6)
+        end = CODEC.end(6, 6)
         prompt_B = (batch.valid_BT & ~batch.response_BT).sum(1).tolist()
-        logits = torch.zeros(int(query_BT.sum()), SCRIPT.vocabulary.size)
+        logits = torch.zeros(int(query_BT.sum()), CODEC.vocabulary.size)
         for q, (b, position) in enumerate(query_BT.nonzero().tolist()):
             prompt = tuple(batch.tokens_BT[b, : prompt_B[b]].tolist())
             response = [*self.responses.get(prompt, [end]), *[end] * 400]
@@ -58,11 +56,11 @@ class Knows:
 @pytest.mark.parametrize("batch_size", [2, 100])
 def test_what_a_model_knows_is_what_it_scores(decoder, batch_size):
     tasks = tasks_of()
-    evaluation = evaluate_model(Knows(tasks, nonsense=(1, 4)), SCRIPT, tasks, decoder_named(decoder), batch_size)
+    evaluation = evaluate_tasks(Knows(tasks, nonsense=(1, 4)), CODEC, tasks, decoder_named(decoder), batch_size)
     assert [outcome.exact for outcome in evaluation.outcomes] == [True, False, True, True, False, True]
     assert evaluation.outcomes[1].failure == "unparsable"
     assert evaluation.outcomes[1].problem.startswith("token 1 is '<PATH_END>'")
-    scores = scores_of(evaluation)
+    scores = evaluation.scores
     right = sum(int(n) + 1 for i, n in enumerate(tasks.length_N) if i not in (1, 4))
     assert scores.per_token.hits == right
     assert scores.per_token.count == int(tasks.length_N.sum()) + 6
@@ -75,14 +73,14 @@ def test_mazes_of_several_shapes_in_one_evaluation():
     both = Knows(groups[0])
     both.responses |= Knows(groups[1]).responses
     done = []
-    evaluation = evaluate_model(both, SCRIPT, groups, decoder_named("certainty"), batch_size=2, progress=done.append)
+    evaluation = evaluate_tasks(both, CODEC, groups, decoder_named("certainty"), batch_size=2, progress=done.append)
     assert all(outcome.exact for outcome in evaluation.outcomes)
     assert done == [2, 4, 5]
 
 
 def test_a_batch_size_of_zero_is_refused():
     with pytest.raises(UserError, match="batch size of 0"):
-        evaluate_model(Knows(tasks_of()), SCRIPT, tasks_of(), decoder_named("certainty"), 0)
+        evaluate_tasks(Knows(tasks_of()), CODEC, tasks_of(), decoder_named("certainty"), 0)
 
 
 @pytest.mark.parametrize(("precision", "dtype"), [("fp32", None), ("bf16", torch.bfloat16), ("fp16", torch.float16)])
@@ -94,9 +92,9 @@ def test_the_model_computes_in_the_precision_that_is_asked_for(precision, dtype)
 
     found = set()
     decoder = decoder_named("left-to-right")
-    evaluation = evaluate_model(Notes(tasks_of()), SCRIPT, tasks_of(), decoder, precision=precision)
+    evaluation = evaluate_tasks(Notes(tasks_of()), CODEC, tasks_of(), decoder, precision=precision)
     assert found == {dtype}
-    assert evaluation.precision == scores_json(evaluation)["precision"] == precision
+    assert evaluation.precision == evaluation.to_json()["precision"] == precision
 
 
 class Small(Knows):
@@ -118,43 +116,43 @@ CPU_ERROR = RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate mem
 
 @pytest.mark.parametrize("error", [torch.OutOfMemoryError("CUDA out of memory."), CPU_ERROR, MemoryError()])
 def test_batches_are_halved_until_they_fit_into_memory(error):
-    tasks, codec, decoder = tasks_of(10), SCRIPT, decoder_named("left-to-right")
+    tasks, codec, decoder = tasks_of(10), CODEC, decoder_named("left-to-right")
     small = Small(tasks, 3, error)
-    evaluation = evaluate_model(small, codec, tasks, decoder)
+    evaluation = evaluate_tasks(small, codec, tasks, decoder)
     assert [outcome.exact for outcome in evaluation.outcomes] == [True] * 10
     assert small.asked[:3] == [10, 5, 2]
     with pytest.raises(UserError, match="decoding 5 mazes at once ran out of memory; use a smaller --batch-size"):
-        evaluate_model(Small(tasks, 3, error), codec, tasks, decoder, batch_size=5)
+        evaluate_tasks(Small(tasks, 3, error), codec, tasks, decoder, batch_size=5)
     with pytest.raises(UserError, match="decoding a single maze ran out of memory"):
-        evaluate_model(Small(tasks, 0, error), codec, tasks, decoder)
+        evaluate_tasks(Small(tasks, 0, error), codec, tasks, decoder)
 
 
 def test_another_error_is_not_taken_for_a_lack_of_memory():
     tasks = tasks_of(2)
     broken = Small(tasks, 0, RuntimeError("shapes differ"))
     with pytest.raises(RuntimeError, match="shapes differ"):
-        evaluate_model(broken, SCRIPT, tasks, decoder_named("left-to-right"))
+        evaluate_tasks(broken, CODEC, tasks, decoder_named("left-to-right"))
 
 
 def test_the_batch_follows_from_the_size_of_the_cache():
     codec, tasks = Codec.of("edge-list", 30, 30), tasks_of(2, 30)
     large = build_model(DecoderOnlyConfig(1024, 128, 4, depth=40), seed=0)
-    longest = len(format_named("edge-list").encode(*tasks[0]).prompt) + codec.room(30, 30)
-    assert longest <= codec.length(tasks) < 1.2 * longest
-    cache = 2 * 40 * 128 * 4 * codec.length(tasks)  # keys and values of 40 blocks, in float32
-    assert large.config.cache_bytes(codec.length(tasks)) == cache
-    assert 1 < mazes_at_once(large, codec, tasks) <= CPU_BUDGET // cache
+    longest = len(format_named("edge-list").encode(*tasks[0]).prompt) + codec.max_response_length(30, 30)
+    assert longest <= codec.max_length(tasks) < 1.2 * longest
+    cache = 2 * 40 * 128 * 4 * codec.max_length(tasks)  # keys and values of 40 blocks, in float32
+    assert large.config.cache_bytes(codec.max_length(tasks)) == cache
+    assert 1 < default_batch_size(large, codec, tasks) <= CPU_BUDGET // cache
     shallow = build_model(DecoderOnlyConfig(1024, 128, 4, depth=2), seed=0)
-    assert mazes_at_once(shallow, codec, tasks) > 2 * mazes_at_once(large, codec, tasks)
+    assert default_batch_size(shallow, codec, tasks) > 2 * default_batch_size(large, codec, tasks)
     small = build_model(DecoderOnlyConfig(128, 16, 2, depth=1), seed=0)
-    assert mazes_at_once(small, Codec.of("edge-list", 5, 5), tasks_of(2)) == MAX_MAZES
+    assert default_batch_size(small, Codec.of("edge-list", 5, 5), tasks_of(2)) == MAX_BATCH
 
 
 def test_a_batch_that_cannot_fit_is_refused_before_anything_is_computed():
     codec, tasks = Codec.of("edge-list", 30, 30), tasks_of(2000, 30)
     large = build_model(DecoderOnlyConfig(1024, 128, 4, depth=40), seed=0)
     with pytest.raises(UserError, match=r"decoding 2,000 mazes at once takes about \d+ GB of memory.*--batch-size of"):
-        evaluate_model(large, codec, tasks, decoder_named("left-to-right"), batch_size=1_000_000_000)
+        evaluate_tasks(large, codec, tasks, decoder_named("left-to-right"), batch_size=1_000_000_000)
 
 
 def test_held_out_mazes_do_not_leak_and_training_mazes_do():

@@ -15,7 +15,7 @@ from clew.mazes.generate import generate
 from clew.models.build import build_model
 from clew.models.cell_network import CellNetworkConfig
 from clew.models.config import DecoderOnlyConfig
-from clew.trained import export_weights, load_trained, shipped_weights
+from clew.trained import export_weights, load, shipped_models
 from clew.training.checkpoint import model_tensors, write_checkpoint
 from clew.training.config import Budget, TrainConfig
 from clew.training.run_folder import RunFolder
@@ -69,11 +69,15 @@ def test_a_solution_has_its_path_its_checks_and_its_steps(cell_run):
     assert len(solution.shortest_path) == 6
     assert solution.passes == len(solution.steps) > 0
     # Each step labels cells of the walk, in their order.
-    cells = [divmod(filled.place, 3) for step in solution.steps for filled in step.filled]
-    assert cells == solution.path
-    assert {filled.token for step in solution.steps for filled in step.filled} == {"on"}
-    assert all(0 <= filled.confidence <= 1 for step in solution.steps for filled in step.filled)
-    assert solution.valid == (solution.problem is None)
+    assert [cell for step in solution.steps for cell in step.cells] == solution.path
+    assert [divmod(position, 3) for step in solution.steps for position in step.positions] == solution.path
+    assert {token for step in solution.steps for token in step.tokens} == {"on"}
+    assert [step.number for step in solution.steps] == list(range(1, solution.passes + 1))
+    for step in solution.steps:
+        assert step.cell_probabilities.shape == (2, 3)
+        assert [float(step.cell_probabilities[cell]) for cell in step.cells] == list(step.probabilities)
+        assert ((step.cell_probabilities >= 0) & (step.cell_probabilities <= 1)).all()
+    assert solution.is_valid == (solution.problem is None)
     assert solution.seconds > 0
     assert solution._repr_svg_().startswith("<svg")
     assert "<figcaption>" in solution._repr_html_()
@@ -104,8 +108,8 @@ def test_a_next_token_model_is_read_left_to_right_unless_told_otherwise(next_tok
 def test_weights_give_the_same_answers_as_their_run(cell_run, tmp_path, monkeypatch):
     export_weights(cell_run, tmp_path / "shipped" / "small", about="made by a test")
     monkeypatch.setattr(loading, "_SHIPPED", (tmp_path / "shipped",))
-    assert list(shipped_weights()) == ["small"]
-    run, weights = load_trained(cell_run), load_trained("small")
+    assert list(shipped_models()) == ["small"]
+    run, weights = load(cell_run), load("small")
     for name, tensor in run.model.state_dict().items():
         assert torch.equal(tensor, weights.model.state_dict()[name])
     assert (weights.height, weights.width, weights.family, weights.codec) == (4, 4, "dfs", run.codec)
@@ -119,15 +123,14 @@ def test_weights_give_the_same_answers_as_their_run(cell_run, tmp_path, monkeypa
 
 
 def test_every_shipped_model_loads():
-    for name in shipped_weights():
-        assert load_trained(name).parameters > 0
+    for name in shipped_models():
+        assert load(name).parameters > 0
 
 
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
         ("", "it is empty"),
-        (NO_WAY, "no way leads from the start"),
         (DRAWING + "\n" + DRAWING, "holds 2 mazes"),
         ("qwe rty", "none of what Clew reads"),
         ("." * 10_000_000, "longer than 8,000,000 bytes"),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from clew.evaluation.failures import FAILURES
-from clew.evaluation.intervals import share
+from clew.evaluation.intervals import proportion
 from clew.paper.result import Result
 
 FLAT_CURVE = "flat"
@@ -16,7 +16,7 @@ MAZES = 500
 def scores(exact: float, mazes: int = MAZES, missed: Sequence[int] | None = None) -> dict[str, Any]:
     """The scores of an exam; every share is the same, and the last mazes are the ones that were missed."""
     solved = round(exact * mazes) if missed is None else mazes - len(missed)
-    told = vars(share(solved, mazes))
+    told = vars(proportion(solved, mazes))
     kinds = ("exact", "per_token", "valid", "shortest", "unparsable")
     return {
         "mazes": mazes,

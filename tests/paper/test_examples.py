@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from clew.evaluation.evaluate import Evaluation, outcome_of
+from clew.evaluation.scores import Evaluation, Outcome
 from clew.mazes.generate import generate
 from clew.mazes.maze import Path
 from clew.paper.examples import drawn_examples
@@ -20,7 +20,7 @@ def evaluation(family: str, wrong: list[Path | None]) -> Evaluation:
     outcomes = []
     for i, predicted in enumerate(wrong):
         task, path = tasks[i]
-        outcomes.append(outcome_of(task, path, path if predicted == [] else predicted, None, [], len(path) + 1, 1))
+        outcomes.append(Outcome(task, path, path if predicted == [] else predicted, None, [], len(path) + 1, 1))
     return Evaluation("model", "left-to-right", tuple(outcomes), 1.0)
 
 

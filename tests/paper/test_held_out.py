@@ -13,9 +13,8 @@ from clew.data.batch import Batch
 from clew.data.config import DataConfig
 from clew.data.loader import held_out_tasks
 from clew.decoding.codec import Codec
-from clew.decoding.registry import decoder_named
-from clew.evaluation.evaluate import evaluate_model
-from clew.evaluation.scores import scores_of
+from clew.decoding.decode import decoder_named
+from clew.evaluation.evaluate import evaluate_tasks
 from clew.mazes.generate import generate
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
 from clew.objectives.config import ObjectiveConfig
@@ -125,5 +124,5 @@ def test_of_a_search_trace_only_the_plan_is_compared_in_training_and_in_the_exam
         objective=ObjectiveConfig("trace"),
     )
     assert evaluator_on([tasks], "test", config, World())(model)["exact"] == 3 / 4
-    exam = evaluate_model(model, codec, tasks, decoder_named("left-to-right"))
-    assert scores_of(exam).exact.share == 3 / 4
+    exam = evaluate_tasks(model, codec, tasks, decoder_named("left-to-right"))
+    assert exam.scores.exact.share == 3 / 4

@@ -76,7 +76,7 @@ def test_a_second_time_nothing_is_trained_or_scored_again(smoke: Options, monkey
         raise AssertionError("it was done before")
 
     monkeypatch.setattr("clew.paper.runner.train", never)
-    monkeypatch.setattr("clew.paper.score.evaluate_model", never)
+    monkeypatch.setattr("clew.paper.score.evaluate_tasks", never)
     before = read_json(smoke.place.result("smaller-mazes"))
     assert run_study("smaller-mazes", smoke)["runs"] == before["runs"]
 

@@ -15,8 +15,8 @@ from tiny_runs import encoder_decoder, last_tensors, next_token_config, tiny_con
 from clew.data.config import DataConfig
 from clew.data.loader import held_out_tasks
 from clew.decoding.codec import Codec
-from clew.decoding.registry import DECODERS, parse_decoder
-from clew.evaluation.evaluate import evaluate_model
+from clew.decoding.decode import DECODERS, parse_decoder
+from clew.evaluation.evaluate import evaluate_tasks
 from clew.models.build import build_model
 from clew.models.config import DecoderOnlyConfig
 from clew.objectives.config import ObjectiveConfig
@@ -82,7 +82,7 @@ def test_a_decoder_leaves_nothing_on_the_cpu(name: str) -> None:
     (tasks,) = held_out_tasks(config.data, 2)
     with fake_device():
         model = build_model(config.model, 0).to(FAKE)
-        evaluation = evaluate_model(model, Codec.of("edge-list", 3, 3), tasks, parse_decoder(name), batch_size=2)
+        evaluation = evaluate_tasks(model, Codec.of("edge-list", 3, 3), tasks, parse_decoder(name), batch_size=2)
     assert len(evaluation.outcomes) == 2
 
 

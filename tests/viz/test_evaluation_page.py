@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from clew.errors import UserError
-from clew.evaluation.evaluate import Evaluation, Token, outcome_of
+from clew.evaluation.scores import Evaluation, Outcome, Token
 from clew.mazes.generate import generate
 from clew.provenance import provenance
 from clew.viz.charts import Axes, Dot, Series, chart_svg
@@ -40,7 +40,7 @@ def evaluation(name, decoder, spoil):
         predicted = spoil(i, path)
         said = [Token(0.05 + 0.9 * i / 8, predicted == path) for _ in path]
         problem = None if predicted else "token 1 is '<b>', which is no cell."
-        outcomes.append(outcome_of(task, path, predicted, problem, said, len(path) + 1, passes=i + 1))
+        outcomes.append(Outcome(task, path, predicted, problem, said, len(path) + 1, passes=i + 1))
     return Evaluation(name, decoder, tuple(outcomes), 0.5)
 
 

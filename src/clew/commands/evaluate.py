@@ -13,11 +13,11 @@ import tyro
 from clew.errors import UserError
 
 if TYPE_CHECKING:
-    from clew.evaluation.embed import Embedding
-    from clew.evaluation.evaluate import Evaluation
+    from clew.evaluation.scores import Evaluation
+    from clew.evaluation.tasks import Embedding
     from clew.mazes.maze import TaskBatch
     from clew.models.config import Precision
-    from clew.trained import Trained
+    from clew.trained import TrainedModel
 
 ALL = "all"
 
@@ -70,10 +70,9 @@ def evaluate(
         json: print one JSON document with everything that was counted.
         report: write an HTML page with tables, charts and drawn mazes to this file.
     """
-    from clew.decoding.registry import parse_decoder
-    from clew.evaluation.scores import scores_json
+    from clew.decoding.decode import parse_decoder
     from clew.provenance import provenance
-    from clew.trained import load_trained
+    from clew.trained import load
 
     if embedding is not None and embedded_in is None:
         raise UserError("--embedding says how --embedded-in puts mazes into larger ones; give both.")
@@ -84,16 +83,14 @@ def evaluate(
     for name in decoder:
         if name != ALL:
             parse_decoder(name)  # before anything is computed
-    models = [load_trained(name) for name in (run, *compare)]
-    for model in models:
-        model.model.to(_device(device))
+    models = [load(name, device) for name in (run, *compare)]
     if input is not None:
         from clew.evaluation.tasks import from_file
 
         groups, what = from_file(input), f"the mazes of {'standard input' if input == '-' else input}"
     else:
         groups, what = _held_out(models[0], mazes, family, size, embedded_in, embedding or "joined", seed)
-    leaks = [_leakage(model, groups) for model in models]
+    leaks = [model.leakage(groups) for model in models]
     for model, leak in zip(models, leaks, strict=True):
         if leak.perhaps_trained:
             print(f"{model.name}: {leak}", file=sys.stderr)
@@ -115,7 +112,7 @@ def evaluate(
             "mazes": what,
             "leakage": [str(leak) for leak in leaks],
             "provenance": origin,
-            "evaluations": [scores_json(each) for each in evaluations],
+            "evaluations": [each.to_json() for each in evaluations],
         }
         print(json_module.dumps(value, indent=2))
     else:
@@ -124,18 +121,8 @@ def evaluate(
             print(f"the report is in {report}")
 
 
-def _device(name: str) -> str:
-    import torch
-
-    if name not in ("cpu", "cuda"):
-        raise UserError(f"there is no device {name!r}; use cpu or cuda.")
-    if name == "cuda" and not torch.cuda.is_available():
-        raise UserError("this machine has no GPU that torch can use; use --device cpu.")
-    return name
-
-
 def _held_out(
-    model: Trained,
+    model: TrainedModel,
     count: int | None,
     family: str | None,
     size: int | None,
@@ -143,46 +130,18 @@ def _held_out(
     embedding: Embedding,
     seed: int | None,
 ) -> tuple[list[TaskBatch], str]:
-    from clew.data.loader import held_out_draws
-    from clew.evaluation.tasks import held_out
     from clew.mazes.generate import canonical_family, describe_tasks
 
-    family = canonical_family(family or model.family)
+    groups = model.held_out(family, size, count, seed=seed, embedded_in=embedded_in, embedding=embedding)
     height, width = (model.height, model.width) if size is None else (size, size)
-    seed = model.seed if seed is None else seed
-    count = mazes_by_default(height * width) if count is None else count
-    groups = held_out(
-        family,
-        height,
-        width,
-        count=count,
-        seed=seed,
-        embedded_in=embedded_in,
-        embedding=embedding,
-        draws=held_out_draws(family, model.training_set if family == model.family else None),
-    )
     inside = f" in the corner of {embedded_in}x{embedded_in} ones" if embedded_in else ""
     inside += ", cut off from the rest" if embedding == "cut-off" else ""
-    return groups, f"{count:,} held-out {describe_tasks(family, height, width)}{inside}"
+    mazes = describe_tasks(canonical_family(family or model.family), height, width)
+    return groups, f"{len(groups[0]):,} held-out {mazes}{inside}"
 
 
-def mazes_by_default(cells: int) -> int:
-    """2,000 of up to 10x10; of larger ones as many as take about as long: a maze costs the square of its cells."""
-    return max(1, min(2000, 2000 * 100**2 // cells**2))
-
-
-def _leakage(model: Trained, groups: list[TaskBatch]) -> Any:
-    from clew.data.dataset import DATASET_FILE, open_dataset
-    from clew.evaluation.tasks import check_leakage, training_layouts
-
-    folder = model.training_set
-    if folder is not None and (folder / DATASET_FILE).is_file():
-        return check_leakage(groups, training_layouts(open_dataset(folder)))
-    return check_leakage(groups)
-
-
-def _decoders(model: Trained, wanted: tuple[str, ...]) -> list[str]:
-    from clew.decoding.registry import decoders_for, default_decoder
+def _decoders(model: TrainedModel, wanted: tuple[str, ...]) -> list[str]:
+    from clew.decoding.decode import decoders_for, default_decoder
 
     wanted = wanted or (default_decoder(model.codec),)
     names = [name for each in wanted for name in (decoders_for(model.model) if each == ALL else [each])]
@@ -190,35 +149,26 @@ def _decoders(model: Trained, wanted: tuple[str, ...]) -> list[str]:
 
 
 def _evaluate(
-    model: Trained, groups: list[TaskBatch], decoder: str, batch_size: int | None, precision: Precision | None
+    model: TrainedModel, groups: list[TaskBatch], decoder: str, batch_size: int | None, precision: Precision | None
 ) -> Evaluation:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    from clew.decoding.registry import parse_decoder
-    from clew.evaluation.evaluate import evaluate_model
 
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(f"{model.name}, {decoder}", total=sum(map(len, groups)))
-        return evaluate_model(
-            model.model,
-            model.codec,
-            groups,
-            parse_decoder(decoder),
-            batch_size,
-            precision=precision or model.precision,
-            name=model.name,
-            decoder_name=decoder,
-            seed=model.seed,
+        return model.evaluate(
+            tasks=groups,
+            decoder=decoder,
+            batch_size=batch_size,
+            precision=precision,
             progress=lambda done: bar.update(task, completed=done),
         )
 
 
 def _print(evaluations: list[Evaluation], what: str) -> None:
     """A table; intervals of the other shares are in the JSON and in the report."""
-    from clew.evaluation.scores import failures_of, scores_of
 
     head = [
         "model",
@@ -234,7 +184,7 @@ def _print(evaluations: list[Evaluation], what: str) -> None:
     ]
     rows = [head]
     for each in evaluations:
-        scores = scores_of(each)
+        scores = each.scores
         others = (scores.per_token, scores.valid, scores.shortest, scores.unparsable)
         rows.append(
             [
@@ -254,7 +204,7 @@ def _print(evaluations: list[Evaluation], what: str) -> None:
         words += [word.rjust(width) for word, width in zip(row[2:], widths[2:], strict=True)]
         print("  ".join(words))
     for each in evaluations:
-        if counts := {name: count for name, count in failures_of(each).items() if count}:
+        if counts := {name: count for name, count in each.failures().items() if count}:
             print(f"{each.name}, {each.decoder} fails: " + "; ".join(f"{name} {n:,}" for name, n in counts.items()))
 
 
@@ -277,7 +227,7 @@ def _command(run: str, options: dict[str, Any]) -> str:
 
 def _write_report(
     file: Path,
-    models: list[Trained],
+    models: list[TrainedModel],
     evaluations: list[Evaluation],
     what: str,
     origin: dict[str, Any],

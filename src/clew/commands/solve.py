@@ -93,14 +93,16 @@ def _solve_with_model(file: str, solver: str, decoder: str | None, json: bool) -
             found = model.solve(read.task, decoder)
         except UserError as error:
             raise UserError(f"line {read.line}: {error}") from None
+        if found.shortest_path is None:
+            raise UserError(f"line {read.line}: {found.problem}")
         if not json:
             print(f"{found}\n")
             continue
         answer = {
             "path": None if found.path is None else _plain_path(read, found.path),
             "length": len(found.path or []),
-            "valid": found.valid,
-            "shortest": found.shortest,
+            "valid": found.is_valid,
+            "shortest": found.is_shortest,
             "problem": found.problem,
             "passes": found.passes,
             "seconds": round(found.seconds, 6),

@@ -1,22 +1,21 @@
-"""Decoders for models that predict one label a cell (clew.models.cell_network).
+"""Decoders for cell networks, which predict for each cell whether it is on the path (clew.models.cell_network).
 
-    decoded = decode(model, codec.canvas(tasks), decoder_named("one-pass"))
+    decoded = decode(model, codec.decoding_state(tasks), decoder_named("one-pass"))
+    on_LHW = loop_probabilities(model, task)      # the prediction after each loop of one pass
 
-A walk turns labels into a path: from the start, each step goes to the unvisited open neighbour that is most probably
-on the path, until the goal or a dead end. `OnePass` walks over the labels of one pass. `Walk` stops at a doubt, makes
-what it has walked visible, and asks again. `Backtrack` repairs walks that end without reaching the goal.
+A walk turns labels into a path: from the start, each step goes to the unvisited open neighbour with the highest
+probability, until the goal or a dead end. A step of these decoders fills positions that are cells (row-major index)
+with the label 1, on the path. The response is the path: its cells in order and the end token.
 
-A step of these decoders fills places that are cells (row-major index) with labels: 1 on the path, 0 off it. The
-response is the path: its cells in order and the end token.
-
-Shape suffixes: B mazes, N some of them, C cells of a maze, F filled places.
+Shape suffixes: B mazes, N some of them, C cells of a maze, F filled positions, L loops, H rows, W columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol, cast
+from typing import Literal, cast
 
 import numba
 import numpy as np
@@ -24,29 +23,41 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from clew.data.batch import CellBatch
-from clew.decoding.state import Canvas, Step
+from clew.data.batch import CellBatch, cell_batch
+from clew.decoding.state import Step
 from clew.errors import UserError
-from clew.mazes.maze import EAST, NORTH, SOUTH, WEST
+from clew.mazes.maze import EAST, NORTH, SOUTH, WEST, Task, TaskBatch
 from clew.models.cell_network import OFF, ON, CellNetwork, Stop
 from clew.models.config import Model
 
 _ASK = {"never": 0, "doubt": 1, "cell": 2}
-RULED_OUT = -1.0  # in the place of the probability of a cell that is visibly off the path
-SURE = 0.5  # a neighbour is sure to be next if it alone is above this probability
+RULED_OUT = -1.0  # replaces the probability of a cell that is visibly off the path
+SURE = 0.5  # a neighbour is certainly next if it alone is above this probability
+
+Probabilities = npt.NDArray[np.float32]
 
 
 class CellState:
-    """The visible labels and the paths so far."""
+    """Visible labels and the paths so far."""
 
-    def __init__(self, canvas: Canvas) -> None:
-        assert isinstance(canvas.prompt, CellBatch)
-        self.batch: CellBatch = canvas.prompt
-        self.label_BC = torch.zeros_like(self.batch.tokens_BT)
-        self.visible_BC = torch.zeros_like(self.batch.valid_BT)
-        self.paths: list[list[int]] = [[] for _ in range(len(canvas))]
+    def __init__(self, batch: CellBatch, end: int) -> None:
+        self.batch, self.end = batch, end
+        self.label_BC = torch.zeros_like(batch.tokens_BT)
+        self.visible_BC = torch.zeros_like(batch.valid_BT)
+        self.probability_BC = torch.zeros(batch.tokens_BT.shape)  # of each cell when it was last walked to
+        self.paths: list[list[int]] = [[] for _ in range(len(batch))]
 
-    def probabilities(self, model: Model, row_N: Tensor, stop: Stop) -> npt.NDArray[np.float32]:
+    def __len__(self) -> int:
+        return len(self.batch)
+
+    def to(self, device: torch.device | str) -> CellState:
+        """Move the labels to a device, in place, and return the state."""
+        self.batch, self.label_BC, self.visible_BC = (
+            part.to(device) for part in (self.batch, self.label_BC, self.visible_BC)
+        )
+        return self
+
+    def query(self, model: Model, row_N: Tensor, stop: Stop) -> Probabilities:
         """Return the probability that each cell of these mazes is on the path, or RULED_OUT, [N, C]."""
         batch = self.batch.rows(row_N)
         visible_NC = self.visible_BC[row_N] & batch.valid_BT
@@ -56,7 +67,7 @@ class CellState:
         on_NC = torch.where(visible_NC, self.label_BC[row_N].float(), 0.0)
         on_NC[order_NC == 1] = logits.float().softmax(-1)[:, ON]
         on_NC[visible_NC & (batch.tokens_BT == OFF)] = RULED_OUT
-        found: npt.NDArray[np.float32] = on_NC.cpu().numpy()
+        found: Probabilities = on_NC.cpu().numpy()
         return found
 
     def show(self, row: int, cells: list[int], label: int) -> None:
@@ -64,24 +75,35 @@ class CellState:
         self.label_BC[row, cells] = label
         self.visible_BC[row, cells] = True
 
+    def fill(self, walks: list[tuple[int, list[int]]], on: Mapping[int, Probabilities], device: torch.device) -> Step:
+        """Label the cells of each (row, cells) as on the path, given the probabilities of the rows."""
+        row_F = torch.tensor([row for row, cells in walks for _ in cells], dtype=torch.int64)
+        cell_F = torch.tensor([cell for _, cells in walks for cell in cells], dtype=torch.int64)
+        probability_F = torch.tensor([float(on[row][cell]) for row, cells in walks for cell in cells])
+        self.probability_BC[row_F, cell_F] = probability_F
+        row_F, cell_F, probability_F = (x_F.to(device) for x_F in (row_F, cell_F, probability_F))
+        return Step(row_F, cell_F, torch.full_like(cell_F, ON), probability_F, cell_probabilities=on)
 
-class CellDecoder(Protocol):
-    """A way to label the cells of mazes; each is a frozen dataclass whose fields are its options."""
-
-    def cell_steps(self, model: Model, state: CellState, row_N: Tensor) -> Iterator[Step]:
-        """Label the cells of these mazes, leave the paths in the state, and yield every step."""
-        ...
+    def responses(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return tokens and probabilities [B, C + 1], with -1 and 0 after the end, and the lengths."""
+        shape = (len(self), self.label_BC.shape[1] + 1)
+        token_BR, probability_BR = torch.full(shape, -1), torch.zeros(shape)
+        for row, path in enumerate(self.paths):
+            token_BR[row, : len(path) + 1] = torch.tensor([*path, self.end])
+            # The end token has the probability of the last cell.
+            probability_BR[row, : len(path) + 1] = self.probability_BC[row, [*path, (path or [0])[-1]]]
+        return token_BR, probability_BR, torch.tensor([len(path) + 1 for path in self.paths])
 
 
 @dataclass(frozen=True)
 class CellWalk:
-    """Walk over the labels, and ask again where it helps.
+    """Walk over the labels, and query the model again where it helps.
 
-    - `ask`: "never" walks over the labels of one pass. "doubt" walks while exactly one next cell is sure; otherwise
-      it commits the best one, makes the walk visible and asks again. "cell" asks after every cell: next token.
-    - `origin`: the walk goes from the start to the goal, or from the goal to the start.
-    - `rounds`: how often a walk that ends without reaching its goal goes back to its last fork, labels what followed
-      off, and asks again (repair).
+    - `ask`: "never" walks over the labels of one pass. "doubt" walks while exactly one next cell is above 0.5;
+      otherwise it takes the best one, makes the walk visible and queries again. "cell" queries after every cell.
+    - `origin`: walk from the start to the goal, or from the goal to the start.
+    - `rounds`: how often a walk that misses its goal returns to its last fork, labels the cells after it as off, and
+      queries again (repair).
     - `loops`, `tolerance`: when the loops of a pass end, as in clew.models.cell_network.Stop.
     """
 
@@ -91,7 +113,7 @@ class CellWalk:
     loops: float = 1.0
     tolerance: float = 0.0
 
-    any_order = True
+    any_order = for_cells = True
 
     def __post_init__(self) -> None:
         if self.ask not in _ASK or self.origin not in ("start", "goal"):
@@ -107,54 +129,53 @@ class CellWalk:
                 "use loops above 0 and up to 1000, and a tolerance from 0 to just below 1."
             )
 
-    def cell_steps(self, model: Model, state: CellState, row_N: Tensor) -> Iterator[Step]:
+    def steps(self, model: Model, state: CellState, row_N: Tensor) -> Iterator[Step]:
         reverse = self.origin == "goal"
-        goal_B = (state.batch.start_B if reverse else state.batch.goal_B).tolist()
-        walks: dict[int, list[int]] = {row: [] for row in row_N.tolist()}
+        first_B, last_B = state.batch.start_B.tolist(), state.batch.goal_B.tolist()
+        if reverse:
+            first_B, last_B = last_B, first_B
+        cells_BHW = state.batch.cells_BHW.cpu().numpy()
+        walks = {row: [first_B[row]] for row in row_N.tolist()}
+        filled = dict.fromkeys(walks, 0)  # cells of each walk that were yielded
         rounds = dict.fromkeys(walks, self.rounds)
         while len(row_N):
-            on_NC = state.probabilities(model, row_N, Stop(self.loops, self.tolerance))
-            again, filled, undone = [], [], []
-            for on_C, row in zip(on_NC, row_N.tolist(), strict=True):
-                before = len(walks[row])
-                walks[row], over = _walk(state, row, walks[row], on_C, reverse, self.ask)
-                filled.append((row, walks[row][before:], on_C))
-                state.paths[row] = walks[row][::-1] if reverse else walks[row]
+            rows = row_N.tolist()
+            on = dict(zip(rows, state.query(model, row_N, Stop(self.loops, self.tolerance)), strict=True))
+            again, new, undone = [], [], []
+            for row in rows:
+                walked, over = _continue_walk(
+                    cells_BHW[row], np.array(walks[row]), last_B[row], on[row], _ASK[self.ask]
+                )
+                walk = walks[row] = walked.tolist()
+                new.append((row, walk[filled[row] :]))
+                filled[row] = len(walk)
+                state.paths[row] = walk[::-1] if reverse else walk
                 if not over:
-                    state.show(row, walks[row], ON)
+                    state.show(row, walk, ON)
                     again.append(row)
-                elif walks[row][-1] != goal_B[row] and rounds[row]:
-                    fork = _last_fork(state.batch.cells_BHW[row].cpu().numpy(), np.array(walks[row]), on_C)
+                elif walk[-1] != last_B[row] and rounds[row]:
+                    fork = _last_fork(cells_BHW[row], walked, on[row])
                     if fork >= 0:
-                        state.show(row, walks[row][fork + 1 :], OFF)
-                        undone.append((row, walks[row][fork + 1 :], on_C))
-                        walks[row] = walks[row][: fork + 1] if self.ask != "never" else []
+                        state.show(row, walk[fork + 1 :], OFF)
+                        undone.append((row, walk[fork + 1 :]))
+                        keep = fork + 1 if self.ask != "never" else 0
+                        walks[row], filled[row] = walk[: max(keep, 1)], keep
                         rounds[row] -= 1
                         again.append(row)
-            yield _filled(filled, row_N.device)
+            yield state.fill(new, on, row_N.device)
             if undone:
-                yield replace(_filled(undone, row_N.device), hides=True)
+                yield replace(state.fill(undone, on, row_N.device), hidden=True)
             row_N = torch.tensor(again, dtype=torch.int64, device=row_N.device)
-
-
-def _walk(
-    state: CellState, row: int, walked: list[int], on_C: npt.NDArray[np.float32], reverse: bool, ask: str
-) -> tuple[list[int], bool]:
-    """Continue a walk; the walk, and whether it is over."""
-    batch = state.batch
-    first, last = int(batch.start_B[row]), int(batch.goal_B[row])
-    if reverse:
-        first, last = last, first
-    cells_HW = batch.cells_BHW[row].cpu().numpy()
-    path, over = _continue_walk(cells_HW, np.array(walked or [first], dtype=np.int64), last, on_C, _ASK[ask])
-    return path.tolist(), bool(over)
 
 
 @numba.njit(cache=True)
 def _continue_walk(
     cells_HW: np.ndarray, walked: np.ndarray, last: int, on_C: np.ndarray, ask: int
 ) -> tuple[np.ndarray, bool]:
-    """Walk to `last` or a dead end; with `ask` 1 no further than one cell past the first doubt, with 2 by one cell."""
+    """Walk to `last` or a dead end; with `ask` 1 to one cell past the first doubt, with 2 by one cell.
+
+    Return the walk, and whether it is over.
+    """
     width = cells_HW.shape[1]
     flat = cells_HW.ravel()
     visited = np.zeros(flat.size, dtype=np.bool_)
@@ -184,7 +205,7 @@ def _continue_walk(
 
 @numba.njit(cache=True)
 def _last_fork(cells_HW: np.ndarray, path: np.ndarray, on_C: np.ndarray) -> int:
-    """Return the place of the last cell with an open neighbour that was neither visited nor ruled out, or -1."""
+    """Return the index of the last cell with an open neighbour neither visited nor ruled out, or -1."""
     width = cells_HW.shape[1]
     flat = cells_HW.ravel()
     visited = np.zeros(flat.size, dtype=np.bool_)
@@ -197,9 +218,23 @@ def _last_fork(cells_HW: np.ndarray, path: np.ndarray, on_C: np.ndarray) -> int:
     return -1
 
 
-def _filled(walked: list[tuple[int, list[int], npt.NDArray[np.float32]]], device: torch.device) -> Step:
-    """A step that labels these cells as on the path."""
-    row_F = torch.tensor([row for row, cells, _ in walked for _ in cells], dtype=torch.int64, device=device)
-    cell_F = torch.tensor([cell for _, cells, _ in walked for cell in cells], dtype=torch.int64, device=device)
-    confidence = [float(on_C[cell]) for _, cells, on_C in walked for cell in cells]
-    return Step(row_F, cell_F, torch.full_like(cell_F, ON), torch.tensor(confidence, device=device))
+def loop_probabilities(model: Model, task: Task, loops: int | None = None) -> Probabilities:
+    """Return the probability that each cell is on the path after each loop of one pass, [L, H, W].
+
+    Without `loops`, the number is that of the model's config.
+    """
+    if not isinstance(model, CellNetwork):
+        raise UserError("only cell networks predict in loops; use a model of that kind, such as cells-dfs.")
+    device = next(model.parameters()).device
+    batch = cell_batch(TaskBatch.from_tasks([task], [[]]), np.arange(1)).to(device)
+    height, width = task.maze.cells.shape
+    count = loops or max(1, math.ceil(model.config.loops(height, width)))
+    with torch.no_grad():
+        embedding_BCD = model.embed(batch, torch.zeros_like(batch.valid_BT))
+        state_BCD, one_B = torch.zeros_like(embedding_BCD), torch.ones_like(batch.start_B)
+        on_LC = []
+        for _ in range(count):
+            state_BCD = model.run_loops(batch, embedding_BCD, state_BCD, one_B)
+            on_LC.append(model.read(state_BCD).float().softmax(-1)[0, :, ON] * batch.valid_BT[0])
+    found: Probabilities = torch.stack(on_LC).cpu().numpy().reshape(count, height, width)
+    return found

@@ -1,39 +1,37 @@
-"""Decode, check the path against its maze, hide what is wrong and try again.
+"""Repair: decode, check the path against its maze, hide what is wrong and decode again.
 
     decoder = Repair(Threshold(), rounds=4, margin=1)
 
-A path is sound if it begins at the start, goes from neighbour to neighbour through open sides, and ends at the goal.
-Everything from the first place that breaks this rule to the last is hidden again, with a margin around it that grows
-from round to round, and the inner decoder fills the hole from what is left on both sides. From the second round on the
-end is hidden too, and all that comes after the first wrong place: perhaps the length was wrong. It needs nothing but
-the maze: the true path is never looked at.
+A path is valid if it begins at the start, moves between neighbours through open sides, and ends at the goal.
+Everything from the first to the last position that breaks a rule is hidden again, with a margin that doubles from
+round to round, and the inner decoder fills the gap. From the second round on, everything after the first wrong
+position is hidden, the end token included, because the length may be wrong. The true path is never used.
 
-Shape suffixes: B, N mazes, F places.
+Shape suffixes: B, N mazes, F positions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise
 
 import torch
 from torch import Tensor
 
 from clew.decoding.codec import Codec
-from clew.decoding.decode import Decoder
-from clew.decoding.state import Answers, Step
+from clew.decoding.state import Decoder, DecodingState, Step
 from clew.errors import UserError
-from clew.mazes.maze import Cell, Task
+from clew.mazes.maze import Task
 from clew.models.config import Model
-from clew.tokenization.tokens import cell_token
-from clew.tokenization.wall_list import BEGIN, PLAN
+from clew.tokenization.wall_list import BEGIN
+
+TOKENS_PER_CELL = {"edge-list": 1, "grid": 1, "path-star": 1, "wall-list": 3}
 
 
 @dataclass(frozen=True)
 class Repair:
-    """Another decoder, and up to `rounds` repairs of what it wrote."""
+    """Run another decoder, and then up to `rounds` repairs of its paths."""
 
     inner: Decoder
     rounds: int = 4
@@ -50,85 +48,58 @@ class Repair:
                 "margin of 0 or more."
             )
 
-    def steps(self, model: Model, answers: Answers, row_N: Tensor) -> Iterator[Step]:
-        codec, tasks = answers.canvas.codec, answers.canvas.tasks
-        assert codec is not None, "to repair a path its maze must be known"
-        assert tasks is not None, "to repair a path its maze must be known"
+    def steps(self, model: Model, state: DecodingState, row_N: Tensor) -> Iterator[Step]:
+        codec, tasks = state.codec, state.tasks
+        assert codec is not None and tasks is not None, "a repair needs the maze"  # noqa: PT018
         check_repairable(codec)
-        yield from self.inner.steps(model, answers, row_N)
-        mazes = {row: tasks[row][0] for row in row_N.tolist()}
+        yield from self.inner.steps(model, state, row_N)
         for number in range(self.rounds):
-            holes = {}
+            gaps: dict[int, range] = {}
             for row in row_N.tolist():
-                limit = int(answers.limit_B[row])
-                response = answers.token_BR[row, :limit].tolist()
-                if wrong := wrong_places(codec, mazes[row], response):
-                    margin = self.margin * 2**number * tokens_a_cell(codec)
-                    last = limit - 1 if number else min(limit - 1, max(wrong) + margin)
-                    holes[row] = range(max(0, min(wrong) - margin), last + 1)
-            if not holes:
+                length = int(state.length_B[row])
+                response = state.token_BR[row, :length].tolist()
+                if wrong := wrong_positions(codec, tasks[row][0], response):
+                    margin = self.margin * 2**number * TOKENS_PER_CELL[codec.format_name]
+                    last = length - 1 if number else min(length - 1, max(wrong) + margin)
+                    gaps[row] = range(max(0, min(wrong) - margin), last + 1)
+            if not gaps:
                 return
-            pairs = [(row, place) for row, places in holes.items() for place in places]
-            row_F, place_F = torch.tensor(pairs, device=row_N.device).T
-            yield answers.hide(row_F, place_F)
-            row_N = torch.tensor(list(holes), device=row_N.device)
-            yield from self.inner.steps(model, answers, row_N)
+            pairs = [(row, position) for row, positions in gaps.items() for position in positions]
+            row_F, position_F = torch.tensor(pairs, device=row_N.device).T
+            yield state.hide(row_F, position_F)
+            row_N = torch.tensor(list(gaps), device=row_N.device)
+            yield from self.inner.steps(model, state, row_N)
 
 
 def check_repairable(codec: Codec) -> None:
-    if codec.form in ("wall-list-trace", "path-star-reversed"):
-        what = "with a search trace" if codec.form == "wall-list-trace" else "from the goal to the start"
-        raise UserError(f"a response {what} cannot be repaired; use another decoder.")
+    """Raise a UserError if responses of this format cannot be checked cell by cell."""
+    if codec.format_name not in TOKENS_PER_CELL:
+        reasons = {"wall-list-trace": "with a search trace", "path-star-reversed": "from the goal to the start"}
+        reason = reasons.get(codec.format_name, f"of the format {codec.format_name}")
+        raise UserError(f"a response {reason} cannot be repaired; use another decoder.")
 
 
-def tokens_a_cell(codec: Codec) -> int:
-    return 3 if codec.form == "wall-list" else 1
-
-
-def wrong_places(codec: Codec, task: Task, response: list[int]) -> list[int]:
-    """The places of a response that break the rules of a sound path, in order."""
-    width = tokens_a_cell(codec)
-    offset = 1 if codec.form == "wall-list" else 0  # such responses begin with a word of their own
+def wrong_positions(codec: Codec, task: Task, response: list[int]) -> list[int]:
+    """Return the positions of a response that break the rules of a valid path, in order."""
+    assert codec.vocabulary is not None
+    per_cell = TOKENS_PER_CELL[codec.format_name]
+    first = 1 if codec.format_name == "wall-list" else 0  # such responses begin with the token bos
     ended = bool(response) and response[-1] == codec.end(task.maze.height, task.maze.width)
-    body = response[:-1] if ended else response
-    cells = [_cell(codec, task, body[i : i + width]) for i in range(offset, len(body), width)]
-    wrong: set[int] = set()
+    texts = codec.vocabulary.decode(response[:-1] if ended else response)
+    groups = [tuple(texts[i : i + per_cell]) for i in range(first, len(texts), per_cell)]
+    cells = [codec.cell_named(group, task.maze.height, task.maze.width) for group in groups]
 
-    def blame(step: int) -> None:
-        first = offset + step * width
-        wrong.update(range(first, min(first + width, len(body))))
-
-    for step, cell in enumerate(cells):
-        if cell is None:
-            blame(step)
-    for step, (here, there) in enumerate(pairwise(cells)):
+    wrong_cells = {i for i, cell in enumerate(cells) if cell is None}
+    for i, (here, there) in enumerate(pairwise(cells)):
         if here is not None and there is not None and not task.maze.is_open(here, there):
-            blame(step)
-            blame(step + 1)
+            wrong_cells |= {i, i + 1}
     if cells and cells[0] != task.start:
-        blame(0)
+        wrong_cells.add(0)
     if cells and cells[-1] != task.goal:
-        blame(len(cells) - 1)
+        wrong_cells.add(len(cells) - 1)
+    wrong = {first + i * per_cell + k for i in wrong_cells for k in range(len(groups[i]))}
     if not (ended and cells and cells[-1] == task.goal):
-        wrong.add(len(response) - 1)  # perhaps the path only ends too early or too late
-    if offset and (codec.vocabulary is None or codec.vocabulary.decode(body[:1]) != [BEGIN]):
+        wrong.add(len(response) - 1)  # the path may end too early or too late
+    if first and texts[:1] != [BEGIN]:
         wrong.add(0)
     return sorted(wrong)
-
-
-def _cell(codec: Codec, task: Task, tokens: list[int]) -> Cell | None:
-    """The cell that the tokens of one step say, or None if they say none."""
-    height, width = task.maze.height, task.maze.width
-    assert codec.vocabulary is not None, "a repair is for text models"
-    return _cell_names(codec.form, height, width).get(tuple(codec.vocabulary.decode(tokens)))
-
-
-@lru_cache(maxsize=8)
-def _cell_names(form: str, height: int, width: int) -> dict[tuple[str, ...], Cell]:
-    """The words of one step, for every cell of a maze."""
-    cells = [(row, col) for row in range(height) for col in range(width)]
-    if form.startswith("path-star"):
-        return {(str(col),): (row, col) for row, col in cells}
-    if form == "wall-list":
-        return {(PLAN, str(col), str(row)): (row, col) for row, col in cells}
-    return {(cell_token(cell),): cell for cell in cells}

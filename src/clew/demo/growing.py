@@ -14,11 +14,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clew.decoding.registry import default_decoder, parse_decoder
+from clew.decoding.decode import default_decoder, parse_decoder
 from clew.errors import UserError
-from clew.evaluation.evaluate import Evaluation, evaluate_model
+from clew.evaluation.evaluate import evaluate_tasks
+from clew.evaluation.scores import Evaluation
 from clew.evaluation.tasks import held_out
-from clew.trained import Trained, load_trained, shipped_weights
+from clew.trained import TrainedModel, load, shipped_models
 from clew.viz.demo_page import Trial
 
 SHIPPED = ("cells-dfs", "cells-astar")
@@ -36,9 +37,9 @@ class Size:
 GROWING = (Size(5, 500, 250), Size(10, 500, 100), Size(15, 200, 50), Size(20, 200, 25), Size(30, 100, 5))
 
 
-def load_models(names: Sequence[str]) -> list[Trained]:
+def load_models(names: Sequence[str]) -> list[TrainedModel]:
     """The named models, or else those that come with Clew."""
-    models = [load_trained(name) for name in names or [name for name in SHIPPED if name in shipped_weights()]]
+    models = [load(name) for name in names or [name for name in SHIPPED if name in shipped_models()]]
     for model in models:
         if model.codec.vocabulary is not None:
             raise UserError(
@@ -48,7 +49,9 @@ def load_models(names: Sequence[str]) -> list[Trained]:
     return models
 
 
-def turns(models: Sequence[Trained], sizes: Sequence[Size], seconds: float) -> Iterator[tuple[Trained, Size, float]]:
+def turns(
+    models: Sequence[TrainedModel], sizes: Sequence[Size], seconds: float
+) -> Iterator[tuple[TrainedModel, Size, float]]:
     """Each model with each size, and until when it may work; what a small size leaves over, the later ones share."""
     pairs = [(model, size) for model in models for size in sizes]
     end = time.perf_counter() + seconds
@@ -57,7 +60,7 @@ def turns(models: Sequence[Trained], sizes: Sequence[Size], seconds: float) -> I
         yield model, size, now + (end - now) / (len(pairs) - number)
 
 
-def solve(model: Trained, size: Size, seed: int, until: float = float("inf")) -> Trial:
+def solve(model: TrainedModel, size: Size, seed: int, until: float = float("inf")) -> Trial:
     """Solve the mazes batch by batch, one batch at least, as long as time.perf_counter() stays below `until`."""
     (tasks,) = held_out(model.family, size.side, size.side, count=size.mazes, seed=seed)
     decoder = default_decoder(model.codec)
@@ -68,7 +71,7 @@ def solve(model: Trained, size: Size, seed: int, until: float = float("inf")) ->
         if parts and began + took > until:  # the next batch will take as long as the last
             break
         some = tasks.select(np.arange(first, min(first + size.batch, size.mazes)))
-        parts.append(evaluate_model(model.model, model.codec, some, parse_decoder(decoder), size.batch))
+        parts.append(evaluate_tasks(model.model, model.codec, some, parse_decoder(decoder), size.batch))
         took = time.perf_counter() - began
     outcomes = tuple(outcome for part in parts for outcome in part.outcomes)
     evaluation = Evaluation(model.name, decoder, outcomes, sum(part.seconds for part in parts))

@@ -22,10 +22,9 @@ from clew.demo import first_mazes
 from clew.demo.first_mazes import FirstMazes
 from clew.demo.growing import GROWING, Size, load_models, solve, turns
 from clew.demo.telling import accuracy_table, step
-from clew.evaluation.scores import scores_of
 from clew.paper.named_configs import config_named
 from clew.provenance import provenance
-from clew.trained import Trained, load_trained
+from clew.trained import TrainedModel, load
 from clew.training.callbacks import RunEnd
 from clew.training.checkpoint import CONFIG_FILE
 from clew.training.config import Budget
@@ -78,7 +77,7 @@ def run(settings: Settings, console: Console, command: str) -> None:
     end = learn(folder, settings.minutes, console)
     if end.reason == "signal":
         raise Stopped(end.signal)
-    now = replace(load_trained(folder), name=TRAINED_NOW)
+    now = replace(load(folder), name=TRAINED_NOW)
     trials = [_solved(console, now, settings.learnt, settings.seed)]
 
     if models:
@@ -121,15 +120,15 @@ def curve(folder: Path) -> list[tuple[float, float]]:
     ]
 
 
-def _solved(console: Console, model: Trained, size: Size, seed: int, until: float = float("inf")) -> Trial:
+def _solved(console: Console, model: TrainedModel, size: Size, seed: int, until: float = float("inf")) -> Trial:
     with step(console, f"{model.name}: {size.side}x{size.side}") as told:
         trial = solve(model, size, seed, until)
-        exact = scores_of(trial.evaluation).exact
+        exact = trial.evaluation.scores.exact
         told.append(f"{exact.hits:,} of {exact.count:,} exact")
     return trial
 
 
-def _notes(models: Sequence[Trained], settings: Settings) -> list[str]:
+def _notes(models: Sequence[TrainedModel], settings: Settings) -> list[str]:
     sizes = "; ".join(
         f"{model.name}: {model.parameters:,} parameters, trained on mazes of up to {model.height}x{model.width}"
         for model in models

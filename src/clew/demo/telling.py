@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.table import Table
 
-from clew.evaluation.scores import scores_of
 from clew.viz.demo_page import Trial
 
 
@@ -38,7 +37,7 @@ def accuracy_table(trials: Sequence[Trial]) -> Table:
     for name in ("exact", "exact %", "95 %", "shortest", "passes", "ms"):
         table.add_column(name, justify="right", no_wrap=True)
     for number, trial in enumerate(trials):
-        scores = scores_of(trial.evaluation)
+        scores = trial.evaluation.scores
         exact = scores.exact
         table.add_row(
             trial.model if number == 0 or trials[number - 1].model != trial.model else "",

@@ -129,8 +129,8 @@ def estimate_memory(
     optimizer = 8 * parameters
     batch = 24 * tokens * batch_per_gpu
     height, columns = data.shapes[-1]
-    room = Codec.of(data.format, height, columns).room(height, columns)
-    decoding = (cached + per_token) * (tokens - asked + room)
+    response = Codec.of(data.format, height, columns).max_response_length(height, columns)
+    decoding = (cached + per_token) * (tokens - asked + response)
     free = (SMALL_GPU - CONTEXT) / ALLOCATOR - weights - optimizer
     decoded = max(1, min(MOST_DECODED, int(DECODING_SHARE * free / decoding)))
     return Memory(weights, optimizer, a_maze * micro_batch, batch, decoding * decoded, decoded)

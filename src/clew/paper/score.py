@@ -20,9 +20,9 @@ import torch
 from clew.data.config import DataConfig
 from clew.data.loader import held_out_draws, open_matching
 from clew.decoding.codec import Codec
-from clew.decoding.registry import parse_decoder
-from clew.evaluation.evaluate import Evaluation, evaluate_model
-from clew.evaluation.scores import scores_json
+from clew.decoding.decode import parse_decoder
+from clew.evaluation.evaluate import evaluate_tasks
+from clew.evaluation.scores import Evaluation
 from clew.evaluation.tasks import held_out
 from clew.files import read_json, to_plain, write_json
 from clew.mazes.maze import PathStar, TaskBatch
@@ -77,7 +77,7 @@ def _score(folder: Path, data: DataConfig, exam: Exam) -> dict[str, Any]:
         model.to("cuda")
     height, width = data.shapes[-1]
     tasks, seed = exam_tasks(data, exam)
-    evaluation = evaluate_model(
+    evaluation = evaluate_tasks(
         model,
         Codec.of(data.format, height, width),
         tasks,
@@ -87,7 +87,7 @@ def _score(folder: Path, data: DataConfig, exam: Exam) -> dict[str, Any]:
         seed=seed,
         split=exam.split,
     )
-    told = scores_json(evaluation)
+    told = evaluation.to_json()
     missed = [number for number, outcome in enumerate(evaluation.outcomes) if not outcome.exact]
     return {name: told[name] for name in KEPT_SCORES} | {"missed": missed, "examples": examples(evaluation, KEPT)}
 

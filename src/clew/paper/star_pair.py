@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from clew.decoding.registry import decoder_named
-from clew.evaluation.evaluate import Evaluation, evaluate_model
-from clew.evaluation.intervals import Share
-from clew.evaluation.scores import scores_of
+from clew.decoding.decode import decoder_named
+from clew.evaluation.evaluate import evaluate_tasks
+from clew.evaluation.intervals import Proportion
+from clew.evaluation.scores import Evaluation
 from clew.evaluation.tasks import held_out
 from clew.paper.star_configs import StarKind, star_config
-from clew.trained import load_trained
+from clew.trained import load
 from clew.training.callbacks import Callback, RunEnd
 from clew.training.config import Budget
 from clew.training.train import train
@@ -38,8 +38,8 @@ class PairScore:
     evaluation: Evaluation
 
     @property
-    def exact(self) -> Share:
-        return scores_of(self.evaluation).exact
+    def exact(self) -> Proportion:
+        return self.evaluation.scores.exact
 
     def __str__(self) -> str:
         seen = f"{self.graphs:,} graphs in {self.end.elapsed:.0f} s"
@@ -62,9 +62,9 @@ def train_pair(
         config = replace(config, budget=Budget(minutes=minutes), evaluate_every=200, threads=threads)
         run = folder / kind
         end = train(config, run, callbacks=callbacks).end
-        trained = load_trained(run)
+        trained = load(run)
         tasks = held_out(trained.family, trained.height, trained.width, count=graphs, seed=SEED)
-        evaluation = evaluate_model(
+        evaluation = evaluate_tasks(
             trained.model, trained.codec, tasks, decoder_named(DECODER), name=name, decoder_name=DECODER, seed=SEED
         )
         yield PairScore(name, run, end, end.step * config.batch_size, evaluation)

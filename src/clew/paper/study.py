@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
-from clew.evaluation.embed import Embedding
+from clew.evaluation.tasks import Embedding
 from clew.paper.result import Result
 from clew.training.config import TrainConfig
 from clew.viz.drawing import Picture

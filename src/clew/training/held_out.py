@@ -15,15 +15,14 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from clew.data.batch import text_seeds
 from clew.data.config import CELL_LABELS
 from clew.data.loader import held_out_tasks, rank_part
 from clew.decoding.codec import Codec
-from clew.decoding.decode import AnyDecoder, DecodedBatch
-from clew.decoding.registry import decoder_named
-from clew.evaluation.evaluate import decode_tasks, predicted_path
+from clew.decoding.decode import decoder_named
+from clew.decoding.state import Decoder
+from clew.evaluation.evaluate import evaluate_tasks
 from clew.mazes.maze import TaskBatch
 from clew.training.config import TrainConfig
 from clew.training.distributed import World
@@ -45,16 +44,22 @@ def evaluator_on(
     codecs = [Codec.of(config.data.format, tasks.height, tasks.width) for tasks in sets]
 
     def evaluate(model: nn.Module) -> dict[str, float]:
-        sums = torch.zeros(len(sets), 4, dtype=torch.float64)
+        sums = torch.zeros(len(sets), 4, dtype=torch.float64)  # exact paths, mazes, right tokens, tokens
         try:
             for number, (tasks, codec) in enumerate(zip(sets, codecs, strict=True)):
                 index_N = np.arange(len(tasks))[rank_part(len(tasks), world.rank, world.size)]
-                texts_N = text_seeds(config.data.seed, split, index_N)
-                batches = decode_tasks(
-                    model, codec, tasks.select(index_N), texts_N, decoder, on_step=lambda step: check_stop()
-                )
-                for some, decoded in batches:
-                    sums[number] += _score(codec, some, decoded)
+                outcomes = evaluate_tasks(
+                    model,
+                    codec,
+                    tasks.select(index_N),
+                    decoder,
+                    seed=config.data.seed,
+                    split=split,
+                    number_N=index_N,
+                    on_step=lambda step: check_stop(),
+                ).outcomes
+                counts = [(o.exact, 1, o.tokens_right, o.true_tokens) for o in outcomes]
+                sums[number] = torch.tensor(counts, dtype=torch.float64).reshape(-1, 4).sum(0)
         except Stopped:
             pass  # the other processes wait for the sum
         sums = world.sum(sums).cpu()
@@ -69,20 +74,8 @@ def evaluator_on(
     return evaluate
 
 
-def training_decoder(config: TrainConfig) -> AnyDecoder:
+def training_decoder(config: TrainConfig) -> Decoder:
     """The decoder that scores a run: left to right, or the labels of one pass for masked objectives on cells."""
     if config.data.format != CELL_LABELS:
         return decoder_named("left-to-right")
     return decoder_named("walk", ask="cell") if config.objective.name == "next-token" else decoder_named("one-pass")
-
-
-def _score(codec: Codec, tasks: TaskBatch, decoded: DecodedBatch) -> Tensor:
-    """(exact answers, mazes, right tokens, tokens)."""
-    answer_BR = decoded.token_BR
-    truth_BR, length_B = codec.truth(tasks)
-    # Both are -1 after their ends, so they can be compared place by place once they are equally wide.
-    wide_BR = torch.full_like(answer_BR, -1)
-    wide_BR[:, : truth_BR.shape[1]] = truth_BR
-    exact = sum(predicted_path(codec, tasks, decoded, i)[0] == tasks[i][1] for i in range(len(tasks)))
-    right_B = ((answer_BR == wide_BR) & (wide_BR >= 0)).sum(1)
-    return torch.tensor([float(x) for x in (exact, len(tasks), right_B.sum(), length_B.sum())]).double()

@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
-from clew.evaluation.evaluate import Evaluation, Outcome
-from clew.evaluation.intervals import Share
-from clew.evaluation.scores import scores_of
+from clew.evaluation.intervals import Proportion
+from clew.evaluation.scores import Evaluation, Outcome
 from clew.files import PathLike
 from clew.viz.charts import COLOURS, Axes, Dot, Series, chart_svg
 from clew.viz.pages import (
@@ -101,7 +100,7 @@ def _models(trials: Sequence[Trial]) -> list[str]:
 def _accuracy(trials: Sequence[Trial]) -> str:
     rows = []
     for trial in trials:
-        scores = scores_of(trial.evaluation)
+        scores = trial.evaluation.scores
         rows.append(
             [
                 escape(trial.model),
@@ -123,7 +122,7 @@ def _by_size(trials: Sequence[Trial]) -> str:
 
 
 def _dot(trial: Trial) -> Dot:
-    exact: Share = scores_of(trial.evaluation).exact
+    exact: Proportion = trial.evaluation.scores.exact
     note = f"{trial.model}, {trial.mazes}: {exact}, {exact.hits:,} of {exact.count:,}"
     return Dot(trial.side, exact.share, exact.low, exact.high, note)
 

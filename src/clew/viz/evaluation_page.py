@@ -13,10 +13,9 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
-from clew.evaluation.evaluate import Evaluation
 from clew.evaluation.failures import failure_classes
-from clew.evaluation.intervals import Share
-from clew.evaluation.scores import calibration_of, failures_of, scores_by_length, scores_of
+from clew.evaluation.intervals import Proportion
+from clew.evaluation.scores import Evaluation
 from clew.files import PathLike
 from clew.viz.charts import COLOURS, Axes, Dot, Series, chart_svg
 from clew.viz.pages import (
@@ -106,7 +105,7 @@ def _scores_table(evaluations: Sequence[Evaluation]) -> str:
     ]
     rows = []
     for evaluation in evaluations:
-        scores = scores_of(evaluation)
+        scores = evaluation.scores
         shares = (scores.exact, scores.per_token, scores.valid, scores.shortest, scores.unparsable)
         rows.append(
             [
@@ -123,7 +122,7 @@ def _scores_table(evaluations: Sequence[Evaluation]) -> str:
 
 def _failures_table(evaluations: Sequence[Evaluation]) -> str:
     """Only the classes that occur."""
-    counts = [failures_of(each) for each in evaluations]
+    counts = [each.failures() for each in evaluations]
     names = [name for name in _classes(evaluations) if any(count.get(name) for count in counts)]
     if not names:
         return "<p>No maze failed.</p>"
@@ -144,7 +143,7 @@ def _meanings(evaluations: Sequence[Evaluation]) -> str:
     return f'<details><summary class="quiet">what the classes mean</summary><dl>{items}</dl></details>'
 
 
-def _share_dot(x: float, share: Share, what: str) -> Dot:
+def _share_dot(x: float, share: Proportion, what: str) -> Dot:
     return Dot(x, share.share, share.low, share.high, f"{what}: {share}, {share.hits:,} of {share.count:,}")
 
 
@@ -152,7 +151,7 @@ def _by_length(evaluations: Sequence[Evaluation]) -> str:
     series = []
     for each in evaluations:
         dots = []
-        for part in scores_by_length(each):
+        for part in each.by_length():
             cells = f"{part.low}" if part.low == part.high else f"{part.low} to {part.high}"
             dots.append(_share_dot((part.low + part.high) / 2, part.scores.exact, f"{_label(each)}, {cells} cells"))
         series.append(Series(_label(each), dots))
@@ -162,7 +161,7 @@ def _by_length(evaluations: Sequence[Evaluation]) -> str:
 def _passes(evaluations: Sequence[Evaluation]) -> str:
     series, lowest = [], 1.0
     for each, label in zip(evaluations, _short_labels(evaluations), strict=True):
-        scores = scores_of(each)
+        scores = each.scores
         lowest = min(lowest, scores.exact.low)
         what = f"{_label(each)}, {scores.passes:.1f} passes"
         series.append(Series(label, [_share_dot(max(scores.passes, 1.0), scores.exact, what)]))
@@ -174,7 +173,7 @@ def _calibration(page: Page) -> str:
     """The first decoder of each model: how sure a model is, is the model's own, and more lines would hide it."""
     series, models = [], set()
     for each in page.evaluations:
-        parts = [] if each.name in models else calibration_of(each)
+        parts = [] if each.name in models else each.calibration()
         models.add(each.name)
         dots = [
             _share_dot(part.confidence, part.right, f"{_label(each)}, sure to {100 * part.confidence:.0f} %")

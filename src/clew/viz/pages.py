@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from clew.errors import UserError
-from clew.evaluation.evaluate import Outcome
-from clew.evaluation.intervals import Share
+from clew.evaluation.intervals import Proportion
+from clew.evaluation.scores import Outcome
 from clew.files import PathLike, atomic_write
 from clew.viz.drawing import BROKEN, GOAL, PREDICTED, START, TRUE_PATH, task_svg
 
@@ -162,7 +162,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return f'<div class="wide"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
-def percent(share: Share) -> str:
+def percent(share: Proportion) -> str:
     return f"{100 * share.share:.1f}<small>{100 * share.low:.1f} to {100 * share.high:.1f}</small>"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from clew.decoding.registry import DECODERS
+from clew.decoding.decode import DECODERS
 from clew.paper.named_configs import laptop_dfs_4_mlmu
 from clew.paper.recipes import MLMU, RunScale, dfs_run, square
 from clew.paper.result import Result

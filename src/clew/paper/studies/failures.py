@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from clew.evaluation.failures import FAILURES
-from clew.evaluation.intervals import Share, share
+from clew.evaluation.intervals import Proportion, proportion
 from clew.paper.examples import drawn_examples
 from clew.paper.recipes import MLMU, NEXT, OBJECTIVES, RunScale, dfs_run, square
 from clew.paper.result import Result
@@ -46,10 +46,10 @@ def counts(result: Result, **labels: str) -> dict[str, int]:
     return {name: sum(each[name] for each in found) for name in FAILURES}
 
 
-def share_of(result: Result, *names: str, **labels: str) -> Share:
+def share_of(result: Result, *names: str, **labels: str) -> Proportion:
     """Of all failures, the share of these classes."""
     found = counts(result, **labels)
-    return share(sum(found[name] for name in names), sum(found.values()))
+    return proportion(sum(found[name] for name in names), sum(found.values()))
 
 
 def show(result: Result) -> Show:

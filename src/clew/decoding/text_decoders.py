@@ -1,0 +1,314 @@
+"""Decoders for text models: left to right, right to left, from both ends, and several positions a pass.
+
+`LeftToRight`, the paper's decoding, fills the leftmost hidden position in each pass. `LeftToRightNaive` gives the same
+tokens and runs the model over all positions of all mazes for each token, as the published code does.
+
+`RightToLeft` and `BothEnds` first fill the end token: one pass queries every position and takes the first where the
+end is the most likely token, or else the one where its probability is highest.
+
+The parallel decoders query every hidden position in each pass and fill some of them:
+
+- `Certainty`: the `count` best by probability, by margin (difference of the two best probabilities) or by entropy;
+- `Threshold`: all whose probability is at least `probability`, and the best one in any case;
+- `EntropyBound`: in order of entropy, while the sum of the entropies before is at most `bound`.
+
+They fill positions up to the horizon only, the first position where the end is the most likely token, because models
+are rarely trained beyond the end of the path. The horizon is found anew in every pass, and fixed once the end token is
+filled in. The end token is not considered to the left of a known position.
+
+Shape suffixes: N unfinished mazes, R positions of the response, F filled positions, Q queried positions of all mazes,
+D width, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from clew.decoding.state import DecodingState, Step
+from clew.errors import UserError
+from clew.models.blocks import KeysAndValues
+from clew.models.config import Model
+from clew.models.decoder_only import DecoderOnly
+
+Measure = Literal["probability", "margin", "entropy"]
+NO_TOKEN = -1
+
+
+@dataclass(frozen=True)
+class LeftToRight:
+    """Fill the leftmost hidden position, one a pass."""
+
+    def steps(self, model: Model, state: DecodingState, row_N: Tensor) -> Iterator[Step]:
+        if isinstance(model, DecoderOnly):
+            yield from _cached_steps(model, state, row_N)
+            return
+        while len(row_N := state.unfinished(row_N)):
+            want_NR = _leftmost(state.hidden(row_N))
+            logits_NV = state.query(model, row_N, want_NR)
+            yield _fill_best(state, row_N, want_NR.int().argmax(1), logits_NV)
+
+
+def _leftmost(hidden_NR: Tensor) -> Tensor:
+    return hidden_NR & (hidden_NR.cumsum(1) == 1)
+
+
+def _fill_best(state: DecodingState, row_N: Tensor, position_N: Tensor, logits_NV: Tensor) -> Step:
+    probability_N, token_N = logits_NV.float().softmax(-1).max(-1)
+    return state.fill(row_N, position_N, token_N, probability_N)
+
+
+def _cached_steps(model: DecoderOnly, state: DecodingState, row_N: Tensor) -> Iterator[Step]:
+    """Decode left to right with a cache of keys and values; finished mazes are removed from it."""
+    assert not bool(state.known_BR[row_N].any()), "a next-token model begins at the first position"
+    row_N = state.unfinished(row_N)
+    if not len(row_N):
+        return
+    cache, first_N, prompt = model.new_cache(), state.first_B[row_N], state.prompt.rows(row_N)
+    longest = int(first_N.max())
+    position_NT = torch.arange(longest, device=row_N.device).expand(len(row_N), -1)
+    x_NTD = model.extend(cache, prompt.tokens_BT[:, :longest], position_NT, prompt.valid_BT[:, :longest])
+    # Prompts may differ in length: the first token of a response is predicted at the last token of its prompt.
+    logits_NV = model.head(x_NTD[torch.arange(len(row_N), device=row_N.device), first_N - 1])
+    for position in range(state.max_response_length):
+        yield _fill_best(state, row_N, torch.full_like(row_N, position), logits_NV)
+        active = (state.length_B[row_N] > position + 1).nonzero()[:, 0]
+        if not len(active) or position + 1 == state.max_response_length:
+            return
+        if len(active) < len(row_N):
+            row_N, first_N = row_N[active], first_N[active]
+            cache.real_BK = None if cache.real_BK is None else cache.real_BK[active]
+            for number, block in enumerate(cache.blocks):
+                assert block.key_BHKE is not None
+                assert block.value_BHKE is not None
+                cache.blocks[number] = KeysAndValues(block.key_BHKE[active], block.value_BHKE[active])
+        x_N1D = model.extend(cache, state.token_BR[row_N, position][:, None], (first_N + position)[:, None])
+        logits_NV = model.head(x_N1D[:, 0])
+
+
+@dataclass(frozen=True)
+class LeftToRightNaive:
+    """The same; every pass computes every position of every maze, also of finished ones."""
+
+    def steps(self, model: Model, state: DecodingState, row_N: Tensor) -> Iterator[Step]:
+        # Finished mazes continue in a copy without an end token, which keeps all mazes at the same position.
+        endless = copy(state)
+        endless.end = NO_TOKEN
+        for name in ("token_BR", "probability_BR", "known_BR", "length_B"):
+            setattr(endless, name, getattr(state, name).clone())
+        for position in range(state.max_response_length):
+            hidden_NR = state.hidden(row_N)
+            if not bool(hidden_NR[:, position:].any()):
+                return
+            active_N = hidden_NR[:, position]
+            want_NR = ~endless.known_BR[row_N] & (state.position_R == position)
+            with _naive(model):
+                logits_MV = endless.query(model, row_N, want_NR, whole=True)
+            queried_N = want_NR.any(1)
+            _fill_best(endless, row_N[queried_N], torch.full_like(row_N[queried_N], position), logits_MV)
+            if bool(active_N.any()):
+                row_M = row_N[active_N]
+                yield _fill_best(state, row_M, torch.full_like(row_M, position), logits_MV[active_N[queried_N]])
+
+
+@contextmanager
+def _naive(model: Model) -> Iterator[None]:
+    """Switch the model to its naive implementation, if it has one."""
+    if not hasattr(model, "naive"):
+        yield
+        return
+    before, model.naive = model.naive, True
+    try:
+        yield
+    finally:
+        model.naive = before
+
+
+@dataclass(frozen=True)
+class RightToLeft:
+    """Fill the end token first, then the rightmost hidden position, one a pass."""
+
+    any_order = True
+
+    def steps(self, model: Model, state: DecodingState, row_N: Tensor) -> Iterator[Step]:
+        yield from _fill_end(model, state, row_N)
+        yield from _fill_ends(model, state, row_N, left=False)
+
+
+@dataclass(frozen=True)
+class BothEnds:
+    """Fill the end token first, then the leftmost and the rightmost hidden position, two a pass."""
+
+    any_order = True
+
+    def steps(self, model: Model, state: DecodingState, row_N: Tensor) -> Iterator[Step]:
+        yield from _fill_end(model, state, row_N)
+        yield from _fill_ends(model, state, row_N, left=True)
+
+
+def _fill_end(model: Model, state: DecodingState, row_N: Tensor) -> Iterator[Step]:
+    """Fill the end token of the mazes that have none yet, in one pass."""
+    known_end_B = (state.known_BR & (state.token_BR == state.end)).any(1)
+    row_N = state.unfinished(row_N[~known_end_B[row_N]])
+    if not len(row_N):
+        return
+    predicted = predict(model, state, row_N)
+    hidden_NR = state.hidden(row_N)
+    first_N = _first(hidden_NR & (predicted.token_NR == state.end), state.position_R)[:, 0]
+    likeliest_N = predicted.end_NR.masked_fill(~hidden_NR, -1).argmax(1)
+    position_N = torch.where(first_N < state.max_response_length, first_N, likeliest_N)
+    probability_N = predicted.end_NR.gather(1, position_N[:, None])[:, 0]
+    yield state.fill(row_N, position_N, torch.full_like(position_N, state.end), probability_N)
+
+
+def _fill_ends(model: Model, state: DecodingState, row_N: Tensor, left: bool) -> Iterator[Step]:
+    """Fill the rightmost hidden position in each pass, and with `left` the leftmost too."""
+    while len(row_N := state.unfinished(row_N)):
+        hidden_NR = state.hidden(row_N)
+        want_NR = _leftmost(hidden_NR.flip(1)).flip(1)
+        if left:
+            want_NR = want_NR | _leftmost(hidden_NR)
+        logits_FV = state.query(model, row_N, want_NR).float()
+        logits_FV[:, state.end] = -torch.inf  # it is known, further right
+        probability_F, token_F = logits_FV.softmax(-1).max(-1)
+        n, position_F = want_NR.nonzero(as_tuple=True)
+        yield state.fill(row_N[n], position_F, token_F, probability_F)
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Predictions at the hidden positions; defined at `candidate_NR` only."""
+
+    candidate_NR: Tensor  # bool; hidden, and not beyond the horizon
+    token_NR: Tensor  # most likely token
+    probability_NR: Tensor  # its probability
+    margin_NR: Tensor  # its probability minus that of the second
+    entropy_NR: Tensor  # in nats
+    end_NR: Tensor  # probability of the end token
+
+
+def predict(model: Model, state: DecodingState, row_N: Tensor) -> Predictions:
+    """Query every hidden position of these mazes."""
+    want_NR = state.hidden(row_N)
+    logits_QV = state.query(model, row_N, want_NR).float()
+    last_known_N1 = torch.where(state.known_BR[row_N], state.position_R, -1).amax(1, keepdim=True)
+    before_known_Q = (state.position_R < last_known_N1)[want_NR]
+    logits_QV[:, state.end] = logits_QV[:, state.end].masked_fill(before_known_Q, -torch.inf)
+
+    log_QV = logits_QV.log_softmax(-1)
+    probability_QV = log_QV.exp()
+    best_Q2 = probability_QV.topk(2, dim=-1)
+    entropy_Q = -(probability_QV * log_QV.clamp(min=-1e4)).sum(-1)  # 0 times minus infinity must be 0
+
+    def scatter(values_Q: Tensor) -> Tensor:
+        zeros_NR = torch.zeros(want_NR.shape, dtype=values_Q.dtype, device=values_Q.device)
+        return zeros_NR.masked_scatter(want_NR, values_Q)
+
+    token_NR = scatter(best_Q2.indices[:, 0])
+    horizon_N1 = _first(want_NR & (token_NR == state.end), state.position_R)
+    return Predictions(
+        candidate_NR=want_NR & (state.position_R <= horizon_N1),
+        token_NR=token_NR,
+        probability_NR=scatter(best_Q2.values[:, 0]),
+        margin_NR=scatter(best_Q2.values[:, 0] - best_Q2.values[:, 1]),
+        entropy_NR=scatter(entropy_Q),
+        end_NR=scatter(probability_QV[:, state.end]),
+    )
+
+
+def _first(marked_NR: Tensor, position_R: Tensor) -> Tensor:
+    """Return the first marked position, or the number of positions if there is none, [N, 1]."""
+    return torch.where(marked_NR, position_R, len(position_R)).amin(1, keepdim=True)
+
+
+class ParallelDecoder:
+    """Base of decoders that query all hidden positions in each pass and choose which to fill."""
+
+    any_order = True
+
+    def choose(self, predicted: Predictions) -> Tensor:
+        """Return which candidates are filled, at least one of each maze, [N, R]."""
+        raise NotImplementedError
+
+    def steps(self, model: Model, state: DecodingState, row_N: Tensor) -> Iterator[Step]:
+        while len(row_N := state.unfinished(row_N)):
+            predicted = predict(model, state, row_N)
+            chosen_NR = self.choose(predicted)
+            assert bool(chosen_NR.any(1).all()), "every pass must fill something"
+            n, position_F = chosen_NR.nonzero(as_tuple=True)
+            token_F, probability_F = predicted.token_NR[chosen_NR], predicted.probability_NR[chosen_NR]
+            yield state.fill(row_N[n], position_F, token_F, probability_F)
+
+
+@dataclass(frozen=True)
+class Certainty(ParallelDecoder):
+    """Fill a fixed number of positions a pass, the most certain ones."""
+
+    by: Measure = "probability"
+    count: int = 1
+
+    def __post_init__(self) -> None:
+        if self.by not in get_args(Measure):
+            raise UserError(f"certainty cannot be measured by {self.by!r}; use one of {', '.join(get_args(Measure))}.")
+        if self.count < 1:
+            raise UserError(f"{self.count} positions a pass would never end; use a count of 1 or more.")
+
+    def choose(self, predicted: Predictions) -> Tensor:
+        certainty_NR = {
+            "probability": predicted.probability_NR,
+            "margin": predicted.margin_NR,
+            "entropy": -predicted.entropy_NR,
+        }[self.by]
+        return predicted.candidate_NR & (_rank(certainty_NR, predicted.candidate_NR) < self.count)
+
+
+@dataclass(frozen=True)
+class Threshold(ParallelDecoder):
+    """Fill all positions above a probability."""
+
+    # The default is high because the tokens of one pass are chosen independently, and a path has dozens of them.
+    probability: float = 0.999
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.probability <= 1:
+            raise UserError(f"a probability of {self.probability} is impossible; use 0 to 1.")
+
+    def choose(self, predicted: Predictions) -> Tensor:
+        best_NR = _rank(predicted.probability_NR, predicted.candidate_NR) == 0
+        return predicted.candidate_NR & ((predicted.probability_NR >= self.probability) | best_NR)
+
+
+@dataclass(frozen=True)
+class EntropyBound(ParallelDecoder):
+    """Fill as many positions a pass as an entropy budget allows.
+
+    The tokens of one pass are chosen independently. The resulting error is at most the sum of their entropies minus
+    the largest one, which is what `bound` limits, in nats.
+    """
+
+    bound: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not self.bound >= 0:
+            raise UserError(f"an entropy bound of {self.bound} is impossible; use 0 or more.")
+
+    def choose(self, predicted: Predictions) -> Tensor:
+        rank_NR = _rank(-predicted.entropy_NR, predicted.candidate_NR)
+        sorted_NR = predicted.entropy_NR.masked_fill(~predicted.candidate_NR, torch.inf).sort(dim=1, stable=True).values
+        # In this order the last one is the largest, so the sum of those before it counts.
+        before_NR = sorted_NR.cumsum(1) - sorted_NR
+        fits_NR = before_NR.nan_to_num(nan=torch.inf) <= self.bound
+        fits_NR[:, 0] = True
+        return predicted.candidate_NR & fits_NR.gather(1, rank_NR)
+
+
+def _rank(value_NR: Tensor, candidate_NR: Tensor) -> Tensor:
+    """Return 0 for the candidate with the highest value of its maze, 1 for the next, ...; ties go to the left."""
+    descending = value_NR.masked_fill(~candidate_NR, -torch.inf).argsort(dim=1, descending=True, stable=True)
+    return descending.argsort(dim=1)
