@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import entry_points
 from typing import Any, Literal, TypeVar, get_args
 
@@ -61,6 +61,15 @@ def registered(kind: Kind, name: str) -> Any | None:
 def registered_names(kind: Kind) -> list[str]:
     """Return the names of all registered components of a kind."""
     return sorted(_components[kind])
+
+
+def unknown_component(kind: Kind, name: str, built_in: Iterable[str]) -> UserError:
+    """Return the error for a config that names a component which is neither built in nor registered."""
+    names = ", ".join([*built_in, *registered_names(kind)])
+    return UserError(
+        f"the config needs the {kind} {name!r}, which is not registered: use one of {names}, or give --plugin with the "
+        "module that registers it."
+    )
 
 
 def load_plugins(modules: Sequence[str]) -> None:

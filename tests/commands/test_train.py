@@ -34,13 +34,13 @@ def test_fields_reach_the_run_and_the_vocabulary_follows_the_mazes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "run"
-    fields = ["--optimizer.lr", "3e-4", "--objective.rates.spread", "stratified", "--data.sizes", "12"]
+    fields = ["--optimizer.lr", "3e-4", "--objective.rates.sampling", "stratified", "--data.sizes", "12"]
     fields += ["--ema", "0.9", "--held-out", "0"]
     assert run(["train", "tiny", "--out", str(out), *SMALL, *fields]) == 0
     assert "done after 2 steps" in capsys.readouterr().err
     config = load_config(out)
     assert (config.optimizer.lr, config.optimizer.kind, config.ema) == (3e-4, "muon", 0.9)
-    assert config.objective.rates.spread == "stratified"
+    assert config.objective.rates.sampling == "stratified"
     assert (config.budget.steps, config.data.sizes) == (2, (12,))
     assert config.model.vocabulary == 256  # type: ignore[attr-defined]
     model, _ = load_model(out)
@@ -117,7 +117,7 @@ def test_help_shows_the_configs_own_values(capsys: pytest.CaptureFixture[str]) -
         run(["train", "tiny", "--help"])
     assert ended.value.code == 0
     told = capsys.readouterr().out
-    for words in ("--out", "--minutes", "--optimizer.lr", "--model.encoder-depth", "--objective.rates.spread"):
+    for words in ("--out", "--minutes", "--optimizer.lr", "--model.encoder-depth", "--objective.rates.sampling"):
         assert words in told
     assert "--budget.steps" not in told
 

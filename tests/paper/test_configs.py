@@ -45,7 +45,7 @@ ALL_RUNS: dict[str, Any] = {
     "schedule.end": 1 / 625,
     "schedule.power": 1.0,
     "objective.rates.shape": "uniform",
-    "objective.rates.spread": "sequence",
+    "objective.rates.sampling": "sequence",
     "objective.rates.fully_hidden": 0.0,
     "objective.weighting": "token",
     "objective.max_weight": 100.0,

@@ -23,7 +23,7 @@ from clew.training.train import train
 
 ADAPTIVE = ObjectiveConfig("mlm-u", RateConfig("adaptive", "stratified", adaptive_bins=3))
 # A share so small that in most steps one of two processes has no such row.
-CONFIDENCE = ObjectiveConfig("mlm-u", RateConfig(spread="stratified", fully_hidden=0.2), confidence_share=0.15)
+CONFIDENCE = ObjectiveConfig("mlm-u", RateConfig(sampling="stratified", fully_hidden=0.2), confidence_share=0.15)
 GROWING = DataConfig(sizes=(3, 4), format="cell-labels", mixture="grow", grow_steps=4)
 CELLS = CellNetworkConfig(width=16, hidden=16)
 CASES = {

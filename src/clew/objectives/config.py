@@ -1,18 +1,32 @@
-"""The objectives by name, and their settings.
+"""Objectives by name, and their options.
 
-build_objective(ObjectiveConfig())                                              # MLM-U, as in the paper
-build_objective(ObjectiveConfig("mlm-u", RateConfig(spread="stratified", fully_hidden=0.5)))
-build_objective(ObjectiveConfig("next-token"))
-ObjectiveConfig.from_json(ObjectiveConfig("ordered").to_json())                 # plain dicts, for config.json
+    build_objective(ObjectiveConfig())                                              # MLM-U, as in the paper
+    build_objective(ObjectiveConfig("mlm-u", RateConfig(sampling="stratified", fully_hidden=0.5)))
+    build_objective(ObjectiveConfig("next-token"))
+    ObjectiveConfig.from_json(ObjectiveConfig("ordered").to_json())                 # plain dicts, for config.json
+
+Names that are not built in are looked up in clew.registry: `clew.register("objective", NAME)` registers a class with
+`targets(batch, noise) -> Targets`, and `clew.register("mask-rate", NAME)` one with `quantile(p) -> rates`. Both are
+made without arguments.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self, get_args
+from typing import Any, Self, TypeAlias, get_args
 
 from clew.errors import UserError
 from clew.files import from_plain, to_plain
+from clew.objectives.builtin import (
+    MAX_WEIGHT,
+    AnyOrder,
+    MaskedTokens,
+    NextAfterPrefix,
+    NextToken,
+    OrderedMask,
+    Weighting,
+)
 from clew.objectives.mask_rates import (
     AdaptiveRate,
     BetaRate,
@@ -20,160 +34,187 @@ from clew.objectives.mask_rates import (
     FixedRate,
     Rates,
     RateShape,
-    Spread,
+    Sampling,
     UniformRate,
 )
-from clew.objectives.masked import MAX_WEIGHT, MaskedTokens, NextAfterPrefix, OrderedMask, Weighting
-from clew.objectives.next_token import AnyOrder, NextToken
-from clew.objectives.targets import Objective
+from clew.objectives.targets import Noise, Objective, Predict, Targets
+from clew.registry import registered, unknown_component
 
-ShapeName = Literal["uniform", "fixed", "beta", "cosine", "adaptive"]
-ObjectiveName = Literal[
-    "mlm-u", "next-token", "fixed-rate", "ordered", "ordered-reverse", "prefix-next-token", "any-order", "trace"
-]
-
-# The text format in which the response is the search trace and then the plan.
+ObjectiveName: TypeAlias = str
+MASKED = ("mlm-u", "fixed-rate")
+WITHOUT_RATES = ("next-token", "any-order", "trace")
+OBJECTIVES = (*MASKED, "ordered", "ordered-reverse", "prefix-next-token", *WITHOUT_RATES)
+# The text format in which the response is the search trace followed by the plan.
 TRACE_FORMAT = "wall-list-trace"
-
-
-def _one_of(what: str, value: object, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise UserError(f"{what} {value!r} is unknown: use one of {', '.join(choices)}.")
-
-
-def _number(what: str, value: object, low: float, high: float) -> None:
-    # Written so that NaN fails too.
-    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise UserError(f"{what} is {value!r}: use a number from {low} to {high}.")
 
 
 @dataclass(frozen=True)
 class RateConfig:
-    """Which masking rates are drawn; clew.objectives.mask_rates says what each choice means."""
+    """The distribution of masking rates; see clew.objectives.mask_rates."""
 
-    # Which rates are likely.
-    shape: ShapeName = "uniform"
-    # Whether each sequence has a rate of its own, the rates are spread evenly over the batch, or a batch shares one.
-    spread: Spread = "sequence"
-    # The share of the batch whose responses are hidden wholly.
+    # uniform, fixed, beta, cosine, adaptive, or a registered mask-rate.
+    shape: str = "uniform"
+    # One rate a sequence, rates stratified over the batch, or one rate a batch.
+    sampling: Sampling = "sequence"
+    # The share of the batch whose responses are hidden completely.
     fully_hidden: float = 0.0
-    # The rate, with shape "fixed" (and in the objective "fixed-rate").
+    # The rate with shape "fixed" (and in the objective "fixed-rate").
     fixed: float = 0.15
     # Beta(a, b), with shape "beta".
     beta_a: float = 1.0
     beta_b: float = 1.0
-    # With shape "adaptive": the histogram's bins, the share of the rates that stays uniform, the memory of old losses.
+    # With shape "adaptive": bins of the histogram, the share of rates that stays uniform, the decay of old losses.
     adaptive_bins: int = 20
     adaptive_floor: float = 0.2
     adaptive_memory: float = 0.99
 
     def __post_init__(self) -> None:
-        _one_of("the shape of the masking rates", self.shape, get_args(ShapeName))
-        _one_of("the spread of the masking rates", self.spread, get_args(Spread))
-        _number("fully_hidden of the masking rates", self.fully_hidden, 0, 1)
-        _number("the fixed masking rate", self.fixed, 0.001, 1)
-        _number("beta_a of the masking rates", self.beta_a, 0.5, 100)
-        _number("beta_b of the masking rates", self.beta_b, 0.5, 100)
-        _number("adaptive_bins of the masking rates", self.adaptive_bins, 1, 1000)
-        if not isinstance(self.adaptive_bins, int):
-            raise UserError(f"adaptive_bins of the masking rates is {self.adaptive_bins!r}: use a whole number.")
-        _number("adaptive_floor of the masking rates", self.adaptive_floor, 0.01, 1)
-        _number("adaptive_memory of the masking rates", self.adaptive_memory, 0, 0.9999)
+        if self.shape not in _RATE_SHAPES and registered("mask-rate", self.shape) is None:
+            raise unknown_component("mask-rate", self.shape, _RATE_SHAPES)
+        if self.sampling not in get_args(Sampling):
+            raise UserError(
+                f"the sampling of the rates is {self.sampling!r}: use one of {', '.join(get_args(Sampling))}."
+            )
+        _check_range("rates.fully_hidden", self.fully_hidden, 0, 1)
+        _check_range("rates.fixed", self.fixed, 0.001, 1)
+        _check_range("rates.beta_a", self.beta_a, 0.5, 100)
+        _check_range("rates.beta_b", self.beta_b, 0.5, 100)
+        _check_range("rates.adaptive_bins", self.adaptive_bins, 1, 1000)
+        _check_range("rates.adaptive_floor", self.adaptive_floor, 0.01, 1)
+        _check_range("rates.adaptive_memory", self.adaptive_memory, 0, 0.9999)
 
 
 @dataclass(frozen=True)
 class ObjectiveConfig:
-    """What is hidden and what is to be predicted."""
+    """Which tokens are hidden and predicted."""
 
-    name: ObjectiveName = "mlm-u"
-    # The masking rates; next-token, any-order and trace have none.
+    # One of OBJECTIVES, or a registered objective.
+    name: str = "mlm-u"
+    # Masking rates; next-token, any-order and trace have none.
     rates: RateConfig = field(default_factory=RateConfig)
     # The weight of a hidden token in mlm-u and fixed-rate: 1, or 1 / rate but at most `max_weight`.
     weighting: Weighting = "token"
-    # In mlm-u and fixed-rate: a sequence that would hide nothing hides one token.
+    # In mlm-u and fixed-rate: hide one token of a sequence that would hide none.
     at_least_one: bool = False
     max_weight: float = MAX_WEIGHT
-    # In mlm-u and fixed-rate: the share of the batch in which the tokens are hidden that the model is least sure of.
+    # In mlm-u and fixed-rate: the share of the batch in which the model's least confident tokens are hidden.
     confidence_share: float = 0.0
 
     def __post_init__(self) -> None:
-        _one_of("objective", self.name, get_args(ObjectiveName))
-        _one_of("the objective's weighting", self.weighting, get_args(Weighting))
-        if not isinstance(self.at_least_one, bool):
-            raise UserError(f"at_least_one of the objective is {self.at_least_one!r}: use true or false.")
-        _number("max_weight of the objective", self.max_weight, 1, 1e6)
-        _number("confidence_share of the objective", self.confidence_share, 0, 1)
-        # A setting that would silently do nothing is a mistake of the user's that we can name.
+        if self.name not in OBJECTIVES and registered("objective", self.name) is None:
+            raise unknown_component("objective", self.name, OBJECTIVES)
+        _check_choice("weighting", self.weighting, get_args(Weighting))
+        _check_range("max_weight", self.max_weight, 1, 1e6)
+        _check_range("confidence_share", self.confidence_share, 0, 1)
+        # Options without effect are refused.
         if self.max_weight != MAX_WEIGHT and self.weighting != "rate":
             raise UserError("max_weight limits the weights of weighting 'rate': use that, or leave it out.")
-        own = (self.weighting, self.at_least_one, self.confidence_share)
-        if self.name not in ("mlm-u", "fixed-rate") and own != ("token", False, 0.0):
+        if self.name not in MASKED and (self.weighting, self.at_least_one, self.confidence_share) != (
+            "token",
+            False,
+            0,
+        ):
             raise UserError(
                 f"objective {self.name!r} has neither weighting nor at_least_one nor confidence_share: leave them out, "
                 "or use mlm-u."
             )
-        if self.name in ("next-token", "any-order", "trace") and self.rates != RateConfig():
+        if self.rates != RateConfig() and (self.name in WITHOUT_RATES or self.name not in OBJECTIVES):
             raise UserError(f"objective {self.name!r} hides nothing at random: leave its rates out, or use mlm-u.")
         if self.name == "fixed-rate" and self.rates.shape not in ("uniform", "fixed"):
             raise UserError(f"objective 'fixed-rate' has no rates of shape {self.rates.shape!r}: use mlm-u for them.")
 
     @property
     def required_format(self) -> str | None:
-        """The only text format that this objective makes sense with, or None if any will do."""
+        """The only text format that this objective works with, or None."""
         return TRACE_FORMAT if self.name == "trace" else None
 
     def to_json(self) -> dict[str, Any]:
-        """Plain dicts, strings and numbers."""
         plain: dict[str, Any] = to_plain(self)
         return plain
 
     @classmethod
     def from_json(cls, data: Any) -> Self:
-        """What `to_json` gave; a field that is missing has its default."""
-        return from_plain(cls, _renamed(data), "the objective")
+        """Return what `to_json` was called on; missing fields have their defaults, and old names are translated."""
+        if isinstance(data, dict) and isinstance(data.get("rates"), dict):
+            rates = {_RENAMED.get(name, name): value for name, value in data["rates"].items()}
+            if rates.get("shape") == "dwell":
+                rates["shape"] = "adaptive"
+            data = data | {"rates": rates}
+        return from_plain(cls, data, "the objective")
 
 
-def _renamed(data: Any) -> Any:
-    """An objective as it is written now; `adaptive` rates were once called `dwell`."""
-    if not isinstance(data, dict) or not isinstance(data.get("rates"), dict):
-        return data
-    rates = {name.replace("dwell_", "adaptive_"): value for name, value in data["rates"].items()}
-    return data | {"rates": rates | ({"shape": "adaptive"} if rates.get("shape") == "dwell" else {})}
+# Names of fields before version 0.2.
+_RENAMED = {"spread": "sampling"} | {f"dwell_{name}": f"adaptive_{name}" for name in ("bins", "floor", "memory")}
+
+_RATE_SHAPES: dict[str, Callable[[RateConfig], RateShape]] = {
+    "uniform": lambda config: UniformRate(),
+    "fixed": lambda config: FixedRate(config.fixed),
+    "beta": lambda config: BetaRate(config.beta_a, config.beta_b),
+    "cosine": lambda config: CosineRate(),
+    "adaptive": lambda config: AdaptiveRate(config.adaptive_bins, config.adaptive_floor, config.adaptive_memory),
+}
 
 
 def build_rates(config: RateConfig) -> Rates:
-    """The sampler of masking rates that a config describes."""
-    shapes: dict[ShapeName, RateShape] = {
-        "uniform": UniformRate(),
-        "fixed": FixedRate(config.fixed),
-        "beta": BetaRate(config.beta_a, config.beta_b),
-        "cosine": CosineRate(),
-        "adaptive": AdaptiveRate(config.adaptive_bins, config.adaptive_floor, config.adaptive_memory),
-    }
-    return Rates(shapes[config.shape], config.spread, config.fully_hidden)
+    """Return the sampler of masking rates that a config describes."""
+    make = _RATE_SHAPES.get(config.shape)
+    shape = make(config) if make else registered("mask-rate", config.shape)()  # type: ignore[misc]
+    return Rates(shape, config.sampling, config.fully_hidden)
 
 
 def build_objective(config: ObjectiveConfig) -> Objective:
-    """The objective that a config describes."""
-    rates = build_rates(config.rates)
-    if config.name == "fixed-rate":
-        rates = Rates(FixedRate(config.rates.fixed), config.rates.spread, config.rates.fully_hidden)
-    masked = MaskedTokens(rates, config.weighting, config.at_least_one, config.max_weight, config.confidence_share)
-    objectives: dict[ObjectiveName, Objective] = {
-        "mlm-u": masked,
-        "fixed-rate": masked,
-        "ordered": OrderedMask(rates),
-        "ordered-reverse": OrderedMask(rates, reverse=True),
-        "prefix-next-token": NextAfterPrefix(rates),
-        "next-token": NextToken(),
-        "any-order": AnyOrder(),
-        "trace": NextToken(),
-    }
-    return objectives[config.name]
+    """Return the objective that a config describes."""
+    rates, name = config.rates, config.name
+    if name in MASKED:
+        drawn = Rates(FixedRate(rates.fixed), rates.sampling, rates.fully_hidden)
+        return MaskedTokens(
+            drawn if name == "fixed-rate" else build_rates(rates),
+            config.weighting,
+            config.at_least_one,
+            config.max_weight,
+            config.confidence_share,
+        )
+    if name in ("ordered", "ordered-reverse"):
+        return OrderedMask(build_rates(rates), reverse=name == "ordered-reverse")
+    if name == "prefix-next-token":
+        return NextAfterPrefix(build_rates(rates))
+    if name == "any-order":
+        return AnyOrder()
+    if name in ("next-token", "trace"):
+        return NextToken()
+    return _Registered(registered("objective", name)())  # type: ignore[misc]
+
+
+class _Registered(Objective):
+    """An objective from outside the package, which may have `targets` alone."""
+
+    def __init__(self, component: Any) -> None:
+        self.component, self.rates = component, getattr(component, "rates", None)
+
+    def targets(self, batch: Any, noise: Noise) -> Targets:
+        found: Targets = self.component.targets(batch, noise)
+        return found
+
+    def targets_for(self, model: Predict, batch: Any, noise: Noise) -> Targets:
+        if not hasattr(self.component, "targets_for"):
+            return self.targets(batch, noise)
+        found: Targets = self.component.targets_for(model, batch, noise)
+        return found
 
 
 def adaptive_of(objective: Objective) -> AdaptiveRate | None:
-    """The sampler that wants to hear of the losses, if the objective has one."""
+    """Return the adaptive rates of an objective, which training updates with the losses, or None."""
     rates = getattr(objective, "rates", None)
     shape = rates.shape if isinstance(rates, Rates) else None
     return shape if isinstance(shape, AdaptiveRate) else None
+
+
+def _check_range(name: str, value: object, low: float, high: float) -> None:
+    # Written so that NaN fails too.
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+        raise UserError(f"{name} of the objective is {value!r}: use a number from {low} to {high}.")
+
+
+def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise UserError(f"{name} of the objective is {value!r}: use one of {', '.join(choices)}.")

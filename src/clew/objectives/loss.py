@@ -1,11 +1,11 @@
-"""Cross-entropy as sums, so that the loop can normalise over the whole global batch.
+"""Cross-entropy as sums, so that the training loop can normalise over the global batch.
 
     sums = cross_entropy_sum(model(batch, targets.order_BT, targets.query_BT), targets)
     (sums.loss / global_weight).backward()    # global_weight: sums.weight summed over processes and micro-batches
 
-Each process hides another number of tokens, so a mean of means would weigh tokens unequally; sums do not.
+Processes hide different numbers of tokens, so a mean of means would weigh tokens unequally; sums do not.
 
-Shape suffixes: B mazes, T positions, Q asked positions of the whole batch in row-major order, V vocabulary.
+Shape suffixes: B mazes, T positions, Q queries of the whole batch in row-major order, V vocabulary.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ from clew.objectives.targets import Targets
 
 @dataclass(frozen=True)
 class LossSum:
-    """What a batch adds to the loss and to the count."""
+    """Sums over the queries of a batch."""
 
-    loss: Tensor  # float32 []; the weighted sum of the asked tokens' cross-entropies, to differentiate
-    weight: Tensor  # float32 []; the sum of their weights
-    count: Tensor  # int64 []; how many were asked
-    correct: Tensor  # int64 []; for how many the target had the highest logit
-    token_loss_Q: Tensor  # float32, detached; each one's cross-entropy, without its weight
+    loss: Tensor  # float32 []; the weighted sum of cross-entropies, to differentiate
+    weight: Tensor  # float32 []; the sum of weights
+    count: Tensor  # int64 []; the number of queries
+    correct: Tensor  # int64 []; the queries whose target has the highest logit
+    token_loss_Q: Tensor  # float32, detached; each query's cross-entropy without its weight
 
     def totals(self) -> Tensor:
-        """(loss, weight, count, correct) as float64 [4], detached: what processes add up for the metrics."""
+        """Return (loss, weight, count, correct) as float64 [4], detached, to sum over processes for the metrics."""
         return torch.stack([x.detach().double() for x in (self.loss, self.weight, self.count, self.correct)])
 
 
 def cross_entropy_sum(logits_QV: Tensor, targets: Targets) -> LossSum:
-    """Sums of -log softmax(logits)[target] over the asked positions, in float32 whatever the logits' precision.
+    """Return sums of -log softmax(logits)[target] over the queries, in float32 for logits of any precision.
 
-    A logit of -inf leaves its entry out of the softmax. If it is the target's, that token's loss is infinite: the
-    model has ruled out what the data says, and the loop must stop. A weight of 0 leaves a token out altogether.
+    A logit of -inf leaves its entry out of the softmax. If it is the target's, the loss is infinite and the loop
+    stops. A weight of 0 leaves a token out.
     """
     target_Q = targets.target_BT[targets.query_BT]
     weight_Q = targets.weight_BT[targets.query_BT]
-    assert len(logits_QV) == len(target_Q), "one row of logits for each asked position"
+    assert len(logits_QV) == len(target_Q), "one row of logits for each query"
     with torch.autocast(logits_QV.device.type, enabled=False):
         token_loss_Q = F.cross_entropy(logits_QV.float(), target_Q, reduction="none")
-    # 0 times infinity is NaN, so what does not count is replaced and not multiplied.
+    # 0 times infinity is NaN, so tokens without weight are replaced and not multiplied.
     loss = (token_loss_Q * weight_Q).masked_fill(weight_Q == 0, 0.0).sum()
     correct = (logits_QV.detach().argmax(-1) == target_Q).sum()
     count = torch.tensor(len(target_Q), device=logits_QV.device)
@@ -53,7 +53,7 @@ def cross_entropy_sum(logits_QV: Tensor, targets: Targets) -> LossSum:
 
 
 def row_losses(sums: LossSum, targets: Targets) -> Tensor:
-    """Each maze's mean cross-entropy per asked token, float32 [B]; NaN where nothing was asked."""
+    """Return each maze's mean cross-entropy per query, float32 [B]; NaN where there is none."""
     row_Q = targets.query_BT.nonzero()[:, 0]
     count_B = targets.query_BT.sum(1)
     total_B = torch.zeros(len(count_B), device=row_Q.device).index_add_(0, row_Q, sums.token_loss_Q)

@@ -32,7 +32,7 @@ EMA = 0.998
 OPTIMIZER = OptimizerConfig("muon", lr=3e-3, beta2=0.95, muon_lr=0.014)
 SCHEDULE = ScheduleConfig("constant-then-decay", warmup=0.02, decay=0.8)
 # Of the masked objectives; spread evenly over the batch, as in all of our own runs.
-RATES = RateConfig(spread="stratified")
+RATES = RateConfig(sampling="stratified")
 
 
 def text_model(

@@ -28,7 +28,7 @@ StarKind = Literal["mlmu", "mlmu-sampler", "next", "next-on-mlmu", "next-reverse
 WIDTH, HEADS = 64, 4
 BATCH_SIZE, WARMUP_STEPS = 64, 100
 # Half of the batch has masks along the model's own confidence, and a quarter is hidden wholly.
-SAMPLER = ObjectiveConfig("mlm-u", RateConfig(spread="stratified", fully_hidden=0.25), confidence_share=0.5)
+SAMPLER = ObjectiveConfig("mlm-u", RateConfig(sampling="stratified", fully_hidden=0.25), confidence_share=0.5)
 OBJECTIVES: dict[StarKind, ObjectiveConfig] = {
     "mlmu": ObjectiveConfig("mlm-u"),
     "mlmu-sampler": SAMPLER,

@@ -90,8 +90,8 @@ ORDERED_MASKS = Study(
 PAPER_RATES = "uniform, a sequence (the paper)"
 SAMPLERS = {
     PAPER_RATES: RateConfig(),
-    "uniform, spread over the batch": RateConfig(spread="stratified"),
-    "uniform, one a batch": RateConfig(spread="batch"),
+    "uniform, spread over the batch": RateConfig(sampling="stratified"),
+    "uniform, one a batch": RateConfig(sampling="batch"),
     "fixed at 15 %": RateConfig("fixed", fixed=0.15),
     "fixed at 50 %": RateConfig("fixed", fixed=0.5),
     "beta(2, 1): mostly hidden": RateConfig("beta", beta_a=2.0, beta_b=1.0),

@@ -51,14 +51,16 @@ SAMPLER_SHAPE, SAMPLER_STEPS = (5, 4), 1500
 UNIFORM = "uniform, a sequence (the paper)"
 SAMPLER_OBJECTIVES = {
     UNIFORM: ObjectiveConfig(),
-    "uniform, stratified": ObjectiveConfig(rates=RateConfig(spread="stratified")),
-    "a quarter fully hidden": ObjectiveConfig(rates=RateConfig(spread="stratified", fully_hidden=0.25)),
-    "half fully hidden": ObjectiveConfig(rates=RateConfig(spread="stratified", fully_hidden=0.5)),
+    "uniform, stratified": ObjectiveConfig(rates=RateConfig(sampling="stratified")),
+    "a quarter fully hidden": ObjectiveConfig(rates=RateConfig(sampling="stratified", fully_hidden=0.25)),
+    "half fully hidden": ObjectiveConfig(rates=RateConfig(sampling="stratified", fully_hidden=0.5)),
     "all fully hidden": ObjectiveConfig(rates=RateConfig(fully_hidden=1.0)),
     "adaptive": ObjectiveConfig(rates=RateConfig("adaptive", "stratified")),
     "half along the confidence, a quarter fully hidden": SAMPLER,
-    "weights 1/t": ObjectiveConfig(rates=RateConfig(spread="stratified"), weighting="rate"),
-    "weights 1/t, at most 5": ObjectiveConfig(rates=RateConfig(spread="stratified"), weighting="rate", max_weight=5.0),
+    "weights 1/t": ObjectiveConfig(rates=RateConfig(sampling="stratified"), weighting="rate"),
+    "weights 1/t, at most 5": ObjectiveConfig(
+        rates=RateConfig(sampling="stratified"), weighting="rate", max_weight=5.0
+    ),
 }
 SEEDED_SAMPLERS = (UNIFORM, "half fully hidden")  # with as many seeds as are asked for; the others with one
 TARGET = 0.95
@@ -143,7 +145,7 @@ def set_runs() -> list[Run]:
 def mask_runs() -> list[Run]:
     found = []
     for words, name in (("the right is hidden", "ordered"), ("the left is hidden", "ordered-reverse")):
-        objective = ObjectiveConfig(name, RateConfig(spread="stratified"))  # type: ignore[arg-type]
+        objective = ObjectiveConfig(name, RateConfig(sampling="stratified"))  # type: ignore[arg-type]
         run = _run(MASKS, CONTROL_SHAPE, MLMU, PAIR_STEPS[CONTROL_SHAPE], objective=objective)
         found.append(replace(run, labels=run.labels | {"objective": f"ordered: {words}"}, seeds=1))
     return found

@@ -1,4 +1,4 @@
-"""The distribution of masking rates, their spread over a batch, and the adaptive sampler."""
+"""The distribution of masking rates, their sampling in a batch, and the adaptive sampler."""
 
 import json
 import math
@@ -60,7 +60,7 @@ def test_one_row_of_a_stratified_batch_is_uniform():
     assert float(((count - 100) ** 2 / 100).sum()) < 26  # 7 degrees of freedom: p about 0.0005
 
 
-def test_batch_spread_shares_one_rate():
+def test_batch_sampling_shares_one_rate():
     rates = Rates(UniformRate(), "batch")
     drawn = torch.stack([rates.draw(noise(4, seed)) for seed in range(400)])
     assert (drawn == drawn[:, :1]).all()
@@ -124,15 +124,15 @@ def test_adaptive_survives_losses_without_a_score(loss):
     assert shares_of(shape, 2) == pytest.approx([0.5, 0.5], abs=1e-3)
 
 
-@pytest.mark.parametrize("spread", ["sequence", "stratified", "batch"])
-def test_a_share_of_the_rows_is_fully_hidden(spread):
-    rate_B = Rates(UniformRate(), spread, fully_hidden=0.25).draw(noise(128))
+@pytest.mark.parametrize("sampling", ["sequence", "stratified", "batch"])
+def test_a_share_of_the_rows_is_fully_hidden(sampling):
+    rate_B = Rates(UniformRate(), sampling, fully_hidden=0.25).draw(noise(128))
     assert int((rate_B == 1).sum()) == 32
-    plain = Rates(UniformRate(), spread).draw(noise(128))
+    plain = Rates(UniformRate(), sampling).draw(noise(128))
     assert (plain < 1).all()
-    if spread == "sequence":  # the other rows keep their rates
+    if sampling == "sequence":  # the other rows keep their rates
         assert torch.equal(rate_B[rate_B < 1], plain[rate_B < 1])
-    if spread == "stratified":  # the other rows share all strata
+    if sampling == "stratified":  # the other rows share all strata
         assert sorted((rate_B[rate_B < 1] * 96).long().tolist()) == list(range(96))
 
 

@@ -1,10 +1,12 @@
-"""What the masking objectives hide, how often, and with what weight."""
+"""Which positions each objective hides and queries, how often, and with what weight."""
 
+import numpy as np
 import pytest
 import torch
 from objective_batches import token_batch
 
-from clew.data.batch import Batch
+from clew.data.batch import Batch, CellBatch, cell_batch
+from clew.mazes.generate import generate
 from clew.objectives.config import ObjectiveConfig, RateConfig, build_objective
 from clew.objectives.targets import Noise, Targets
 
@@ -38,10 +40,10 @@ def test_question_is_well_formed(name, prompt):
     assert torch.equal(targets.weight_BT, targets.query_BT.float())
 
 
-@pytest.mark.parametrize("spread", ["sequence", "stratified"])
-def test_mlmu_hides_a_uniform_number_of_tokens(spread):
+@pytest.mark.parametrize("sampling", ["sequence", "stratified"])
+def test_mlmu_hides_a_uniform_number_of_tokens(sampling):
     """With u ~ U(0, 1), the number of hidden tokens of n is uniform on 0 .. n."""
-    targets = ask(ObjectiveConfig("mlm-u", RateConfig(spread=spread)), token_batch([9] * ROWS))
+    targets = ask(ObjectiveConfig("mlm-u", RateConfig(sampling=sampling)), token_batch([9] * ROWS))
     assert chi_square_uniform(targets.query_BT.sum(1), 0, 9) < 3  # 9 degrees of freedom: p below 0.002
 
 
@@ -54,11 +56,11 @@ def test_mlmu_hides_every_subset_of_one_size_alike():
     assert chi_square_uniform(chosen_B, 0, 5) < 4
 
 
-def test_batch_spread_gives_all_rows_one_rate():
+def test_batch_sampling_gives_all_rows_one_rate():
     """The shares of two rows then agree over many batches, and with a rate for each row they do not."""
     batch = token_batch([200, 200])
-    for spread, low, high in (("batch", 0.95, 1.0), ("sequence", -0.3, 0.3)):
-        objective = build_objective(ObjectiveConfig("mlm-u", RateConfig(spread=spread)))
+    for sampling, low, high in (("batch", 0.95, 1.0), ("sequence", -0.3, 0.3)):
+        objective = build_objective(ObjectiveConfig("mlm-u", RateConfig(sampling=sampling)))
         generator = torch.Generator().manual_seed(1)
         share = torch.stack([objective(batch, generator).query_BT.sum(1) / 200 for _ in range(150)])
         assert low <= float(torch.corrcoef(share.T)[0, 1]) <= high
@@ -187,3 +189,111 @@ def test_a_row_is_hidden_alike_in_any_part_of_the_batch(setting):
         row_B = torch.arange(first, first + 1)
         part = objective.targets_for(Sure(), batch.rows(row_B), Noise.for_step(3, 5, row_B, 8))
         assert torch.equal(part.order_BT, whole.order_BT[row_B])
+
+
+# Next token and any order
+
+
+def test_next_token_by_hand():
+    batch = token_batch([3, 2], prompt=2, padding=1)
+    for name in ("next-token", "trace"):
+        targets = build_objective(ObjectiveConfig(name))(batch, torch.Generator())
+        assert targets.order_BT.tolist() == [[0, 0, 1, 2, 3, -1], [0, 0, 1, 2, -1, -1]]
+        assert torch.equal(targets.query_BT, batch.response_BT)
+        assert torch.equal(targets.target_BT, batch.tokens_BT)
+        assert torch.equal(targets.weight_BT, batch.response_BT.float())
+
+
+@pytest.mark.parametrize("prompt", [3, 0])
+def test_any_order_ranks_are_a_permutation(prompt):
+    lengths = [9, 4, 1, 12]
+    batch = token_batch(lengths, prompt)
+    targets = build_objective(ObjectiveConfig("any-order"))(batch, torch.Generator().manual_seed(0))
+    for rank_T, response_T, length in zip(targets.order_BT, batch.response_BT, lengths, strict=True):
+        assert sorted(rank_T[response_T].tolist()) == list(range(1, length + 1))
+    assert (targets.order_BT[batch.valid_BT & ~batch.response_BT] == 0).all()
+    assert (targets.order_BT[~batch.valid_BT] == -1).all()
+    assert torch.equal(targets.query_BT, batch.response_BT)
+
+
+def test_any_order_draws_every_order_alike():
+    rows = 6000
+    targets = build_objective(ObjectiveConfig("any-order"))(
+        token_batch([3] * rows, prompt=1, padding=0), torch.Generator().manual_seed(0)
+    )
+    code_B = (targets.order_BT[:, 1:] * torch.tensor([100, 10, 1])).sum(1)
+    codes, count = code_B.unique(return_counts=True)
+    assert codes.tolist() == [123, 132, 213, 231, 312, 321]
+    chi2 = float(((count - rows / 6) ** 2 / (rows / 6)).sum())
+    assert chi2 < 20  # 5 degrees of freedom: p about 0.001
+
+
+# Labels of cells
+
+
+def mazes(family: str = "astar", count: int = 60) -> CellBatch:
+    return cell_batch(generate(family, 6, 5, seed=1, first=0, count=count, split="any"), np.arange(count))
+
+
+def seeded() -> torch.Generator:
+    return torch.Generator().manual_seed(0)
+
+
+def test_labels_are_the_cells_of_the_path() -> None:
+    tasks = generate("astar", 6, 5, seed=1, first=0, count=60, split="any")
+    batch = mazes()
+    for i in range(60):
+        path = tasks.path_of(i).tolist()
+        assert batch.tokens_BT[i].nonzero()[:, 0].tolist() == sorted(path)
+        assert batch.step_BT[i, path].tolist() == list(range(1, len(path) + 1))
+        assert bool(batch.valid_BT[i, path].all())
+    walls = (batch.cells_BHW.flatten(1) & 16) != 0
+    assert not bool((walls & batch.valid_BT).any())
+
+
+def test_mlm_u_hides_labels_of_reachable_cells() -> None:
+    batch = mazes()
+    targets = build_objective(ObjectiveConfig())(batch, seeded())
+    assert not bool((targets.query_BT & ~batch.valid_BT).any())
+    assert 0.35 < float(targets.query_BT.sum() / batch.valid_BT.sum()) < 0.65
+    assert bool((targets.order_BT[~batch.valid_BT] == -1).all())
+
+
+def test_a_share_of_the_mazes_is_fully_hidden() -> None:
+    batch = mazes()
+    targets = build_objective(ObjectiveConfig("mlm-u", RateConfig(fully_hidden=0.5)))(batch, seeded())
+    full = (targets.query_BT == batch.valid_BT).all(1)
+    assert 30 <= int(full.sum()) <= 33
+
+
+def test_next_token_asks_for_the_neighbours_of_a_prefix() -> None:
+    batch = mazes("dfs")
+    targets = build_objective(ObjectiveConfig("next-token"))(batch, seeded())
+    lengths = []
+    for i in range(60):
+        visible = (targets.order_BT[i] == 0).nonzero()[:, 0].tolist()
+        prefix = sorted(visible, key=lambda cell: int(batch.step_BT[i, cell]))
+        assert [int(batch.step_BT[i, cell]) for cell in prefix] == list(range(1, len(prefix) + 1))
+        asked = targets.query_BT[i].nonzero()[:, 0].tolist()
+        end, sides = prefix[-1], int(batch.cells_BHW[i].flatten()[prefix[-1]])
+        near = [end + move for bit, move in ((1, -5), (2, 5), (4, -1), (8, 1)) if sides & bit]
+        assert sorted(asked) == sorted(cell for cell in near if cell not in prefix)
+        assert int(batch.tokens_BT[i, asked].sum()) == 1
+        lengths.append((len(prefix), int(batch.tokens_BT[i].sum())))
+    assert any(prefix == 1 for prefix, _ in lengths)
+    assert any(prefix == length - 1 > 1 for prefix, length in lengths)
+
+
+def test_ordered_masks_follow_the_path() -> None:
+    batch = mazes()
+    for name, first_visible in (("ordered", True), ("ordered-reverse", False)):
+        targets = build_objective(ObjectiveConfig(name))(batch, seeded())
+        visible = targets.order_BT == 0
+        assert not bool((visible & (batch.tokens_BT == 0)).any()), "labels off the path are always hidden"
+        assert bool(visible.any())
+        for i in visible.any(1).nonzero()[:, 0].tolist():
+            steps = sorted(batch.step_BT[i][visible[i]].tolist())
+            length = int(batch.tokens_BT[i].sum())
+            assert steps == (
+                list(range(1, len(steps) + 1)) if first_visible else list(range(length - len(steps) + 1, length + 1))
+            )

@@ -1,4 +1,4 @@
-"""Noise is a good generator, and a function of seed, stream, row and place alone."""
+"""Noise is a good generator, and a function of seed, stream, row and position alone."""
 
 import pytest
 import torch
@@ -14,9 +14,9 @@ OBJECTIVES = [
     ObjectiveConfig("ordered"),
     ObjectiveConfig("ordered-reverse"),
     ObjectiveConfig("mlm-u"),
-    ObjectiveConfig("mlm-u", RateConfig(spread="stratified")),
-    ObjectiveConfig("mlm-u", RateConfig(spread="batch")),
-    ObjectiveConfig("mlm-u", RateConfig(spread="stratified", fully_hidden=0.3)),
+    ObjectiveConfig("mlm-u", RateConfig(sampling="stratified")),
+    ObjectiveConfig("mlm-u", RateConfig(sampling="batch")),
+    ObjectiveConfig("mlm-u", RateConfig(sampling="stratified", fully_hidden=0.3)),
     ObjectiveConfig("prefix-next-token"),
     ObjectiveConfig("mlm-u", RateConfig("beta", "stratified", beta_a=2.0), weighting="rate", at_least_one=True),
 ]
@@ -41,8 +41,8 @@ def test_wraps_as_splitmix64():
 
 def test_uniform_and_independent():
     noise = Noise.for_step(seed=1, step=2, row_B=torch.arange(400), rows=400)
-    place_BT = torch.arange(1, 501).expand(400, 500)
-    u_BT = noise.uniform_BT(3, place_BT)
+    position_BT = torch.arange(1, 501).expand(400, 500)
+    u_BT = noise.uniform_BT(3, position_BT)
     assert u_BT.min() >= 0
     assert u_BT.max() < 1
     count = torch.histc(u_BT, 64, 0, 1)
@@ -50,11 +50,11 @@ def test_uniform_and_independent():
     chi2 = float(((count - expected) ** 2 / expected).sum())
     assert 25 < chi2 < 115  # 63 degrees of freedom: outside with probability below 1e-4
     for other in (
-        noise.uniform_BT(4, place_BT),
-        noise.uniform_BT(3, place_BT + 1),
-        Noise.for_step(1, 3, noise.row_B, 400).uniform_BT(3, place_BT),
-        Noise.for_step(2, 2, noise.row_B, 400).uniform_BT(3, place_BT),
-        noise.uniform_BT(3, place_BT).roll(1, 0),
+        noise.uniform_BT(4, position_BT),
+        noise.uniform_BT(3, position_BT + 1),
+        Noise.for_step(1, 3, noise.row_B, 400).uniform_BT(3, position_BT),
+        Noise.for_step(2, 2, noise.row_B, 400).uniform_BT(3, position_BT),
+        noise.uniform_BT(3, position_BT).roll(1, 0),
     ):
         correlation = torch.corrcoef(torch.stack([u_BT.flatten(), other.flatten()]))[0, 1]
         assert abs(float(correlation)) < 0.012  # 5 standard deviations of 1 / sqrt(200,000)
@@ -67,7 +67,7 @@ def test_seed_and_step_do_not_stand_in_for_each_other():
 
 
 def test_order_is_a_permutation_of_the_global_batch():
-    halves = [Noise.for_step(5, 0, rows, 64).order_B(2) for rows in torch.arange(64).split(32)]
+    halves = [Noise.for_step(5, 0, rows, 64).permutation_B(2) for rows in torch.arange(64).split(32)]
     assert sorted(torch.cat(halves).tolist()) == list(range(64))
     assert torch.cat(halves).tolist() != list(range(64))
 
@@ -76,7 +76,7 @@ def same(a: torch.Tensor, b: torch.Tensor) -> None:
     torch.testing.assert_close(a, b, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("config", OBJECTIVES, ids=lambda c: f"{c.name}-{c.rates.shape}-{c.rates.spread}")
+@pytest.mark.parametrize("config", OBJECTIVES, ids=lambda c: f"{c.name}-{c.rates.shape}-{c.rates.sampling}")
 def test_two_halves_are_the_whole(config: ObjectiveConfig):
     """One process with 16 rows and two with 8 each, padded to other widths, ask the same."""
     objective = build_objective(config)
@@ -92,7 +92,7 @@ def test_two_halves_are_the_whole(config: ObjectiveConfig):
         assert (part.order_BT[:, width:] == -1).all()
 
 
-@pytest.mark.parametrize("config", OBJECTIVES, ids=lambda c: f"{c.name}-{c.rates.shape}-{c.rates.spread}")
+@pytest.mark.parametrize("config", OBJECTIVES, ids=lambda c: f"{c.name}-{c.rates.shape}-{c.rates.sampling}")
 def test_the_order_of_rows_does_not_matter(config: ObjectiveConfig):
     objective = build_objective(config)
     batch = token_batch([9, 4, 7, 1, 12, 5, 6, 3])
