@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import torch
 import tyro
+from peak import best_rate
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 from work import FAMILIES, SEED, announce, command_line, fastest, own_peak_memory_mb, peak_memory_of, save
@@ -41,7 +42,6 @@ from clew.models.cell_network import CellNetworkConfig
 from clew.paper.cell_configs import CELLS_A_STEP, REACHABLE, cell_model, cells
 from clew.provenance import provenance
 from clew.training.distributed import World
-from clew.training.peak import best_rate
 from clew.training.run_folder import RunState
 from clew.training.step import accumulate_gradient, draw_part, flush_denormals, gradient_norm, scale_gradient
 

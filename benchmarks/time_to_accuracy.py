@@ -41,7 +41,6 @@ from clew.paper.cell_configs import SMALL_SIZES, cells
 from clew.paper.named_configs import config_named
 from clew.provenance import provenance
 from clew.training import progress
-from clew.training.callbacks import LinePrinter
 from clew.training.checkpoint import CONFIG_FILE, load_config
 from clew.training.config import Budget, TrainConfig
 from clew.training.distributed import World
@@ -149,7 +148,7 @@ def run(config: TrainConfig, folder: Path) -> None:
     else:
         every = max(1, round(60 * config.budget.minutes / POINTS / seconds_a_step(config)))
     config = replace(config, evaluate_every=every, checkpoint_every=every)
-    end = train(config, folder, evaluate=exact_evaluator(config), callbacks=[LinePrinter()]).end
+    end = train(config, folder, evaluate=exact_evaluator(config), callbacks=[progress.ProgressDisplay()]).end
     if end.reason == "signal":
         raise Interrupted
 

@@ -28,6 +28,7 @@ from typing import Any
 
 import torch
 import tyro
+from peak import best_rate
 from work import SEED, announce, command_line, save
 
 from clew.data.batch import Batch
@@ -42,7 +43,6 @@ from clew.objectives.loss import cross_entropy_sum
 from clew.objectives.targets import Targets
 from clew.provenance import provenance
 from clew.tokenization.format import format_named
-from clew.training.peak import best_rate
 
 SIDE, FORMAT, MODEL_SIZE = 10, "edge-list", "8m"
 # The fast form is to be this many times as fast, with losses that differ by no more than that.

@@ -4,13 +4,13 @@ import sys
 import time
 from pathlib import Path
 
+import peak
 import pytest
 import torch
 import training
 
 from clew.errors import UserError
 from clew.files import read_json
-from clew.training import peak
 
 
 @pytest.fixture

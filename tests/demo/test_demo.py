@@ -22,16 +22,14 @@ from clew.errors import UserError
 from clew.evaluation.scores import Evaluation
 from clew.paper import named_configs
 from clew.trained import load
-from clew.training import progress as live
 from clew.training.callbacks import RunEnd
 from clew.viz.drawing import GOAL, START, TRUE_PATH
 
 
 @pytest.fixture(scope="module", autouse=True)
 def quick() -> None:
-    """No half second for the machine's peak."""
+    """Small batches and few held-out mazes."""
     patch = pytest.MonkeyPatch()
-    patch.setattr(live, "measure_matmul_peak", lambda device, dtype, threads: 100e9)
     config = named_configs.cells_dfs_10()
     patch.setitem(named_configs.CONFIGS, "cells-dfs-10", lambda: replace(config, batch_size=2, held_out=12))
     yield

@@ -132,7 +132,7 @@ def flat(config: TrainConfig) -> dict[str, Any]:
 
 
 # Fields that change nothing of what is learnt, or that the other fields leave without effect.
-OPEN = {"log_every", "checkpoint_every", "keep_last", "explosion", "device", "parallel", "threads", "seed", "data.seed"}
+OPEN = {"log_every", "checkpoint_every", "keep_last", "device", "parallel", "threads", "seed", "data.seed"}
 OPEN |= {"timeout_hours"}
 OPEN |= {"data.mixture", "data.grow_steps", "data.open_share", "schedule.decay", "optimizer.muon_lr"}
 OPEN |= {"optimizer.muon_momentum", "optimizer.muon_steps", "model.max_length", "objective.rates.fixed"}

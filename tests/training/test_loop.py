@@ -21,7 +21,7 @@ from clew.models.config import EncoderDecoderConfig
 from clew.objectives.config import ObjectiveConfig, RateConfig
 from clew.training import loop
 from clew.training import run_folder as run_state
-from clew.training.callbacks import EvaluationReport, LinePrinter, RunEnd, RunStart, StepReport
+from clew.training.callbacks import EvaluationReport, RunEnd, RunStart, StepReport
 from clew.training.checkpoint import find_checkpoint, latest_checkpoint, load_model, read_state
 from clew.training.config import Budget, TrainConfig
 from clew.training.optimizers import OptimizerConfig
@@ -374,15 +374,6 @@ def test_too_few_mazes_for_the_processes_are_named() -> None:
     batch = TokenBatch(empty.long(), empty.bool(), empty.bool(), torch.zeros(0).long())
     with pytest.raises(UserError, match="step 3 has 1 mazes for 2 processes"):
         draw_part(batch, build_objective(ObjectiveConfig()), 0, 3, 1, World(0, 2))
-
-
-def test_lines_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    train(tiny_config(), tmp_path, evaluate=mean_weight, callbacks=[LinePrinter(every=0)])
-    told = capsys.readouterr().err.splitlines()
-    assert told[0].endswith("parameters on cpu")
-    assert "step       2" in told[1]
-    assert sum("held out" in line for line in told) == 2
-    assert told[-1].startswith("done after 6 steps")
 
 
 def test_compile_is_a_choice_that_keeps_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 from clew.errors import UsageError, UserError
+from clew.training.callbacks import LogOptions
 from clew.training.launch import SlurmOptions
-from clew.training.loggers import LogOptions
 
 if TYPE_CHECKING:
     from clew.training.callbacks import RunEnd
@@ -94,9 +94,9 @@ def run_named(name: str, arguments: Sequence[str]) -> None:
 
 def launch(config: TrainConfig, options: Options) -> None:
     """Hand the run to Slurm."""
+    from clew.training.callbacks import build_loggers
     from clew.training.checkpoint import CONFIG_FILE
     from clew.training.launch import job_folder, submit
-    from clew.training.loggers import build_loggers
 
     build_loggers(options.log)  # what is missing is told here and not in a log an hour later
     out = options.out.absolute()
@@ -164,7 +164,7 @@ def resolve(named: TrainConfig, fields: dict[str, Any], options: Options) -> Tra
 
 def run(config: TrainConfig, out: Path, resume: Literal["auto", "never"], log: LogOptions) -> RunEnd:
     """Train alone, or as one of torchrun's or Slurm's processes."""
-    from clew.training.progress import terminal_view
+    from clew.training.progress import ProgressDisplay
     from clew.training.train import train
 
-    return train(config, out, callbacks=[terminal_view()], resume=resume, log=log).end
+    return train(config, out, callbacks=[ProgressDisplay()], resume=resume, log=log).end

@@ -28,7 +28,7 @@ from clew.trained import TrainedModel, load
 from clew.training.callbacks import RunEnd
 from clew.training.checkpoint import CONFIG_FILE
 from clew.training.config import Budget
-from clew.training.progress import terminal_view
+from clew.training.progress import ProgressDisplay
 from clew.training.run_folder import RunFolder
 from clew.training.train import Run, train
 from clew.viz.demo_page import DemoPage, Trial, write_demo_page
@@ -100,7 +100,7 @@ def learn(folder: Path, minutes: float, console: Console) -> RunEnd:
     """Train a model in the folder, with a progress display on the console."""
     config = replace(config_named(CONFIG), budget=Budget(minutes=minutes), evaluate_every=100, checkpoint_every=100)
     forget(folder)
-    return train(config, folder, callbacks=[terminal_view(console.file)]).end
+    return train(config, folder, callbacks=[ProgressDisplay(console.file)]).end
 
 
 def forget(folder: Path) -> None:

@@ -54,8 +54,6 @@ def cells(family: CellFamily, sizes: tuple[int, ...], steps: int, *, long_share:
         schedule=ScheduleConfig("constant-then-decay", warmup=0.01, decay=0.99, end=0.0, power=1.5),
         batch_size=max(2, round(CELLS_A_STEP / REACHABLE[family] / sizes[-1] ** 2)),
         ema=0.998,
-        # Gradients through dozens of loops are now and then a thousand times as large as usual; clipping bounds them.
-        explosion=1e9,
         evaluate_every=500,
         held_out=40 * len(sizes),
         checkpoint_every=250,

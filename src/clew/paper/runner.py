@@ -39,7 +39,7 @@ from clew.training.callbacks import RunEnd
 from clew.training.config import Budget
 from clew.training.distributed import World, joined_world
 from clew.training.held_out import evaluator_on, held_out_evaluator
-from clew.training.progress import terminal_view
+from clew.training.progress import ProgressDisplay
 from clew.training.run_folder import METRICS_FILE
 from clew.training.train import train
 
@@ -169,7 +169,7 @@ def _finished_end(run: Run, place: Place) -> RunEnd | None:
 
 def _train(run: Run, place: Place, world: World) -> RunEnd:
     folder = place.run(run)
-    callbacks = [] if place.scale == "smoke" else [terminal_view()]
+    callbacks = [] if place.scale == "smoke" else [ProgressDisplay()]
     world.on_main(lambda: make_dataset(run.config.data))  # from which the mazes of the curve come
     end = train(run.config, folder, evaluate=curve_evaluator(run, world), callbacks=callbacks, world=world).end
     if world.is_main and end.reason == "done":

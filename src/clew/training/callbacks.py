@@ -1,16 +1,14 @@
-"""Who watches a run: the loop tells each callback what happens, and knows nothing of files, terminals or services.
+"""Callbacks of a run: the reports that the loop makes, and who receives them.
 
-    class Bell:
-        def on_start(self, start: RunStart) -> None: ...
-        def on_step(self, report: StepReport) -> None: ...
-        def on_evaluate(self, report: EvaluationReport) -> None: ...
-        def on_checkpoint(self, step: int, path: Path) -> None: ...
-        def on_end(self, end: RunEnd) -> None: ...
+    class Bell(Callback):
+        def on_evaluate(self, report: EvaluationReport) -> None:
+            print("\a" if report.best else "")
 
-    train(config, "runs/x", callbacks=[LinePrinter(), Bell()])
+    train(config, "runs/x", callbacks=[ProgressDisplay(), Bell()], log=LogOptions(tensorboard=True))
 
-Only the main process has callbacks. `on_step` comes every `log_every` steps and tells of all steps since the last
-one. metrics.jsonl is written by MetricsFile, which the loop always adds.
+Callbacks run on the main process only. `on_step` comes every `log_every` steps and reports on all steps since the last
+one. Here are those that write files: metrics.jsonl (always), TensorBoard and Weights & Biases. A resumed run continues
+the same curves.
 """
 
 from __future__ import annotations
@@ -18,14 +16,17 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import secrets
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, Any, Literal, Protocol
+from typing import IO, TYPE_CHECKING, Any, Literal, Protocol
 
-from clew.training.config import TrainConfig
+from clew.errors import UserError
+from clew.files import atomic_write
+
+if TYPE_CHECKING:  # `clew train --help` needs LogOptions without torch
+    from clew.training.config import TrainConfig
 
 
 @dataclass(frozen=True)
@@ -48,8 +49,8 @@ class StepReport:
 
     step: int  # steps done
     progress: float  # the share of the budget that is used
-    loss: float  # per asked token, by weight
-    accuracy: float  # the share of the asked tokens whose highest logit was right
+    loss: float  # weighted mean over the predicted tokens
+    accuracy: float  # the share of the predicted tokens whose highest logit was right
     gradient_norm: float  # of the last step, before clipping
     lr: float  # the first group's, in the last step
     mazes: int  # seen since the run began
@@ -77,14 +78,14 @@ class RunEnd:
 
     step: int
     elapsed: float
-    reason: Literal["done", "signal", "failed", "unfinished"]  # unfinished: of a run that was looked at later
+    reason: Literal["done", "signal", "failed", "unfinished"]  # unfinished: the folder of a run that may go on
     checkpoint: Path | None  # the last one
-    signal: int = 0  # which one asked it to leave
+    signal: int = 0  # that stopped it
     scores: dict[str, float] = field(default_factory=dict)  # of the last evaluation
 
 
 class Callback(Protocol):
-    """See the module's docstring."""
+    """Receives the reports of a run; a subclass overrides the methods it needs."""
 
     def on_start(self, start: RunStart) -> None: ...
 
@@ -97,8 +98,8 @@ class Callback(Protocol):
     def on_end(self, end: RunEnd) -> None: ...
 
 
-class MetricsFile:
-    """metrics.jsonl: a line for each report, safe on the disk whenever a checkpoint is."""
+class MetricsFile(Callback):
+    """metrics.jsonl: a line for each report, on the disk before a checkpoint is."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -113,80 +114,141 @@ class MetricsFile:
     def on_evaluate(self, report: EvaluationReport) -> None:
         self._write({"kind": "evaluation", **_rounded(dataclasses.asdict(report))})
 
-    def on_checkpoint(self, step: int, path: Path) -> None:
-        pass
-
-    def sync(self) -> None:
-        """Wait until all lines are on the disk."""
-        if self._file is not None:
-            with _naming(self._path):
-                os.fsync(self._file.fileno())
-
     def on_end(self, end: RunEnd) -> None:
         if self._file is not None:
             self._file.close()
             self._file = None
 
-    def _write(self, line: dict[str, Any]) -> None:
+    def sync(self) -> None:
+        """Wait until all lines are on the disk."""
+        self._write(None)
+
+    def _write(self, line: dict[str, Any] | None) -> None:
         assert self._file is not None, "on_start comes first"
-        with _naming(self._path):
-            self._file.write(json.dumps(line) + "\n")
-            self._file.flush()
-
-
-@contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Within, an OSError of a write that names no file, as a full disk gives, names this one."""
-    try:
-        yield
-    except OSError as error:
-        if error.filename is None:
-            error.filename = str(path)
-        raise
+        try:
+            if line is None:
+                os.fsync(self._file.fileno())
+            else:
+                self._file.write(json.dumps(line) + "\n")
+                self._file.flush()
+        except OSError as error:  # of a full disk it names no file
+            error.filename = error.filename or str(self._path)
+            raise
 
 
 def _rounded(value: Any) -> Any:
-    """Numbers with seven digits: as many as float32 has."""
+    """Return the value with seven digits a number, as many as float32 has."""
     if isinstance(value, float):
         return float(f"{value:.7g}")
     return {name: _rounded(item) for name, item in value.items()} if isinstance(value, dict) else value
 
 
-class LinePrinter:
-    """A plain line on stderr every few seconds of training, and for each evaluation."""
+@dataclass(frozen=True)
+class LogOptions:
+    """Where to send the numbers of a run, besides its metrics.jsonl."""
 
-    def __init__(self, every: float = 10.0, out: IO[str] | None = None) -> None:
-        self._every, self._out, self._printed = every, out, -every
+    # Write RUN/tensorboard, for `tensorboard --logdir RUN`.
+    tensorboard: bool = False
+    # Send to Weights & Biases; offline writes RUN/wandb, which `wandb sync` sends later.
+    wandb: Literal["off", "online", "offline"] = "off"
+    # The project at Weights & Biases.
+    project: str = "clew"
+
+
+def build_loggers(options: LogOptions) -> list[Callback]:
+    """Return the callbacks that the options ask for; UserError if a package is not installed."""
+    loggers: list[Callback] = []
+    if options.tensorboard:
+        loggers.append(TensorBoard())
+    if options.wandb != "off":
+        loggers.append(WeightsAndBiases(options.project, options.wandb))
+    return loggers
+
+
+def _step_numbers(report: StepReport) -> dict[str, float]:
+    return {f"train/{name}": value for name, value in vars(report).items() if name not in ("step", "progress")}
+
+
+def _evaluation_numbers(report: EvaluationReport) -> dict[str, float]:
+    return {f"held-out/{name}": value for name, value in report.scores.items()}
+
+
+def _require(package: str, name: str, option: str) -> None:
+    if find_spec(package) is None:
+        raise UserError(f"{name} is not installed; run: pip install 'clew[{package}]', or leave {option} out.")
+
+
+class TensorBoard(Callback):
+    """Event files in RUN/tensorboard."""
+
+    def __init__(self) -> None:
+        _require("tensorboard", "TensorBoard", "--log.tensorboard")
+        self._writer: Any = None
 
     def on_start(self, start: RunStart) -> None:
-        begun = f"goes on after step {start.first_step:,}" if start.first_step else "begins"
-        where = start.device if start.processes == 1 else f"{start.processes} x {start.device}"
-        self._print(f"{start.run} {begun}: {start.parameters:,} parameters on {where}")
+        from torch.utils.tensorboard import SummaryWriter
+
+        # What a killed run wrote after its last checkpoint is written again, so it is hidden.
+        self._writer = SummaryWriter(str(start.run / "tensorboard"), purge_step=start.first_step + 1)
 
     def on_step(self, report: StepReport) -> None:
-        if report.elapsed - self._printed < self._every and report.progress < 1:
-            return
-        self._printed = report.elapsed
-        self._print(self.line(report))
-
-    def line(self, report: StepReport) -> str:
-        """What is told of the steps since the last report."""
-        return (
-            f"step {report.step:>7,} {report.progress:>6.1%}  loss {report.loss:.4f}  "
-            f"token accuracy {report.accuracy:.3f}  {report.mazes_per_second:,.0f} mazes/s  "
-            f"{report.flops_per_second / 1e9:,.1f} GFLOP/s  {report.elapsed / 60:.1f} min"
-        )
+        self._write(_step_numbers(report), report.step)
 
     def on_evaluate(self, report: EvaluationReport) -> None:
-        scores = "  ".join(f"{name} {value:.4f}" for name, value in report.scores.items())
-        self._print(f"step {report.step:>7,} held out:  {scores}{'  (best)' if report.best else ''}")
+        self._write(_evaluation_numbers(report), report.step)
 
     def on_checkpoint(self, step: int, path: Path) -> None:
-        pass
+        self._writer.flush()
 
     def on_end(self, end: RunEnd) -> None:
-        if end.reason == "done":
-            self._print(f"done after {end.step:,} steps and {end.elapsed / 60:.1f} minutes of training")
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
 
-    def _print(self, line: str) -> None:
-        print(line, file=self._out or sys.stderr, flush=True)
+    def _write(self, numbers: dict[str, float], step: int) -> None:
+        for name, value in numbers.items():
+            self._writer.add_scalar(name, value, step)
+
+
+class WeightsAndBiases(Callback):
+    """A run at Weights & Biases; its id is kept in RUN/wandb-id, so that a resumed run continues it."""
+
+    def __init__(self, project: str, mode: Literal["online", "offline"]) -> None:
+        _require("wandb", "Weights & Biases", "--log.wandb")
+        self._project, self._mode = project, mode
+        self._run: Any = None
+
+    def on_start(self, start: RunStart) -> None:
+        import wandb
+
+        file = start.run / "wandb-id"
+        if not file.exists():
+            with atomic_write(file) as new:
+                new.write(secrets.token_hex(4))
+        try:
+            self._run = wandb.init(
+                project=self._project,
+                name=start.run.name,
+                id=file.read_text().strip(),
+                # Offline nobody knows whether there is such a run; its parts are put together when they are sent.
+                resume="allow" if self._mode == "online" else None,
+                mode=self._mode,
+                dir=str(start.run),
+                config={**start.config.to_json(), "parameters": start.parameters, "processes": start.processes},
+            )
+        except wandb.Error as error:
+            raise UserError(
+                f"Weights & Biases cannot be reached ({error}); log in with `wandb login`, or use --log.wandb offline."
+            ) from None
+
+    def on_step(self, report: StepReport) -> None:
+        self._run.log(_step_numbers(report), step=report.step)
+
+    def on_evaluate(self, report: EvaluationReport) -> None:
+        self._run.log(_evaluation_numbers(report), step=report.step)
+
+    def on_end(self, end: RunEnd) -> None:
+        if self._run is not None:
+            self._run.summary.update({"end": {**dataclasses.asdict(end), "checkpoint": str(end.checkpoint)}})
+            self._run.finish(exit_code=1 if end.reason == "failed" else 0)
+            self._run = None

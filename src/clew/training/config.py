@@ -75,8 +75,6 @@ class TrainConfig:
     # Steps between two checkpoints; the last step always has one. The best one is kept beside the last few.
     checkpoint_every: int = 1000
     keep_last: int = 2
-    # A gradient norm above this many times the median of the last hundred, or `clip` if that is larger, stops the run.
-    explosion: float = 1000.0
     device: Literal["auto", "cpu", "cuda"] = "auto"
     # With several processes (torchrun): ddp copies the weights to each, fsdp shares them out.
     parallel: Literal["ddp", "fsdp"] = "ddp"
@@ -89,7 +87,7 @@ class TrainConfig:
         for name in ("batch_size", "evaluate_every", "log_every", "checkpoint_every", "keep_last"):
             if getattr(self, name) < 1:
                 raise UserError(f"{name} is {getattr(self, name)}; use 1 or more.")
-        for name in ("micro_batch", "clip", "threads", "explosion", "timeout_hours"):
+        for name in ("micro_batch", "clip", "threads", "timeout_hours"):
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise UserError(f"{name} is {value}; use a number above 0.")
@@ -144,17 +142,16 @@ class TrainConfig:
 
 
 def _current(value: Any) -> Any:
-    """The config of an older version in the fields of this one.
-
-    Before 0.2, `accumulation` was the number of parts that each process cut its share of a step into.
-    """
-    if isinstance(value, dict) and isinstance(value.get("data"), dict):
-        # `tail` was a number of end tokens.
-        value = value | {"data": {name: item for name, item in value["data"].items() if name != "tail"}}
-    match value:
+    """Return the config of an older version in the fields of this one."""
+    if not isinstance(value, dict):
+        return value
+    value = {name: item for name, item in value.items() if name != "explosion"}  # stopped runs on large gradients
+    if isinstance(value.get("data"), dict):
+        value["data"] = {name: item for name, item in value["data"].items() if name != "tail"}  # end tokens
+    match value:  # before 0.2: the number of micro-batches a process
         case {"accumulation": int(parts), "batch_size": int(batch_size)} if parts >= 1 and "micro_batch" not in value:
-            kept = {name: field for name, field in value.items() if name != "accumulation"}
-            return kept | {"micro_batch": None if parts == 1 else -(-batch_size // parts)}
+            del value["accumulation"]
+            value["micro_batch"] = None if parts == 1 else -(-batch_size // parts)
     return value
 
 

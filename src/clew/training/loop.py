@@ -146,12 +146,12 @@ class Trainer:
         if overflow:
             state.window.skipped += 1
         else:
-            if problem := state.watch.problem(sums.mean_loss, norm):
-                raise self._stopped(problem, part)
+            for name, value in (("loss", sums.mean_loss), ("norm of the gradient", norm)):
+                if not math.isfinite(value):
+                    raise self._stopped(f"the {name} is {value}", part)
             clip = 1.0 if config.clip is None else min(1.0, config.clip / (norm + 1e-6))
             scale_gradient(state.model, clip / state.scale.value)
             state.optimizer.step()
-            state.watch.remember(norm)
             if state.ema is not None:
                 state.ema.update(state.model)
         state.scale.update(not overflow)

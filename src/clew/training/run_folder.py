@@ -53,7 +53,7 @@ from clew.training.config import TrainConfig
 from clew.training.distributed import World, share_model
 from clew.training.optimizers import Ema, build_optimizer
 from clew.training.progress import Window
-from clew.training.step import GradientWatch, LossScale
+from clew.training.step import LossScale
 
 if sys.platform != "win32":
     import fcntl
@@ -71,7 +71,6 @@ FREE_FIELDS = {
     "log_every",
     "checkpoint_every",
     "keep_last",
-    "explosion",
     "device",
     "parallel",
     "threads",
@@ -184,7 +183,6 @@ class RunState:
         self.optimizer = build_optimizer(self.model, config.optimizer)
         self.ema = None if config.ema is None else Ema(self.model, config.ema)
         self.scale = LossScale(config.precision)
-        self.watch = GradientWatch(config.explosion, floor=config.clip or 1.0)
         self.window = Window()
         self.step = 0  # steps done
         self.seconds = 0.0  # the main process's clock after the last step, so that all processes agree
@@ -218,7 +216,6 @@ class RunState:
             "scores": self.scores,
             "evaluated_step": self.evaluated_step,
             "loss_scale": self.scale.state(),
-            "gradient_norms": self.watch.state(),
             "window": self.window.state(),
             "adaptive": None if self.adaptive is None else self.adaptive.state(),
             "versions": {"clew": __version__, "torch": torch.__version__},
@@ -238,7 +235,6 @@ class RunState:
             self.best, self.scores = state["best"], state["scores"]
             self.evaluated_step = int(state["evaluated_step"])
             self.scale.load_state(state["loss_scale"])
-            self.watch.load_state(state["gradient_norms"])
             if self.adaptive is not None:
                 self.adaptive.load_state(state["adaptive"] if "adaptive" in state else state["dwell"])
         except (KeyError, TypeError, ValueError) as error:

@@ -20,12 +20,11 @@ from typing import Any, Literal
 import torch
 
 from clew.data.loader import check_batch_memory, make_dataset
-from clew.training.callbacks import Callback, RunEnd
+from clew.training.callbacks import Callback, LogOptions, RunEnd, build_loggers
 from clew.training.checkpoint import find_checkpoint, load_config, read_state
 from clew.training.config import TrainConfig
 from clew.training.distributed import World, joined_world
 from clew.training.held_out import held_out_evaluator
-from clew.training.loggers import LogOptions, build_loggers
 from clew.training.loop import Evaluate, Trainer
 from clew.training.run_folder import Resume, RunFolder, RunState
 from clew.training.step import flush_denormals

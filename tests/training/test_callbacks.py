@@ -7,9 +7,9 @@ import pytest
 from tiny_runs import mean_weight, metrics, tiny_config
 
 from clew.errors import UserError
-from clew.training import loggers
+from clew.training import callbacks
+from clew.training.callbacks import LogOptions, build_loggers
 from clew.training.config import Budget
-from clew.training.loggers import LogOptions, build_loggers
 from clew.training.train import train
 
 
@@ -61,7 +61,7 @@ class FakeWandb(types.ModuleType):
 def wandb(monkeypatch):
     fake = FakeWandb()
     monkeypatch.setitem(sys.modules, "wandb", fake)
-    monkeypatch.setattr(loggers, "find_spec", lambda name: object())
+    monkeypatch.setattr(callbacks, "find_spec", lambda name: object())
     return fake
 
 
@@ -95,7 +95,7 @@ def test_no_login_gets_one_sentence_and_says_what_works(tmp_path, wandb):
     ],
 )
 def test_a_missing_package_is_named_before_the_run_begins(monkeypatch, options, words):
-    monkeypatch.setattr(loggers, "find_spec", lambda name: None)
+    monkeypatch.setattr(callbacks, "find_spec", lambda name: None)
     with pytest.raises(UserError, match=words):
         build_loggers(options)
 
