@@ -16,7 +16,7 @@ from clew.data.config import DataConfig
 from clew.errors import UserError
 from clew.models.cell_network import CellNetworkConfig
 from clew.objectives.config import ObjectiveConfig, RateConfig
-from clew.training.callbacks import LinePrinter, StepReport
+from clew.training.callbacks import Callback, StepReport
 from clew.training.distributed import World, joined_world
 from clew.training.optimizers import OptimizerConfig
 from clew.training.train import train
@@ -42,11 +42,10 @@ CASES = {
 HANDED_ON = ("ddp", "fsdp")
 
 
-class LeaveAfter(LinePrinter):
+class LeaveAfter(Callback):
     """Gets the process a signal after a step; all processes must leave together, though only the main one gets it."""
 
     def __init__(self, step: int) -> None:
-        super().__init__()
         self.step = step
 
     def on_step(self, report: StepReport) -> None:

@@ -9,10 +9,11 @@ from pathlib import Path
 from tiny_runs import tiny_config
 from torch import nn
 
-from clew.training.callbacks import LinePrinter, RunEnd, RunStart, StepReport
+from clew.training.callbacks import RunEnd, RunStart, StepReport
 from clew.training.config import Budget, TrainConfig
 from clew.training.distributed import joined_world
 from clew.training.held_out import held_out_evaluator
+from clew.training.progress import ProgressDisplay
 from clew.training.train import train
 
 
@@ -21,7 +22,7 @@ def job_config() -> TrainConfig:
     return tiny_config(budget=Budget(steps=12), checkpoint_every=1000, keep_last=10, evaluate_every=8, held_out=6)
 
 
-class SignalTwice(LinePrinter):
+class SignalTwice(ProgressDisplay):
     """The signal comes after step 4 in the first part of the run, and in the evaluation after step 8 in the second."""
 
     def __init__(self, number: int) -> None:

@@ -50,8 +50,8 @@ def test_a_job_that_is_warned_saves_goes_back_into_the_queue_and_ends_as_if_noth
     assert [line["step"] for line in metrics(tmp_path / "job")] == [2, 4, 6, 8, 10, 12]
     told = job.task(0).stderr()
     assert "parameters on 2 x cpu" in told
-    assert "goes on after step 4" in told
-    assert "goes on after step 8" in told
+    assert "resumes after step 4" in told
+    assert "resumes after step 8" in told
     assert "Requeued job" in told + job.task(0).stdout()
     assert "parameters on" not in (job.task(1).stderr() or "")
     train(
