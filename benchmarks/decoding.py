@@ -14,6 +14,9 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +30,11 @@ from clew.data.batch import Batch
 from clew.decoding.codec import Codec
 from clew.decoding.decode import decode, decode_steps
 from clew.decoding.state import DecodingState, Step
-from clew.decoding.text_decoders import LeftToRight, LeftToRightNaive
+from clew.decoding.text_decoders import LeftToRight, fill_best
 from clew.errors import UserError, guarded
 from clew.mazes.generate import generate
 from clew.models.build import build_model, sized_config
+from clew.models.config import Model
 from clew.provenance import provenance
 
 TARGET = 4.0
@@ -79,6 +83,44 @@ class KnownLengths(nn.Module):
         is_last_Q = position_Q >= self.last_B[batch.index_B[row_Q]]
         logits_QV[:, self.end] = torch.where(is_last_Q, 1e4, -1e4)
         return logits_QV
+
+
+@dataclass(frozen=True)
+class LeftToRightNaive:
+    """Left to right as in the published code: every pass computes every position of every maze."""
+
+    def steps(self, model: Model, state: DecodingState, row_N: Tensor) -> Iterator[Step]:
+        # Finished mazes continue in a copy without an end token, which keeps all mazes at the same position.
+        endless = copy(state)
+        endless.end = -1
+        for name in ("token_BR", "probability_BR", "known_BR", "length_B"):
+            setattr(endless, name, getattr(state, name).clone())
+        for position in range(state.max_response_length):
+            hidden_NR = state.hidden(row_N)
+            if not bool(hidden_NR[:, position:].any()):
+                return
+            active_N = hidden_NR[:, position]
+            want_NR = ~endless.known_BR[row_N] & (state.position_R == position)
+            with _naive(model):
+                logits_MV = endless.query(model, row_N, want_NR, whole=True)
+            queried_N = want_NR.any(1)
+            fill_best(endless, row_N[queried_N], torch.full_like(row_N[queried_N], position), logits_MV)
+            if bool(active_N.any()):
+                row_M = row_N[active_N]
+                yield fill_best(state, row_M, torch.full_like(row_M, position), logits_MV[active_N[queried_N]])
+
+
+@contextmanager
+def _naive(model: Model) -> Iterator[None]:
+    """Switch the model to its naive implementation, if it has one."""
+    if not hasattr(model, "naive"):
+        yield
+        return
+    before, model.naive = model.naive, True
+    try:
+        yield
+    finally:
+        model.naive = before
 
 
 class Timed:

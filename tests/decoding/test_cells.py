@@ -6,12 +6,14 @@ import torch
 from torch import Tensor
 
 from clew.data.batch import CellBatch
+from clew.decoding.cells import loop_probabilities
 from clew.decoding.codec import Codec
 from clew.decoding.decode import decode, parse_decoder
 from clew.decoding.state import Step
 from clew.errors import UserError
 from clew.mazes.generate import generate
 from clew.mazes.maze import Maze, Task, TaskBatch
+from clew.models.build import build_model
 from clew.models.cell_network import CellNetwork, CellNetworkConfig, Stop
 
 DECODERS = ("one-pass", "walk", "walk:origin=goal", "walk:ask=cell", "walk-repair")
@@ -47,7 +49,6 @@ def test_right_labels_give_the_path(name: str, family: str) -> None:
         assert decoded.response(i) == [*tasks.path_of(i).tolist(), 30]
     passes = tasks.length_N - 1 if name == "walk:ask=cell" else np.ones(8)
     assert decoded.passes_B.tolist() == passes.tolist()
-    assert bool(decoded.ended_B.all())
 
 
 # S is cell 0, the goal is cell 2, and a dead end of three cells leaves from cell 1 downwards.
@@ -114,3 +115,22 @@ def test_a_decoder_of_another_kind_is_refused() -> None:
     for bad in ("walk:origin=middle", "walk:ask=always", "walk:rounds=-1", "one-pass:loops=0", "walk:tolerance=1.5"):
         with pytest.raises(UserError):
             parse_decoder(bad)
+
+
+def test_loop_probabilities_end_with_those_of_a_pass() -> None:
+    model = build_model(CellNetworkConfig(width=8, hidden=8, offsets=True), seed=0)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.3 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)))
+    task, path = generate("percolation", 5, 4, seed=0, first=0, count=1, split="any")[0]
+    on_LHW = loop_probabilities(model, task)
+    assert on_LHW.shape == (model.config.loops(5, 4), 5, 4)
+    assert len(np.unique(on_LHW, axis=0)) == len(on_LHW), "every loop changes the prediction"
+    steps: list[Step] = []
+    state = CODEC.decoding_state(TaskBatch.from_tasks([task], [path]))
+    decode(model.eval(), state, parse_decoder("one-pass"), on_step=steps.append)
+    assert steps[0].cell_probabilities is not None
+    np.testing.assert_allclose(on_LHW[-1].ravel(), steps[0].cell_probabilities[0], rtol=1e-4, atol=1e-6)
+    assert loop_probabilities(model, task, loops=3).shape == (3, 5, 4)
+    with pytest.raises(UserError, match="only cell networks predict in loops"):
+        loop_probabilities(lambda *_: torch.zeros(0), task)

@@ -52,9 +52,8 @@ class CellState:
 
     def to(self, device: torch.device | str) -> CellState:
         """Move the labels to a device, in place, and return the state."""
-        self.batch, self.label_BC, self.visible_BC = (
-            part.to(device) for part in (self.batch, self.label_BC, self.visible_BC)
-        )
+        self.batch, self.label_BC = self.batch.to(device), self.label_BC.to(device)
+        self.visible_BC = self.visible_BC.to(device)
         return self
 
     def query(self, model: Model, row_N: Tensor, stop: Stop) -> Probabilities:

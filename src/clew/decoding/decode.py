@@ -12,9 +12,8 @@ Shape suffixes: B mazes, R positions of the response.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, fields, is_dataclass
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, get_type_hints
 
 import numpy as np
@@ -31,7 +30,6 @@ from clew.decoding.text_decoders import (
     Certainty,
     EntropyBound,
     LeftToRight,
-    LeftToRightNaive,
     RightToLeft,
     Threshold,
 )
@@ -48,64 +46,47 @@ REPAIR_ROUNDS = 200
 
 @dataclass(frozen=True)
 class Entry:
-    """A decoder that can be chosen by name."""
+    """A decoder that can be chosen by name: its class, and the values of fields that are not options."""
 
-    component: Any  # its class
-    make: Callable[..., Decoder]
-    options: dict[str, type]  # int, float or str
-    summary: str
+    component: Any
+    fixed: Mapping[str, Any] = field(default_factory=dict)
 
-
-def _entry(component: Any, summary: str, make: Callable[..., Decoder] | None = None, **fixed: Any) -> Entry:
-    """Return an entry whose options are the parameters of `make`, or else the fields of the class, without `fixed`."""
-    hints = get_type_hints(make or component)
-    names = hints if make else [f.name for f in fields(component)] if is_dataclass(component) else []
-    kinds = {name: hints[name] if hints[name] in (int, float) else str for name in names}
-    options = {name: kind for name, kind in kinds.items() if name not in {*fixed, "return"}}
-    return Entry(component, partial(make or component, **fixed), options, summary)
-
-
-def _repair(inner: str = "threshold", rounds: int = 4, margin: int = 1) -> Decoder:
-    return Repair(decoder_named(inner), rounds, margin)
+    @property
+    def options(self) -> dict[str, type]:
+        """Return the types of the options: int, float or str."""
+        # Not Field.type, which is text in modules that import annotations from __future__.
+        hints = get_type_hints(self.component)
+        names = [f.name for f in fields(self.component)] if is_dataclass(self.component) else []
+        return {n: hints[n] if hints[n] in (int, float) else str for n in names if n not in self.fixed}
 
 
 DECODERS: dict[str, Entry] = {
-    "left-to-right": _entry(LeftToRight, "one token a pass, from the start"),
-    "left-to-right-naive": _entry(LeftToRightNaive, "the same, without a cache and without dropping finished mazes"),
-    "right-to-left": _entry(RightToLeft, "the end token first, then one token a pass back to the start"),
-    "both-ends": _entry(BothEnds, "the end token first, then two tokens a pass, from both sides"),
-    "certainty": _entry(Certainty, "the most probable positions first, `count` a pass", by="probability"),
-    "certainty-margin": _entry(Certainty, "the positions with the largest margin first, `count` a pass", by="margin"),
-    "certainty-entropy": _entry(Certainty, "the positions of least entropy first, `count` a pass", by="entropy"),
-    "threshold": _entry(Threshold, "all positions above a `probability` in each pass"),
-    "entropy-bound": _entry(EntropyBound, "as many positions a pass as the entropy `bound` allows"),
-    "repair": _entry(Repair, "another decoder (`inner`), then repairs of invalid parts of the path", _repair),
+    "left-to-right": Entry(LeftToRight),
+    "right-to-left": Entry(RightToLeft),
+    "both-ends": Entry(BothEnds),
+    "certainty": Entry(Certainty, {"by": "probability"}),
+    "certainty-margin": Entry(Certainty, {"by": "margin"}),
+    "certainty-entropy": Entry(Certainty, {"by": "entropy"}),
+    "threshold": Entry(Threshold),
+    "entropy-bound": Entry(EntropyBound),
+    "repair": Entry(Repair),
 }
 CELL_DECODERS: dict[str, Entry] = {
-    "one-pass": _entry(CellWalk, "a walk over the labels of one pass", ask="never", rounds=0),
-    "walk": _entry(CellWalk, "a walk from `origin` that queries again at every `ask`"),
-    "walk-repair": _entry(CellWalk, "the same; at a dead end it returns to the last fork", rounds=REPAIR_ROUNDS),
+    "one-pass": Entry(CellWalk, {"ask": "never", "rounds": 0}),
+    "walk": Entry(CellWalk),
+    "walk-repair": Entry(CellWalk, {"rounds": REPAIR_ROUNDS}),
 }
 
 
-def find_decoder(name: str) -> Entry:
-    """Return the entry of a decoder, built in or registered."""
-    if entry := (DECODERS | CELL_DECODERS).get(name):
-        return entry
-    if (decoder := registered("decoder", name)) is not None:
-        return _entry(decoder, (decoder.__doc__ or name).strip().splitlines()[0])
-    names = ", ".join([*DECODERS, *CELL_DECODERS, *registered_names("decoder")])
-    raise UserError(
-        f"there is no decoder {name!r}; choose one of {names}, or give --plugin with the module that registers it."
-    )
+def all_decoders() -> dict[str, Entry]:
+    """Return all decoders by name; registered ones come last and do not replace others."""
+    known = DECODERS | CELL_DECODERS
+    return known | {n: Entry(registered("decoder", n)) for n in registered_names("decoder") if n not in known}
 
 
 def decoders_for(model: Model) -> dict[str, Entry]:
-    """Return the decoders that suit a model, without the naive one."""
-    plugins = {name: find_decoder(name) for name in registered_names("decoder")}
-    entries = DECODERS | CELL_DECODERS | plugins
-    del entries["left-to-right-naive"]
-    return {name: entry for name, entry in entries.items() if mismatch(model, entry.component) is None}
+    """Return the decoders that suit a model."""
+    return {name: entry for name, entry in all_decoders().items() if mismatch(model, entry.component) is None}
 
 
 def default_decoder(codec: Codec) -> str:
@@ -114,38 +95,37 @@ def default_decoder(codec: Codec) -> str:
 
 
 def decoder_named(name: str, **options: Any) -> Decoder:
-    """Return the decoder of this name with some options set."""
-    entry = find_decoder(name)
+    """Return the decoder of this name; options may be text."""
+    known = all_decoders()
+    if name not in known:
+        raise UserError(
+            f"there is no decoder {name!r}; choose one of {', '.join(known)}, "
+            "or give --plugin with the module that registers it."
+        )
+    kinds = known[name].options
+    values = dict(known[name].fixed)
     for option, value in options.items():
-        if option not in entry.options:
-            known = ", ".join(entry.options) or "none"
-            raise UserError(f"the decoder {name} has no option {option!r}; its options: {known}.")
-        kind = entry.options[option]
-        if not isinstance(value, (int, float) if kind is float else kind) or isinstance(value, bool):
-            raise _wrong_value(name, option, value, kind)
-    return entry.make(**options)
+        if option not in kinds:
+            names = ", ".join(kinds) or "none"
+            raise UserError(f"the decoder {name} has no option {option!r}; its options: {names}.")
+        try:
+            values[option] = kinds[option](value)
+        except ValueError:
+            wanted = "a whole number" if kinds[option] is int else "a number"
+            raise UserError(f"the option {option} of the decoder {name} cannot be {value!r}; give {wanted}.") from None
+    if "inner" in values:  # a decoder inside another
+        values["inner"] = decoder_named(values["inner"])
+    decoder: Decoder = known[name].component(**values)
+    return decoder
 
 
 def parse_decoder(text: str) -> Decoder:
     """Return the decoder that a text such as `certainty:count=4` specifies."""
     name, _, rest = text.partition(":")
-    entry = find_decoder(name)
-    options: dict[str, Any] = {}
-    for part in rest.split(",") if rest else ():
-        option, equals, value = part.partition("=")
-        if not equals:
-            raise UserError(f"the decoder {text!r} cannot be read; write options as {name}:option=value.")
-        kind = entry.options.get(option, str)
-        try:
-            options[option] = kind(value)
-        except ValueError:
-            raise _wrong_value(name, option, value, kind) from None
-    return decoder_named(name, **options)
-
-
-def _wrong_value(name: str, option: str, value: Any, kind: type) -> UserError:
-    wanted = {int: "a whole number", float: "a number"}.get(kind, "a word")
-    return UserError(f"the option {option} of the decoder {name} cannot be {value!r}; give {wanted}.")
+    pairs = [part.partition("=") for part in rest.split(",")] if rest else []
+    if any(not equals for _, equals, _ in pairs):
+        raise UserError(f"the decoder {text!r} cannot be read; write options as {name}:option=value.")
+    return decoder_named(name, **{option: value for option, _, value in pairs})
 
 
 @dataclass(frozen=True)
@@ -155,7 +135,6 @@ class DecodedBatch:
     token_BR: Tensor  # int64; -1 after the end
     probability_BR: Tensor  # float32; that the model gave each token when it was filled in
     length_B: Tensor  # int64; tokens up to the end token, or max_response_length where there is none
-    ended_B: Tensor  # bool; whether there is an end token
     passes_B: Tensor  # int64; forward passes of each maze
     seconds: float  # for the whole batch
 
@@ -204,8 +183,7 @@ def decode(
         if not step.hidden:
             passes_B += torch.zeros_like(passes_B).index_fill(0, step.row_F.cpu(), 1)  # once a maze
     token_BR, probability_BR, length_B = state.responses()
-    ended_B = (token_BR == state.end).any(1)
-    return DecodedBatch(token_BR, probability_BR, length_B, ended_B, passes_B, time.perf_counter() - began)
+    return DecodedBatch(token_BR, probability_BR, length_B, passes_B, time.perf_counter() - began)
 
 
 @dataclass(frozen=True)
@@ -239,9 +217,7 @@ def split_steps(codec: Codec, tasks: TaskBatch, steps: Iterable[Step]) -> list[l
             on_C = (step.cell_probabilities or {}).get(row)
             grid_HW = None if on_C is None else on_C.clip(min=0).reshape(tasks.height, tasks.width)
             positions, cells, tokens, probabilities = zip(*values, strict=True)
-            found[row].append(
-                TaskStep(passes[row], positions, cells, tokens, probabilities, step.hidden, grid_HW)  # type: ignore[arg-type]
-            )
+            found[row].append(TaskStep(passes[row], positions, cells, tokens, probabilities, step.hidden, grid_HW))
     return found
 
 

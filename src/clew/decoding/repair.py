@@ -13,7 +13,7 @@ Shape suffixes: B, N mazes, F positions.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import torch
@@ -21,6 +21,7 @@ from torch import Tensor
 
 from clew.decoding.codec import Codec
 from clew.decoding.state import Decoder, DecodingState, Step
+from clew.decoding.text_decoders import Threshold
 from clew.errors import UserError
 from clew.mazes.maze import Task
 from clew.models.config import Model
@@ -33,7 +34,7 @@ TOKENS_PER_CELL = {"edge-list": 1, "grid": 1, "path-star": 1, "wall-list": 3}
 class Repair:
     """Run another decoder, and then up to `rounds` repairs of its paths."""
 
-    inner: Decoder
+    inner: Decoder = field(default_factory=Threshold)
     rounds: int = 4
     margin: int = 1
 

@@ -1,7 +1,7 @@
 """Decoders for text models: left to right, right to left, from both ends, and several positions a pass.
 
-`LeftToRight`, the paper's decoding, fills the leftmost hidden position in each pass. `LeftToRightNaive` gives the same
-tokens and runs the model over all positions of all mazes for each token, as the published code does.
+`LeftToRight`, the paper's decoding, fills the leftmost hidden position in each pass. It queries unfinished mazes only,
+over sequences that end at that position, and caches the keys and values of decoder-only models.
 
 `RightToLeft` and `BothEnds` first fill the end token: one pass queries every position and takes the first where the
 end is the most likely token, or else the one where its probability is highest.
@@ -23,12 +23,11 @@ D width, V vocabulary.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from copy import copy
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from clew.decoding.state import DecodingState, Step
@@ -38,7 +37,6 @@ from clew.models.config import Model
 from clew.models.decoder_only import DecoderOnly
 
 Measure = Literal["probability", "margin", "entropy"]
-NO_TOKEN = -1
 
 
 @dataclass(frozen=True)
@@ -52,14 +50,15 @@ class LeftToRight:
         while len(row_N := state.unfinished(row_N)):
             want_NR = _leftmost(state.hidden(row_N))
             logits_NV = state.query(model, row_N, want_NR)
-            yield _fill_best(state, row_N, want_NR.int().argmax(1), logits_NV)
+            yield fill_best(state, row_N, want_NR.int().argmax(1), logits_NV)
 
 
 def _leftmost(hidden_NR: Tensor) -> Tensor:
     return hidden_NR & (hidden_NR.cumsum(1) == 1)
 
 
-def _fill_best(state: DecodingState, row_N: Tensor, position_N: Tensor, logits_NV: Tensor) -> Step:
+def fill_best(state: DecodingState, row_N: Tensor, position_N: Tensor, logits_NV: Tensor) -> Step:
+    """Fill one position of each maze with its most likely token."""
     probability_N, token_N = logits_NV.float().softmax(-1).max(-1)
     return state.fill(row_N, position_N, token_N, probability_N)
 
@@ -77,7 +76,7 @@ def _cached_steps(model: DecoderOnly, state: DecodingState, row_N: Tensor) -> It
     # Prompts may differ in length: the first token of a response is predicted at the last token of its prompt.
     logits_NV = model.head(x_NTD[torch.arange(len(row_N), device=row_N.device), first_N - 1])
     for position in range(state.max_response_length):
-        yield _fill_best(state, row_N, torch.full_like(row_N, position), logits_NV)
+        yield fill_best(state, row_N, torch.full_like(row_N, position), logits_NV)
         active = (state.length_B[row_N] > position + 1).nonzero()[:, 0]
         if not len(active) or position + 1 == state.max_response_length:
             return
@@ -90,44 +89,6 @@ def _cached_steps(model: DecoderOnly, state: DecodingState, row_N: Tensor) -> It
                 cache.blocks[number] = KeysAndValues(block.key_BHKE[active], block.value_BHKE[active])
         x_N1D = model.extend(cache, state.token_BR[row_N, position][:, None], (first_N + position)[:, None])
         logits_NV = model.head(x_N1D[:, 0])
-
-
-@dataclass(frozen=True)
-class LeftToRightNaive:
-    """The same; every pass computes every position of every maze, also of finished ones."""
-
-    def steps(self, model: Model, state: DecodingState, row_N: Tensor) -> Iterator[Step]:
-        # Finished mazes continue in a copy without an end token, which keeps all mazes at the same position.
-        endless = copy(state)
-        endless.end = NO_TOKEN
-        for name in ("token_BR", "probability_BR", "known_BR", "length_B"):
-            setattr(endless, name, getattr(state, name).clone())
-        for position in range(state.max_response_length):
-            hidden_NR = state.hidden(row_N)
-            if not bool(hidden_NR[:, position:].any()):
-                return
-            active_N = hidden_NR[:, position]
-            want_NR = ~endless.known_BR[row_N] & (state.position_R == position)
-            with _naive(model):
-                logits_MV = endless.query(model, row_N, want_NR, whole=True)
-            queried_N = want_NR.any(1)
-            _fill_best(endless, row_N[queried_N], torch.full_like(row_N[queried_N], position), logits_MV)
-            if bool(active_N.any()):
-                row_M = row_N[active_N]
-                yield _fill_best(state, row_M, torch.full_like(row_M, position), logits_MV[active_N[queried_N]])
-
-
-@contextmanager
-def _naive(model: Model) -> Iterator[None]:
-    """Switch the model to its naive implementation, if it has one."""
-    if not hasattr(model, "naive"):
-        yield
-        return
-    before, model.naive = model.naive, True
-    try:
-        yield
-    finally:
-        model.naive = before
 
 
 @dataclass(frozen=True)
@@ -302,9 +263,8 @@ class EntropyBound(ParallelDecoder):
         rank_NR = _rank(-predicted.entropy_NR, predicted.candidate_NR)
         sorted_NR = predicted.entropy_NR.masked_fill(~predicted.candidate_NR, torch.inf).sort(dim=1, stable=True).values
         # In this order the last one is the largest, so the sum of those before it counts.
-        before_NR = sorted_NR.cumsum(1) - sorted_NR
-        fits_NR = before_NR.nan_to_num(nan=torch.inf) <= self.bound
-        fits_NR[:, 0] = True
+        before_NR = F.pad(sorted_NR.cumsum(1)[:, :-1], (1, 0))
+        fits_NR = before_NR <= self.bound
         return predicted.candidate_NR & fits_NR.gather(1, rank_NR)
 
 

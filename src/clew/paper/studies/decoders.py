@@ -16,8 +16,7 @@ from clew.viz.panels import Panel, Series
 
 FIRST = "left-to-right"
 BY_CERTAINTY = [name for name in DECODERS if name.startswith("certainty")]
-# One that is the same as another, only slower, is left out.
-ON_TEXT = [name for name in DECODERS if name != "left-to-right-naive"]
+ON_TEXT = list(DECODERS)
 ON_CELLS = [LEFT_TO_RIGHT, "one-pass", "walk", "walk:origin=goal", "walk-repair"]
 TEXT_SIZE = {"laptop": 4, "paper": 10}
 CELLS = {"laptop": {5: 2.0, 10: 4.0}, "paper": {10: 600.0, 20: 600.0}}  # size: minutes

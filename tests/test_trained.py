@@ -1,4 +1,4 @@
-"""clew.load: run folders, folders of weights and their names; solutions that check and draw themselves."""
+"""clew.load and TrainedModel: run folders, folders of weights and their names; solving and evaluating."""
 
 import json
 import subprocess
@@ -63,8 +63,8 @@ def test_importing_clew_is_quick():
 
 
 def test_a_solution_has_its_path_its_checks_and_its_steps(cell_run):
-    solver = clew.load(cell_run)
-    solution = solver.solve(DRAWING, decoder="walk:ask=cell")
+    model = clew.load(cell_run)
+    solution = model.solve(DRAWING, decoder="walk:ask=cell")
     assert solution.shortest_path[0] == (0, 0)
     assert len(solution.shortest_path) == 6
     assert solution.passes == len(solution.steps) > 0
@@ -82,27 +82,69 @@ def test_a_solution_has_its_path_its_checks_and_its_steps(cell_run):
     assert solution._repr_svg_().startswith("<svg")
     assert "<figcaption>" in solution._repr_html_()
     assert solution.verdict in str(solution)
-    assert "cells: " in repr(solver)
+    assert "cells: " in repr(model)
 
 
 def test_many_tasks_of_several_sizes_in_their_order(cell_run):
-    solver = clew.load(cell_run)
+    model = clew.load(cell_run)
     tasks = [
         generate("dfs", side, side, seed=0, first=i, count=1, split="test", workers=1)[0][0]
         for i, side in enumerate([4, 6, 4, 5, 6])
     ]
-    solutions = solver.solve_many(tasks, batch_size=1)
+    solutions = model.solve_many(tasks, batch_size=1)
     assert [solution.task for solution in solutions] == tasks
-    together = solver.solve_many(tasks)
+    together = model.solve_many(tasks)
     assert [s.path for s in together] == [s.path for s in solutions]
 
 
+def test_a_maze_without_a_path_does_not_stop_the_others(cell_run):
+    model = clew.load(cell_run)
+    first, unreachable, last = model.solve_many([DRAWING, NO_WAY, DRAWING])
+    assert first.path == last.path == model.solve(DRAWING).path
+    assert (unreachable.path, unreachable.shortest_path, unreachable.steps) == (None, None, ())
+    assert not unreachable.is_valid
+    assert not unreachable.is_shortest
+    assert unreachable.problem.startswith("no path leads from the start (0, 0) to the goal (0, 2)")
+    assert "not solved: no path leads" in str(unreachable)
+    assert unreachable._repr_svg_().startswith("<svg")
+
+
+def test_on_step_may_stop_a_solution(cell_run):
+    def stop(step):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        clew.load(cell_run).solve(DRAWING, on_step=stop)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
+def test_a_device_that_is_not_there_is_refused(cell_run):
+    with pytest.raises(UserError, match="no GPU that torch can use; use the device cpu"):
+        clew.load(cell_run, device="cuda")
+    with pytest.raises(UserError, match="there is no device 'gpu'; use cpu or cuda"):
+        clew.load(cell_run, device="gpu")
+
+
+def test_evaluation_on_held_out_mazes_and_its_report(cell_run, tmp_path):
+    model = clew.load(cell_run)
+    evaluation = model.evaluate(n=5, size=3, decoder="one-pass")
+    assert (len(evaluation), evaluation.name, evaluation.decoder) == (5, "cells", "one-pass")
+    assert evaluation.exact == evaluation.scores.exact
+    assert 0 <= evaluation.exact.low <= evaluation.exact.share <= evaluation.exact.high
+    tasks = model.held_out(size=3, n=5)
+    again = model.evaluate(tasks=tasks, decoder="one-pass")
+    assert [o.predicted for o in again.outcomes] == [o.predicted for o in evaluation.outcomes]
+    assert model.leakage(tasks).perhaps_trained == 0
+    evaluation.save_html(tmp_path / "report.html")
+    assert "one-pass" in (tmp_path / "report.html").read_text()
+
+
 def test_a_next_token_model_is_read_left_to_right_unless_told_otherwise(next_token_run):
-    solver = clew.load(next_token_run)
+    model = clew.load(next_token_run)
     task = generate("dfs", 3, 3, seed=0, first=0, count=1, split="test", workers=1)[0][0]
-    assert solver.solve(task).passes >= 1
+    assert model.solve(task).passes >= 1
     with pytest.raises(UserError, match="can only be decoded left-to-right"):
-        solver.solve(task, decoder="threshold")
+        model.solve(task, decoder="threshold")
 
 
 def test_weights_give_the_same_answers_as_their_run(cell_run, tmp_path, monkeypatch):
