@@ -1,4 +1,4 @@
-"""BFS, A* and its trace, the random A*, and the number of shortest paths."""
+"""BFS, A* and its trace, and the number of shortest paths."""
 
 import json
 import re
@@ -21,7 +21,6 @@ from clew.mazes.solvers import (
     MAX_EVENTS_PER_CELL,
     Event,
     astar,
-    astar_random,
     bfs_path,
     num_shortest,
     trace_batch,
@@ -102,7 +101,7 @@ def test_golden_dfs_paths_are_the_only_ones(name, side):
 @given(tasks())
 def test_solvers_find_shortest_paths_or_none(task):
     steps = distances(task).get(task.goal)
-    for path in (bfs_path(task), astar(task).path, astar_random(task, seed=1).path):
+    for path in (bfs_path(task), astar(task).path):
         if steps is None:
             assert path is None
         else:
@@ -123,10 +122,10 @@ def test_the_plain_search_agrees_on_wall_mazes(task):
 
 
 @settings(max_examples=150, deadline=None)
-@given(tasks(), st.integers(0, 2**63 - 1), st.booleans())
-def test_a_trace_keeps_the_rules_of_astar(task, seed, chance):
-    """Whatever the tie-break: closes never sink in f, each closed cell was created last with that g, no cell twice."""
-    trace = (astar_random(task, seed) if chance else astar(task)).trace
+@given(tasks())
+def test_a_trace_keeps_the_rules_of_astar(task):
+    """Closes never sink in f, each closed cell was created last with that g, ties go to the smallest cell."""
+    trace = astar(task).trace
     assert trace[0] == Event("create", task.start, 0, trace[0].h)
     assert len(trace) <= MAX_EVENTS_PER_CELL * task.maze.cells.size
     opened: dict = {}
@@ -141,24 +140,12 @@ def test_a_trace_keeps_the_rules_of_astar(task, seed, chance):
         else:
             assert opened.pop(cell) == g + h == min([*opened.values(), g + h])
             closed.append(cell)
-            if not chance:
-                assert all(f > g + h or other > cell for other, f in opened.items())
+            assert all(f > g + h or other > cell for other, f in opened.items())
     if (task.goal in closed) is False:
         assert not opened
         assert sorted(closed) == sorted(distances(task))
     else:
         assert closed[-1] == task.goal
-
-
-def test_the_random_astar_is_random_and_reproducible():
-    task = Task(Maze.from_walls(6, 6, []), (0, 0), (5, 5))
-    results = [astar_random(task, seed) for seed in range(30)]
-    assert results[3] == astar_random(task, 3)
-    assert len({tuple(result.path) for result in results}) > 10
-    first_moves = [result.trace[2].cell for result in results]
-    assert set(first_moves) == {(0, 1), (1, 0)}
-    with pytest.raises(UserError, match="the seed -1 is out of range"):
-        astar_random(task, -1)
 
 
 @settings(max_examples=100, deadline=None)
@@ -184,7 +171,7 @@ def test_num_shortest_is_exact_past_64_bits(side):
 
 def test_a_start_that_is_the_goal():
     task = Task(Maze.from_walls(3, 3, []), (1, 1), (1, 1))
-    assert bfs_path(task) == astar(task).path == astar_random(task, 0).path == [(1, 1)]
+    assert bfs_path(task) == astar(task).path == [(1, 1)]
     assert astar(task).trace == [Event("create", (1, 1), 0, 0), Event("close", (1, 1), 0, 0)]
     assert num_shortest(task) == 1
 

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from clew.errors import UserError
 from clew.mazes.checks import check_batch
-from clew.mazes.generate import FAMILIES, generate, generate_all_pairs, generate_indices, generate_with_traces
+from clew.mazes.generate import FAMILIES, generate, generate_all_pairs, generate_indices
 from clew.mazes.generators import place_walls
 from clew.mazes.layouts import is_held_out, layout_hashes
 from clew.mazes.maze import EAST, SOUTH, WALL, Maze, Task
-from clew.mazes.random import begin_stream, below
-from clew.mazes.solvers import astar, bfs_path, num_shortest, one_shortest, trace_batch
+from clew.mazes.compiled import begin_stream, below
+from clew.mazes.solvers import astar, bfs_path, num_shortest, one_shortest
 
 PERFECT = ("dfs", "wilson", "kruskal")
 
@@ -75,24 +75,6 @@ def test_workers_do_not_matter(family):
     one = draw(family, 9, 7, count=1500, split="train", workers=1)
     assert same(one, draw(family, 9, 7, count=1500, split="train", workers=2))
     assert same(one, draw(family, 9, 7, count=1500, split="train", workers=5))
-
-
-@pytest.mark.parametrize("workers", [1, 3])
-@pytest.mark.parametrize("family", FAMILIES)
-def test_tasks_with_traces_are_the_tasks_and_their_traces(family, workers):
-    """Enough cells for several pieces of work."""
-    batch, traces = generate_with_traces(family, 9, 12, seed=3, first=7, count=1200, split="train", workers=workers)
-    assert same(batch, draw(family, 9, 12, seed=3, first=7, count=1200, split="train"))
-    expected = trace_batch(batch)
-    assert np.array_equal(traces.event_E4, expected.event_E4)
-    assert np.array_equal(traces.offset_N1, expected.offset_N1)
-
-
-def test_no_tasks_have_no_traces():
-    batch, traces = generate_with_traces("astar", 5, 5, seed=0, first=0, count=0, split="any")
-    assert len(batch) == len(traces) == 0
-    with pytest.raises(UserError, match="indices go from 0"):
-        generate_with_traces("astar", 5, 5, seed=0, first=-1, count=1, split="any")
 
 
 def test_two_threads_may_generate_at_once():

@@ -10,7 +10,7 @@ import pytest
 
 from clew.errors import UserError
 from clew.mazes.checks import check_batch, is_shortest, path_problem
-from clew.mazes.generate import describe_tasks, generate, generate_indices, generate_with_traces
+from clew.mazes.generate import describe_tasks, generate, generate_indices
 from clew.mazes.layouts import is_held_out, layout_hashes
 from clew.mazes.maze import ABSENT, MAX_LABELS, Maze, PathStar, Task, TaskBatch, graph_problems, maze_of
 from clew.mazes.path_star import StarShape, star_shape
@@ -111,11 +111,6 @@ def test_names_of_families() -> None:
 def test_what_cannot_be_drawn_is_named(family: str, shape: tuple[int, int], says: str) -> None:
     with pytest.raises(UserError, match=says):
         generate(family, *shape, seed=0, first=0, count=50, split="test")
-
-
-def test_graphs_have_no_traces() -> None:
-    with pytest.raises(UserError, match="A\\* searches grids"):
-        generate_with_traces("path-star-2x5", 1, 9, seed=0, first=0, count=1, split="any")
 
 
 def test_a_graph_is_a_maze_of_one_row() -> None:

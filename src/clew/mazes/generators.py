@@ -1,21 +1,10 @@
-"""Family `dfs`: a perfect maze carved by a randomized depth-first search.
+"""Generators of layouts, one for each family, and the draw of start and goal.
 
-From a uniform first cell: go on to a uniform unvisited neighbour; where there is none, go back the way you came.
+Each generator overwrites `cells_HW` with a fresh layout. `draw_path` draws a pair in a perfect maze, which joins every
+two cells. `draw_astar_paths` draws pairs in mazes with loops and unconnected cells, whose A* path is long enough: the
+first such pair, or every one of 100 draws, as Searchformer does.
 
-Family `kruskal`: a perfect maze that opens passages in random order, each unless it would close a loop.
-
-Family `wilson`: a perfect maze, every one equally likely, by Wilson's loop-erased random walks.
-
-Family `percolation`: every passage is open with the same chance, by itself: loops, and cells nobody can reach.
-
-Family `astar`: an open field in which 30 to 50 % of the cells, chosen at random, are solid (the A* set).
-
-Start and goal for mazes in which not all cells are connected: pairs whose A* path is long enough.
-
-`draw_astar_task` takes the first good pair of some draws, `draw_all_astar_tasks` every good pair of 100 draws, as
-Searchformer does.
-
-Shape suffixes: H rows, W columns, C = H * W cells by index, P = C + 2 * W, E events, K = draws of a pair.
+Shape suffixes: H rows, W columns, C = H * W cells by index, P = C + 2 * W, E events, K draws of a pair.
 """
 
 from __future__ import annotations
@@ -25,18 +14,29 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from clew.mazes.jit import njit_inline
-from clew.mazes.layouts import mark_component, root_of
+from clew.mazes.compiled import Stream, below, njit_inline, shuffle_first, unit
 from clew.mazes.maze import EAST, NORTH, SOUTH, WALL, WEST, Cells
-from clew.mazes.random import Stream, below, shuffle_first, unit
-from clew.mazes.solvers import Events, Indices, Scratch, astar_scratch, search_astar, write_path
+from clew.mazes.solvers import (
+    MAX_EVENTS_PER_CELL,
+    Events,
+    Indices,
+    Scratch,
+    astar_scratch,
+    search_astar,
+    search_breadth_first,
+    write_path,
+)
+
+MAX_PAIRS = 100  # draws of start and goal in one layout
+_ZERO, _ONE = np.uint64(0), np.uint64(1)  # uint64 objects because numba turns uint64 with int64 into float64
+_NORTH, _SOUTH, _WEST, _EAST = (np.uint64(side.bit_length() - 1) for side in (NORTH, SOUTH, WEST, EAST))
 
 _SEEN = 32  # a bit that no side uses
 
 
 @njit(cache=True)
 def carve_dfs(cells_HW: Cells, state: Stream) -> None:
-    """Overwrite `cells_HW` with a fresh maze."""
+    """Overwrite `cells_HW` with a perfect maze carved by a depth-first search from a uniform cell."""
     height, width = cells_HW.shape
     # A rim of seen cells around the maze stands in for every check of the border.
     pitch = width + 2
@@ -93,8 +93,17 @@ def carve_dfs(cells_HW: Cells, state: Stream) -> None:
 
 
 @njit(cache=True)
+def _root(parent_C: Indices, cell: int) -> int:
+    """Return the root of a cell's tree in the union-find forest, halving the path to it."""
+    while parent_C[cell] != cell:
+        parent_C[cell] = parent_C[parent_C[cell]]
+        cell = parent_C[cell]
+    return cell
+
+
+@njit(cache=True)
 def carve_kruskal(cells_HW: Cells, state: Stream) -> None:
-    """Overwrite `cells_HW` with a fresh maze."""
+    """Overwrite `cells_HW` with a perfect maze: open passages in random order, each unless it would close a loop."""
     height, width = cells_HW.shape
     cells_HW[:] = 0
     # Passage 2 * cell leads east from the cell, 2 * cell + 1 leads south.
@@ -114,7 +123,7 @@ def carve_kruskal(cells_HW: Cells, state: Stream) -> None:
     for p in passage:
         here = p // 2
         there = here + (width if p % 2 else 1)
-        root, other = root_of(parent_C, here), root_of(parent_C, there)
+        root, other = _root(parent_C, here), _root(parent_C, there)
         if root == other:
             continue
         parent_C[root] = other
@@ -131,7 +140,7 @@ def carve_kruskal(cells_HW: Cells, state: Stream) -> None:
 
 @njit(cache=True)
 def carve_wilson(cells_HW: Cells, state: Stream) -> None:
-    """Overwrite `cells_HW` with a fresh maze."""
+    """Overwrite `cells_HW` with a uniform perfect maze, by Wilson's loop-erased random walks."""
     height, width = cells_HW.shape
     joined_HW = np.zeros((height, width), dtype=np.bool_)
     # The side by which the walk last left each cell. What a loop added is overwritten when the walk comes by again,
@@ -173,7 +182,7 @@ def _step(row: int, col: int, side: int) -> tuple[int, int]:
 
 @njit(cache=True)
 def open_passages(cells_HW: Cells, state: Stream, open_share: float) -> None:
-    """Overwrite `cells_HW` with a fresh maze."""
+    """Overwrite `cells_HW` with a maze in which each passage is open with the chance `open_share`."""
     height, width = cells_HW.shape
     cells_HW[:] = 0
     for row in range(height):
@@ -188,7 +197,7 @@ def open_passages(cells_HW: Cells, state: Stream, open_share: float) -> None:
 
 @njit(cache=True)
 def place_walls(cells_HW: Cells, state: Stream) -> None:
-    """Overwrite `cells_HW` with a fresh maze: the number of walls is uniform from 3 * (N // 10) to 5 * (N // 10)."""
+    """Overwrite `cells_HW` with wall cells, their number uniform from 3 * (C // 10) to 5 * (C // 10), at random."""
     height, width = cells_HW.shape
     tenth = height * width // 10
     walls = 3 * tenth + below(state, 2 * tenth + 1)
@@ -198,8 +207,8 @@ def place_walls(cells_HW: Cells, state: Stream) -> None:
         for col in range(width):
             order[row * width + col] = (row + 1) * pitch + col + 1
     shuffle_first(state, order, walls)
-    # 1 where a cell is free, 0 where it is solid and in the rim. Whether a cell is solid is a coin's
-    # throw, so sums and products instead of branches, which would mostly be guessed wrong.
+    # 1 where a cell is free, 0 where it is solid and in the rim. Whether a cell is solid is
+    # random, so sums and products instead of branches, which would mostly be predicted wrong.
     free_flat = np.zeros((height + 2) * pitch, dtype=np.uint8)
     for place in order[walls:]:
         free_flat[place] = 1
@@ -216,125 +225,116 @@ def place_walls(cells_HW: Cells, state: Stream) -> None:
             cells_HW[row, col] = here * sides + (1 - here) * WALL
 
 
-MAX_PAIRS = 100  # draws of start and goal in one layout
-
-
 class Workspace(NamedTuple):
-    """What the functions below work on; it may serve many mazes of one shape, one after the other."""
+    """Arrays that the functions below work in; they serve many mazes of one shape, one after the other."""
 
+    path: Indices  # the paths of one layout, one after the other
+    end_K: Indices  # where each path ends
     free_C: Indices  # the free cells
-    mark_P: Indices
+    mark_P: Indices  # the component of a cell, counted from 1; its place is the cell's index + W
     queue_C: Indices
-    size_K: Indices
+    size_K: Indices  # the number of cells of each component
     search: Scratch
+    trace_E4: Events
 
 
 @njit(cache=True)
-def clear_workspace(height: int, width: int) -> Workspace:
+def make_workspace(height: int, width: int, paths: int) -> Workspace:
+    """Return a workspace for layouts with up to `paths` paths."""
     cells = height * width
     return Workspace(
+        np.empty(paths * cells, dtype=np.int32),
+        np.empty(paths, dtype=np.int32),
         np.empty(cells, dtype=np.int32),
         np.empty(cells + 2 * width, dtype=np.int32),
         np.empty(cells + 1, dtype=np.int32),
         np.empty(MAX_PAIRS + 1, dtype=np.int32),
         astar_scratch(height, width),
+        np.empty((MAX_EVENTS_PER_CELL * cells, 4), dtype=np.int32),
     )
 
 
+@njit(cache=True)
+def draw_path(cells_HW: Cells, state: Stream, min_length: int, path: Indices, end_K: Indices) -> int:
+    """Draw two cells of a perfect maze and write their path; return 1, or 0 if it has fewer than `min_length` cells."""
+    start = below(state, cells_HW.size)
+    goal = below(state, cells_HW.size - 1)
+    if goal >= start:  # any cell but the start
+        goal += 1
+    came_from_C, _, _ = search_breadth_first(cells_HW, start, goal)
+    end_K[0] = write_path(came_from_C, start, goal, path)
+    return int(end_K[0] >= min_length)
+
+
 @njit_inline
-def _list_free_cells(cell_C: Cells, workspace: Workspace) -> int:
-    """Write the free cells into `free_C`, clear the marks, and return how many cells are free."""
-    free_C = workspace.free_C
+def draw_astar_paths(
+    cell_C: Cells, width: int, state: Stream, min_length: int, draws: int, all_pairs: bool, workspace: Workspace
+) -> int:
+    """Draw up to `draws` pairs of free cells, write A* paths of at least `min_length` cells, and return how many.
+
+    The first one alone, or with `all_pairs` that of every pair, each pair once.
+    """
+    path, end_K, free_C, mark_P, queue_C, size_K, search, trace_E4 = workspace
     free = 0
     for cell in range(cell_C.size):
-        free_C[free] = cell  # stays only if counted: a branch would mostly be guessed wrong
+        free_C[free] = cell  # stays only if counted: a branch would mostly be predicted wrong
         free += cell_C[cell] != WALL
-    workspace.mark_P[:] = 0
-    return free
-
-
-@njit_inline
-def _may_be_connected(
-    cell_C: Cells, width: int, start: int, goal: int, min_length: int, parts: int, workspace: Workspace
-) -> tuple[bool, int]:
-    """Whether both cells are in one part of the maze that has at least `min_length` cells, and the parts known now.
-
-    Most pairs have no way between them, and A* would look at a whole part of the maze to find that out again and
-    again. So the part of a start is marked with a number, and its size kept.
-    """
-    _, mark_P, queue_C, size_K, _ = workspace
-    if mark_P[start + width] == 0:
-        parts += 1
-        size_K[parts] = mark_component(cell_C, width, start, parts, mark_P, queue_C)
-    part = mark_P[start + width]
-    return mark_P[goal + width] == part and size_K[part] >= min_length, parts
-
-
-@njit_inline
-def draw_astar_task(
-    cell_C: Cells,
-    width: int,
-    state: Stream,
-    min_length: int,
-    draws: int,
-    workspace: Workspace,
-    path: Indices,
-    trace_E4: Events,
-) -> tuple[int, int]:
-    """Draw pairs of free cells until A* finds a path of at least `min_length` cells; (its length, number of events).
-
-    (0, 0) if none of `draws` pairs, at most MAX_PAIRS, has such a path.
-    """
-    free_C, search = workspace.free_C, workspace.search
-    free = _list_free_cells(cell_C, workspace)
-    parts = 0
+    mark_P[:] = 0
+    components, found, used = 0, 0, 0
     for _ in range(draws):
-        start, goal = free_C[below(state, free)], free_C[below(state, free)]
-        possible, parts = _may_be_connected(cell_C, width, start, goal, min_length, parts, workspace)
-        if not possible:
+        first = below(state, free)
+        second = below(state, free - 1 if all_pairs else free)
+        start, goal = free_C[first], free_C[second + (all_pairs and second >= first)]
+        # Most pairs are not connected, and A* would visit a whole component to find that out again and again.
+        if mark_P[start + width] == 0:
+            components += 1
+            size_K[components] = _mark_component(cell_C, width, start, components, mark_P, queue_C)
+        component = mark_P[start + width]
+        if mark_P[goal + width] != component or size_K[component] < min_length:
             continue
-        length, events = search_astar(cell_C, width, start, goal, search, trace_E4)
-        if length >= min_length:
-            write_path(search.came_from_C, start, goal, path)
-            return length, events
-    return 0, 0
-
-
-@njit_inline
-def draw_all_astar_tasks(
-    cell_C: Cells,
-    width: int,
-    state: Stream,
-    min_length: int,
-    workspace: Workspace,
-    path: Indices,
-    end_K: Indices,
-    trace: Events,
-) -> int:
-    """Draw MAX_PAIRS pairs of two free cells and write the path of each new one that has at least `min_length` cells.
-
-    Returns how many paths were written. They stand in `path` one after the other, the k-th up to `end_K[k]`; `trace`
-    is overwritten by every search.
-    """
-    free_C, search = workspace.free_C, workspace.search
-    free = _list_free_cells(cell_C, workspace)
-    parts, found, used = 0, 0, 0
-    for _ in range(MAX_PAIRS):
-        first, second = below(state, free), below(state, free - 1)
-        start, goal = free_C[first], free_C[second + (second >= first)]  # any free cell but the start
-        possible, parts = _may_be_connected(cell_C, width, start, goal, min_length, parts, workspace)
-        if not possible:
-            continue
-        new, begin = True, 0
+        is_new, begin = True, 0
         for k in range(found):
-            new &= path[begin] != start or path[end_K[k] - 1] != goal
+            is_new &= path[begin] != start or path[end_K[k] - 1] != goal
             begin = end_K[k]
-        if not new:
+        if not is_new:
             continue
-        length, _ = search_astar(cell_C, width, start, goal, search, trace)
+        length, _ = search_astar(cell_C, width, start, goal, search, trace_E4)
         if length >= min_length:
             write_path(search.came_from_C, start, goal, path[used:])
             used += length
             end_K[found] = used
             found += 1
+            if not all_pairs:
+                break
     return found
+
+
+@njit_inline
+def _mark_component(cell_C: Cells, columns: int, start: int, mark: int, mark_P: Indices, queue_C: Indices) -> int:
+    """Set `mark_P`, 0 before, to `mark` at all cells connected with `start`, and return how many they are.
+
+    The place of a cell in `mark_P` is its index + W. `queue_C` is scratch with one item more than there are cells.
+    """
+    width = np.uint64(columns)
+    mark_P[np.uint64(start) + width] = mark
+    queue_C[_ZERO] = start
+    # A queue, and not a stack, whose next cell is the one just found: the processor would have to wait for it.
+    head, tail = _ZERO, _ONE
+    while head < tail:
+        here = np.uint64(queue_C[head])
+        head += _ONE
+        sides = np.uint64(cell_C[here])
+        for side, there in (
+            (_SOUTH, here + width),
+            (_NORTH, here - width),
+            (_WEST, here - _ONE),
+            (_EAST, here + _ONE),
+        ):
+            # Whether a cell is new is random, so no branch, which would mostly be predicted wrong: it is
+            # written in any case, with its old mark and to be overwritten in the queue if it is not new.
+            old = mark_P[there + width]
+            new = sides >> side & np.uint64(old == 0) & _ONE
+            mark_P[there + width] = mark if new != _ZERO else old
+            queue_C[tail] = there
+            tail += new
+    return np.int64(tail)  # type: ignore[return-value]

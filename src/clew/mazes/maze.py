@@ -1,4 +1,4 @@
-"""What a maze, a path-star graph, a task and a path are.
+"""Maze, PathStar, Task and TaskBatch: the types that every other module works on.
 
 Inside the package a cell is (row, col), row 0 at the top; its index is row * width + col. Formats that write
 x y convert at their own border (x = col, y = row, so the index is x + y * width, the same number).
@@ -13,14 +13,16 @@ A path-star graph is stored as a maze of one row, in which node v is cell (0, v)
 
 So batches, datasets, decoders and scores treat both alike. Mazes have at least two rows, which tells them apart.
 
-Shape suffixes: N mazes, H rows, W columns.
+    len(batch), batch[0]                      # a TaskBatch gives (task, path) pairs, and smaller batches for slices
+
+Shape suffixes: N mazes, H rows, W columns, V labels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -54,7 +56,7 @@ def check_shape(height: int, width: int) -> None:
 
 
 def _side_towards(a: Cell, b: Cell) -> int:
-    """The side of `a` that faces its neighbour `b`, or 0 if they are not neighbours."""
+    """Return the side of `a` that faces its neighbour `b`, or 0 if they are not neighbours."""
     step = (b[0] - a[0], b[1] - a[1])
     return next((bit for bit, (dr, dc, _) in SIDES.items() if (dr, dc) == step), 0)
 
@@ -78,7 +80,7 @@ class Maze:
 
     @classmethod
     def from_edges(cls, height: int, width: int, edges: Iterable[Edge]) -> Maze:
-        """A maze without wall cells whose passages are the given pairs of neighbouring cells."""
+        """Return the maze without wall cells whose passages are the given pairs of neighbouring cells."""
         check_shape(height, width)
         cells = np.zeros((height, width), dtype=np.uint8)
         for a, b in edges:
@@ -94,7 +96,7 @@ class Maze:
 
     @classmethod
     def from_walls(cls, height: int, width: int, walls: Iterable[Cell]) -> Maze:
-        """A maze in which the given cells are solid and all others are open towards each other."""
+        """Return the maze in which the given cells are solid and all others are open towards each other."""
         check_shape(height, width)
         solid = np.zeros((height, width), dtype=bool)
         for row, col in walls:
@@ -113,35 +115,35 @@ class Maze:
 
     @property
     def has_wall_cells_only(self) -> bool:
-        """Whether every two neighbouring free cells are open to each other.
-
-        Such a maze is told wholly by its wall cells (the A* family); any other by its passages (the DFS family).
-        """
+        """Whether all neighbouring free cells are open to each other, so that the wall cells determine the maze."""
         return bool(np.array_equal(self.cells, cells_from_solid((self.cells & WALL) != 0)))
 
     def __contains__(self, cell: Cell) -> bool:
         return 0 <= cell[0] < self.height and 0 <= cell[1] < self.width
 
+    def index(self, cell: Cell) -> int:
+        return cell[0] * self.width + cell[1]
+
     def is_wall(self, cell: Cell) -> bool:
         return bool(self.cells[cell] & WALL)
 
     def is_open(self, a: Cell, b: Cell) -> bool:
-        """Whether one step leads from `a` to `b`."""
+        """Return whether one step leads from `a` to `b`."""
         return a in self and bool(self.cells[a] & _side_towards(a, b))
 
     def neighbours(self, cell: Cell) -> Iterator[Cell]:
-        """The cells that one step leads to."""
+        """Yield the cells that one step leads to."""
         sides = int(self.cells[cell])
         for bit, (dr, dc, _) in SIDES.items():
             if sides & bit:
                 yield (cell[0] + dr, cell[1] + dc)
 
     def name(self, cell: Cell) -> str:
-        """How messages name a cell."""
+        """Return the name of a cell in messages."""
         return str(cell)
 
     def step_problem(self, here: Cell, there: Cell) -> str | None:
-        """Why no step leads from `here` to `there`, as the end of a sentence; None if one does."""
+        """Return why no step leads from `here` to `there`, as the end of a sentence; None if one does."""
         if there not in self:
             return ", outside the maze."
         if not _side_towards(here, there):
@@ -151,7 +153,7 @@ class Maze:
         return None if self.is_open(here, there) else " through a wall."
 
     def edges(self) -> list[Edge]:
-        """Every passage once, in index order, first cell above or left of the second."""
+        """Return every passage once, in index order, first cell above or left of the second."""
         found: list[Edge] = []
         for row, col in np.ndindex(self.cells.shape):
             if self.cells[row, col] & EAST:
@@ -161,7 +163,7 @@ class Maze:
         return found
 
     def walls(self) -> list[Cell]:
-        """Every wall cell, in index order."""
+        """Return every wall cell, in index order."""
         return [(int(row), int(col)) for row, col in np.argwhere(self.cells & WALL)]
 
     def __eq__(self, other: object) -> bool:
@@ -169,6 +171,15 @@ class Maze:
 
     def __hash__(self) -> int:
         return hash((self.cells.shape, self.cells.tobytes()))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.height}x{self.width}, {len(self.edges())} edges)"
+
+    def _repr_svg_(self) -> str:
+        """Return the drawing that a notebook shows."""
+        from clew.viz.drawing import maze_svg
+
+        return maze_svg(self)
 
 
 class PathStar(Maze):
@@ -192,7 +203,7 @@ class PathStar(Maze):
 
     @classmethod
     def from_pairs(cls, labels: int, pairs: Iterable[tuple[int, int]]) -> PathStar:
-        """The graph whose edges are the given pairs, the node nearer to the centre first."""
+        """Return the graph whose edges are the given pairs, the node nearer to the centre first."""
         check_labels(labels)
         before: dict[int, int] = {}
         nodes: set[int] = set()
@@ -215,11 +226,11 @@ class PathStar(Maze):
         return False
 
     def is_wall(self, cell: Cell) -> bool:
-        """Whether no node has this label."""
+        """Return whether no node has this label."""
         return bool(self.cells[cell] == ABSENT)
 
     def is_open(self, a: Cell, b: Cell) -> bool:
-        """Whether an edge joins the nodes, in either direction."""
+        """Return whether an edge joins the nodes, in either direction."""
         return a in self and b in self and a != b and (self._before(a) == b or self._before(b) == a)
 
     def neighbours(self, cell: Cell) -> Iterator[Cell]:
@@ -232,21 +243,21 @@ class PathStar(Maze):
         return None if self.is_open(here, there) else ", but no edge joins them."
 
     def edges(self) -> list[Edge]:
-        """Every edge once, the node nearer to the centre first, in the order of the second node's label."""
+        """Return every edge once, the node nearer to the centre first, in the order of the second node's label."""
         cells = [(0, v) for v in range(self.width)]
         return [(before, cell) for cell in cells if (before := self._before(cell)) not in (None, cell)]
 
     def walls(self) -> list[Cell]:
-        """The labels that no node has."""
+        """Return the labels that no node has."""
         return [(0, int(v)) for v in np.flatnonzero(self.cells[0] == ABSENT)]
 
     def branches(self) -> list[Path]:
-        """The way from the centre to each leaf, in the order of the leaves' labels."""
+        """Return the path from the centre to each leaf, in the order of the leaves' labels."""
         inner = {before for before, _ in self.edges()}
         return [self._from_centre(leaf) for _, leaf in self.edges() if leaf not in inner]
 
     def path_between(self, start: Cell, goal: Cell) -> Path | None:
-        """The only path that visits no node twice; None if there is none."""
+        """Return the only path that visits no node twice; None if there is none."""
         there, back = self._from_centre(start), self._from_centre(goal)
         if not there or not back or there[0] != back[0]:
             return None
@@ -258,7 +269,7 @@ class PathStar(Maze):
         return None if before == ABSENT else (0, before)
 
     def _from_centre(self, cell: Cell) -> Path:
-        """The nodes from the centre to this one; empty if no node has the label."""
+        """Return the nodes from the centre to this one; empty if no node has the label."""
         found: Path = []
         before = self._before(cell)
         while before is not None and (not found or found[-1] != cell):
@@ -276,15 +287,12 @@ def check_labels(labels: int) -> None:
 
 
 def graph_problems(cells_NHW: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
-    """Which layouts of one row are not trees with one centre.
-
-    Shape suffixes: V labels, and one place more for what is no label.
-    """
+    """Return which layouts of one row are not trees with one centre."""
     labels = cells_NHW.shape[2]
-    before_NV = np.full((len(cells_NHW), labels + 1), labels, dtype=np.int64)
+    before_NV = np.full((len(cells_NHW), labels + 1), labels, dtype=np.int64)  # the last column stands for no label
     before_NV[:, :labels] = np.minimum(cells_NHW[:, 0], labels)
     is_centre_NV = before_NV[:, :labels] == np.arange(labels)
-    # As many steps as there can be lead from every node to the centre, unless they go round in a cycle.
+    # From every node, as many steps as there are labels lead to the centre, unless there is a cycle.
     steps = 1
     while steps < labels:
         before_NV = np.take_along_axis(before_NV, before_NV, axis=1)  # twice as many at once
@@ -295,13 +303,13 @@ def graph_problems(cells_NHW: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
 
 
 def maze_of(cells: Cells) -> Maze:
-    """The maze, or the path-star graph, of a layout."""
+    """Return the maze, or the path-star graph, of a layout."""
     return PathStar(cells) if cells.shape[0] == 1 else Maze(cells)
 
 
 @dataclass(frozen=True)
 class Task:
-    """A maze, where to begin and where to arrive."""
+    """A maze with a start and a goal."""
 
     maze: Maze
     start: Cell
@@ -318,27 +326,27 @@ class Task:
 
     @property
     def ends(self) -> str:
-        """Start and goal in words."""
+        """Start and goal, as part of a sentence."""
         unit = "" if isinstance(self.maze, PathStar) else " (row, col)"
         return f"from the start {self.maze.name(self.start)} to the goal {self.maze.name(self.goal)}{unit}"
 
+    def _repr_svg_(self) -> str:
+        """Return the drawing that a notebook shows."""
+        from clew.viz.drawing import task_svg
+
+        return task_svg(self)
+
 
 def cells_from_solid(solid_HW: npt.NDArray[np.bool_]) -> Cells:
-    """The cells of the maze in which `solid` cells are walls and all other neighbours are open to each other."""
-    free = ~solid_HW
-    cells = np.zeros(solid_HW.shape, dtype=np.uint8)
-    vertical = free[:-1] & free[1:]
-    horizontal = free[:, :-1] & free[:, 1:]
-    cells[:-1] |= np.where(vertical, SOUTH, 0).astype(np.uint8)
-    cells[1:] |= np.where(vertical, NORTH, 0).astype(np.uint8)
-    cells[:, :-1] |= np.where(horizontal, EAST, 0).astype(np.uint8)
-    cells[:, 1:] |= np.where(horizontal, WEST, 0).astype(np.uint8)
+    """Return the cells of the maze with these wall cells, all other neighbours being open to each other."""
+    free = np.pad(~solid_HW, 1).astype(np.uint8)
+    cells = NORTH * free[:-2, 1:-1] + SOUTH * free[2:, 1:-1] + WEST * free[1:-1, :-2] + EAST * free[1:-1, 2:]
     cells[solid_HW] = WALL
     return cells
 
 
 def _inconsistency(cells: Cells) -> str | None:
-    """What makes `cells` impossible as a maze, or None."""
+    """Return what makes `cells` impossible as a maze, or None."""
 
     def first(bad: npt.NDArray[np.bool_]) -> tuple[int, ...]:
         return tuple(int(i) for i in np.argwhere(bad)[0])
@@ -358,7 +366,12 @@ def _inconsistency(cells: Cells) -> str | None:
     return None
 
 
-@dataclass(frozen=True)
+def offsets(count_N: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
+    """Return where each of several lists begins when they stand one after the other, and where the last ends."""
+    return np.concatenate([[0], np.cumsum(count_N)]).astype(np.int64)
+
+
+@dataclass(frozen=True, repr=False)
 class TaskBatch:
     """Many tasks of one shape with a path each, as arrays; cells are given by their index row * width + col."""
 
@@ -388,23 +401,44 @@ class TaskBatch:
     def path_of(self, i: int) -> npt.NDArray[np.int32]:
         return self.path[self.offset_N1[i] : self.offset_N1[i + 1]]
 
-    def __getitem__(self, i: int) -> tuple[Task, Path]:
+    @overload
+    def __getitem__(self, i: int) -> tuple[Task, Path]: ...
+    @overload
+    def __getitem__(self, i: slice) -> TaskBatch: ...
+    def __getitem__(self, i: int | slice) -> tuple[Task, Path] | TaskBatch:
+        if isinstance(i, slice):
+            return self.select(np.arange(len(self))[i])
         if not -len(self) <= i < len(self):
-            raise IndexError(i)  # what ends a `for` over the batch
+            raise IndexError(f"task {i} of a batch of {len(self)}")
         i %= len(self)
         task = Task(maze_of(self.cells_NHW[i]), self.cell(self.start_N[i]), self.cell(self.goal_N[i]))
         return task, [self.cell(index) for index in self.path_of(i)]
+
+    def __iter__(self) -> Iterator[tuple[Task, Path]]:
+        return (self[i] for i in range(len(self)))
+
+    def __repr__(self) -> str:
+        what = f"graphs with {self.width} labels" if self.height == 1 else f"mazes of {self.height}x{self.width}"
+        return f"TaskBatch({len(self):,} {what}, each with a path)"
+
+    def _repr_svg_(self) -> str:
+        """Return the drawing that a notebook shows: the first tasks with their paths."""
+        from clew.viz.drawing import batch_svg
+
+        return batch_svg(self)
 
     def cell(self, index: int | np.integer) -> Cell:
         return divmod(int(index), self.width)
 
     def select(self, index_N: npt.NDArray[np.integer]) -> TaskBatch:
-        """The tasks at these places, in this order."""
-        lengths = self.length_N[index_N]
-        offset = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        # the place in `path` of every cell that is taken along
-        take = np.repeat(self.offset_N1[index_N] - offset[:-1], lengths) + np.arange(offset[-1])
-        return TaskBatch(self.cells_NHW[index_N], self.start_N[index_N], self.goal_N[index_N], self.path[take], offset)
+        """Return the tasks at these places, in this order."""
+        length_N = self.length_N[index_N]
+        offset_N1 = offsets(length_N)
+        # The place in `path` of every cell that is kept.
+        kept = np.repeat(self.offset_N1[index_N] - offset_N1[:-1], length_N) + np.arange(offset_N1[-1])
+        return TaskBatch(
+            self.cells_NHW[index_N], self.start_N[index_N], self.goal_N[index_N], self.path[kept], offset_N1
+        )
 
     @classmethod
     def from_tasks(cls, tasks: Sequence[Task], paths: Sequence[Path]) -> TaskBatch:
@@ -414,15 +448,11 @@ class TaskBatch:
         shapes = {task.maze.cells.shape for task in tasks}
         if len(shapes) > 1:
             raise UserError(f"tasks of one batch must have one shape, not {sorted(shapes)}.")
-        width = tasks[0].maze.width
-
-        def index(cells: Iterable[Cell]) -> npt.NDArray[np.int32]:
-            return np.array([row * width + col for row, col in cells], dtype=np.int32)
-
+        index = tasks[0].maze.index
         return cls(
             np.stack([task.maze.cells for task in tasks]),
-            index(task.start for task in tasks),
-            index(task.goal for task in tasks),
-            np.concatenate([index(path) for path in paths]),
-            np.cumsum([0] + [len(path) for path in paths]).astype(np.int64),
+            np.array([index(task.start) for task in tasks], dtype=np.int32),
+            np.array([index(task.goal) for task in tasks], dtype=np.int32),
+            np.array([index(cell) for path in paths for cell in path], dtype=np.int32),
+            offsets(np.array([len(path) for path in paths])),
         )

@@ -21,10 +21,9 @@ import numpy.typing as npt
 from numba import njit
 
 from clew.errors import UserError
-from clew.mazes.jit import parallel_map
+from clew.mazes.compiled import begin_stream, below, parallel_map, shuffle_first
 from clew.mazes.layouts import HELD_OUT_IN, graph_hash
 from clew.mazes.maze import ABSENT, TaskBatch, check_labels
-from clew.mazes.random import begin_stream, below, shuffle_first
 
 FAMILY = "path-star"
 _NAME = re.compile(rf"{FAMILY}-([0-9]{{1,3}})x([0-9]{{1,3}})")
@@ -62,7 +61,7 @@ class StarShape:
 
 
 def star_shape(family: str) -> StarShape | None:
-    """The shape that a family's name says, or None if it is no family of path-star graphs."""
+    """Return the shape that a family's name says, or None if it is no family of path-star graphs."""
     if family != FAMILY and not family.startswith(f"{FAMILY}-"):
         return None
     match = _NAME.fullmatch(family)
@@ -79,17 +78,20 @@ def generate_stars(
     split: int,
     workers: int | None,
     limit: int,
-) -> TaskBatch | None:
-    """The graphs with these indices of a split (0 train, 1 test, 2 any); None if `limit` attempts find none."""
+) -> TaskBatch:
+    """Return the graphs with these indices of a split (0 train, 1 test, 2 any), each found in `limit` attempts."""
     before_NV = np.empty((len(index_N), labels), dtype=np.uint8)
     path_NL = np.empty((len(index_N), shape.length), dtype=np.int32)
 
-    def fill(piece: slice) -> bool:
-        filled: bool = _fill(shape.arms, seed, index_N[piece], split, limit, before_NV[piece], path_NL[piece])
+    def fill(chunk: slice) -> bool:
+        filled: bool = _fill(shape.arms, seed, index_N[chunk], split, limit, before_NV[chunk], path_NL[chunk])
         return filled
 
     if not all(parallel_map(fill, len(index_N), labels, workers)):
-        return None
+        raise UserError(
+            f"no {shape.family} graph with {labels} labels in the {('train', 'test', 'any')[split]} split was found in "
+            f"{limit:,} attempts: there are too few such graphs; use more arms, longer ones, or more labels."
+        )
     offset_N1 = shape.length * np.arange(len(index_N) + 1, dtype=np.int64)
     start_N, goal_N = path_NL[:, 0].copy(), path_NL[:, -1].copy()
     return TaskBatch(before_NV[:, None], start_N, goal_N, path_NL.reshape(-1), offset_N1)
@@ -105,7 +107,7 @@ def _fill(
     before_NV: npt.NDArray[np.uint8],
     path_NL: npt.NDArray[np.int32],
 ) -> bool:
-    """Draw the graphs of `index_N`; False if one is not found of its split."""
+    """Draw the graphs of `index_N`; return False if one is not found of its split."""
     labels, length = before_NV.shape[1], path_NL.shape[1]
     steps = length - 1
     state = np.empty(1, dtype=np.uint64)

@@ -1,60 +1,150 @@
-"""Breadth-first search in any maze, and the path at the end of a search.
+"""Exact solvers: breadth-first search, and the deterministic A* of Searchformer with its trace.
 
-Shape suffixes: H rows, W columns, C = H * W cells by index.
-
-The compiled core of A*, deterministic and random, on any maze.
-
-The rule: unit costs, h = Manhattan distance. Pop the open cell with the smallest f = g + h; ties go to the smallest
-row, then the smallest column, which is the smallest index. Neighbours in the order south, north, west, east. Skip a
-neighbour if an open or closed copy of it has f <= the new f; otherwise replace the open copy.
-
-Why this needs no heap: a step changes h by exactly 1, so a neighbour has either the f of the cell that was popped
-(the step leads nearer the goal) or 2 more. Two sets of open cells are enough, those with the present f and those with
-f + 2. As sets of bits they give their smallest member in a few instructions.
-
-A trace is one row (kind, cell, g, h) an event. A cell is created at most twice (with f + 2, then with f) and closed at
-most once: 3 events a cell.
-
-Shape suffixes: H rows, W columns, C = H * W cells by index, P = C + 2 * W, the cells with a row above and one below
-that need no check for the border, B = ceil(C / 64) words of bits, D = 4 steps in the order above, E events.
-
-Exact answers for a task: a shortest path by BFS or A*, A*'s full trace, and the number of shortest paths.
-
-    astar(task).path, astar(task).trace      # the deterministic rule, see astar.py
-    astar_random(task, seed=0)               # neighbours shuffled, ties by chance
     bfs_path(task), num_shortest(task)
-    one_shortest(batch)                      # whether there is one only, of many tasks, fast
-    trace_batch(batch)                       # the deterministic traces of many tasks, fast
+    astar(task).path, astar(task).trace
+    trace_batch(batch), one_shortest(batch)      # compiled, for many tasks
 
-In a path-star graph the path is unique; its trace is empty, since A*'s heuristic needs a grid.
+A task without a way through has the path None and 0 shortest paths; its trace ends when no cell is open. In a
+path-star graph the path is unique, and its trace is empty, since A*'s heuristic needs a grid.
 
-A task without a way through has the path None and 0 shortest paths; its trace ends when no cell is open.
+The rule of A*: unit costs, h = Manhattan distance. Pop the open cell with the smallest f = g + h; ties go to the
+smallest row, then the smallest column, which is the smallest index. Neighbours in the order south, north, west, east.
+Skip a neighbour if an open or closed copy of it has f <= the new f; otherwise replace the open copy.
 
-Shape suffixes: N tasks, H rows, W columns, C = H * W cells by index, E events.
+This needs no heap: a step changes h by exactly 1, so a neighbour has either the f of the cell that was popped or 2
+more. Two sets of open cells are enough, those with the present f and those with f + 2. As sets of bits they give their
+smallest member in a few instructions. A cell is created at most twice (with f + 2, then with f) and closed at most
+once, so a trace has at most 3 events a cell.
+
+Shape suffixes: N tasks, H rows, W columns, C = H * W cells by index, P = C + 2 * W, the cells with a row above and one
+below that need no check for the border, B = ceil(C / 64) words of bits, D = 4 steps, E events (kind, cell, g, h).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from llvmlite import ir
-from numba import njit, types
-from numba.extending import intrinsic
+from numba import njit
+from numba.cpython.unsafe.numbers import trailing_zeros
 
-from clew.errors import UserError
-from clew.mazes.jit import njit_inline, parallel_map
-from clew.mazes.maze import EAST, NORTH, SOUTH, WEST, Cell, Cells, Path, PathStar, Task, TaskBatch
-from clew.mazes.random import Stream, begin_stream, below
+from clew.mazes.compiled import njit_inline, parallel_map
+from clew.mazes.maze import EAST, NORTH, SOUTH, WEST, Cell, Cells, Path, PathStar, Task, TaskBatch, offsets
 
 Indices = npt.NDArray[np.int32]
+Events = npt.NDArray[np.int32]
+Bits = npt.NDArray[np.uint64]
+
+CREATE, CLOSE = 0, 1
+MAX_EVENTS_PER_CELL = 3
+
+_NEVER = np.int32(2**31 - 1)
+# uint64 objects because numba turns uint64 with int64 into float64.
+_ZERO, _ONE, _U2, _U3, _U6, _U32, _U63 = (np.uint64(n) for n in (0, 1, 2, 3, 6, 32, 63))
+_NORTH_BIT, _SOUTH_BIT, _WEST_BIT, _EAST_BIT = (np.uint64(side.bit_length() - 1) for side in (NORTH, SOUTH, WEST, EAST))
+
+class Event(NamedTuple):
+    """One line of A*'s log: a cell was put on the open list (again), or taken from it for good."""
+
+    kind: Literal["create", "close"]
+    cell: Cell
+    g: int
+    h: int
+
+
+@dataclass(frozen=True)
+class AStarResult:
+    path: Path | None
+    trace: list[Event]
+
+
+@dataclass(frozen=True)
+class TraceBatch:
+    """The traces of many tasks; the events of task i are event_E4[offset_N1[i] : offset_N1[i + 1]]."""
+
+    event_E4: Events  # int32 rows (kind, cell index, g, h), kind being CREATE or CLOSE
+    offset_N1: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.offset_N1) - 1
+
+    def events_of(self, i: int) -> Events:
+        return self.event_E4[self.offset_N1[i] : self.offset_N1[i + 1]]
+
+
+def bfs_path(task: Task) -> Path | None:
+    """Return a shortest path, both ends included; of several, the one that breadth-first search meets first."""
+    if isinstance(task.maze, PathStar):
+        return task.maze.path_between(task.start, task.goal)
+    start, goal = task.maze.index(task.start), task.maze.index(task.goal)
+    came_from_C, _, _ = search_breadth_first(task.maze.cells, start, goal)
+    return _path(came_from_C, start, goal, task.maze.width) if came_from_C[goal] >= 0 else None
+
+
+def astar(task: Task) -> AStarResult:
+    """Return the path and the trace of the deterministic A*."""
+    if isinstance(task.maze, PathStar):
+        return AStarResult(task.maze.path_between(task.start, task.goal), [])
+    start, goal = task.maze.index(task.start), task.maze.index(task.goal)
+    cell_C, width = task.maze.cells.ravel(), task.maze.width
+    scratch, trace_E4 = (
+        astar_scratch(*task.maze.cells.shape),
+        np.empty((MAX_EVENTS_PER_CELL * cell_C.size, 4), np.int32),
+    )
+    length, events = search_astar(cell_C, width, start, goal, scratch, trace_E4)
+    trace = [
+        Event("close" if kind == CLOSE else "create", divmod(cell, width), g, h)
+        for kind, cell, g, h in trace_E4[:events].tolist()
+    ]
+    return AStarResult(_path(scratch.came_from_C, start, goal, width) if length else None, trace)
+
+
+def _path(came_from_C: Indices, start: int, goal: int, width: int) -> Path:
+    path = np.empty(came_from_C.size, dtype=np.int32)
+    return [divmod(cell, width) for cell in path[: write_path(came_from_C, start, goal, path)].tolist()]
+
+
+def num_shortest(task: Task) -> int:
+    """Return how many shortest paths the task has; exact, though on a large open grid the number outgrows 64 bits."""
+    if isinstance(task.maze, PathStar):
+        return 0 if bfs_path(task) is None else 1
+    width, start, goal = task.maze.width, task.maze.index(task.start), task.maze.index(task.goal)
+    _, queue_C, reached = search_breadth_first(task.maze.cells, start, goal)
+    distance, ways = {start: 0}, {start: 1}
+    for here in queue_C[:reached].tolist():
+        if here == goal:
+            return ways[goal]
+        for row, col in task.maze.neighbours(divmod(here, width)):
+            there = row * width + col
+            if distance.setdefault(there, distance[here] + 1) == distance[here] + 1:
+                ways[there] = ways.get(there, 0) + ways[here]
+    return 0
+
+
+def one_shortest(batch: TaskBatch) -> npt.NDArray[np.bool_]:
+    """Return which of many tasks have exactly one shortest path."""
+    one_N = np.zeros(len(batch), np.bool_)
+    _one_shortest(batch.cells_NHW, batch.start_N, batch.goal_N, one_N)
+    return one_N
+
+
+def trace_batch(batch: TaskBatch, workers: int | None = None) -> TraceBatch:
+    """Return the A* trace of every task."""
+    count_N = np.empty(len(batch), dtype=np.int64)
+
+    def trace(chunk: slice) -> Events:
+        event_E4: Events = _trace(batch.cells_NHW[chunk], batch.start_N[chunk], batch.goal_N[chunk], count_N[chunk])
+        return event_E4
+
+    events = parallel_map(trace, len(batch), batch.height * batch.width, workers)
+    return TraceBatch(np.concatenate([np.empty((0, 4), dtype=np.int32), *events]), offsets(count_N))
 
 
 @njit(cache=True)
 def search_breadth_first(cells_HW: Cells, start: int, goal: int) -> tuple[Indices, Indices, int]:
-    """(came_from_C, queue_C, reached): the search's tree, and the cells reached in order of distance.
+    """Return (came_from_C, queue_C, reached): the search's tree, and the cells reached in order of distance.
 
     A cell that was not reached has came_from -1; the start comes from itself. The search ends when it reaches
     `goal`; give -1 to reach all.
@@ -107,32 +197,6 @@ def reachable(cells_NHW: npt.NDArray[np.uint8], start_N: npt.NDArray[np.int64]) 
     return reached_NC
 
 
-Events = npt.NDArray[np.int32]
-Bits = npt.NDArray[np.uint64]
-CREATE, CLOSE = 0, 1
-MAX_EVENTS_PER_CELL = 3
-
-_NEVER = np.int32(2**31 - 1)
-# uint64 objects because numba turns uint64 with int64 into float64.
-_ZERO, _ONE, _U2, _U3, _U6, _U32, _U63 = (np.uint64(n) for n in (0, 1, 2, 3, 6, 32, 63))
-_NORTH_BIT, _SOUTH_BIT, _WEST_BIT, _EAST_BIT = (np.uint64(side.bit_length() - 1) for side in (NORTH, SOUTH, WEST, EAST))
-
-
-@intrinsic
-def _trailing_zeros(_context: Any, _x: Any) -> Any:
-    """The place of the lowest 1 bit of a uint64 that is not 0: one instruction that numba has no name for."""
-
-    def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
-
-    return types.int64(types.uint64), codegen
-
-
-@njit_inline
-def manhattan(a: int, b: int, width: int) -> int:
-    return abs(a // width - b // width) + abs(a % width - b % width)
-
-
 class Scratch(NamedTuple):
     """What `search_astar` works in; it may serve many searches in mazes of one shape, one after the other."""
 
@@ -157,10 +221,15 @@ def astar_scratch(height: int, width: int) -> Scratch:
 
 
 @njit_inline
+def manhattan(a: int, b: int, width: int) -> int:
+    return abs(a // width - b // width) + abs(a % width - b % width)
+
+
+@njit_inline
 def search_astar(
     cell_C: Cells, columns: int, start: int, goal: int, scratch: Scratch, trace_E4: Events
 ) -> tuple[int, int]:
-    """(number of cells of the path, or 0 if there is none; number of events, which are the first in `trace_E4`).
+    """Write the trace into `trace_E4`; return (number of cells of the path, 0 if there is none; number of events).
 
     `scratch.came_from_C` then leads from the goal back to the start.
     """
@@ -182,18 +251,20 @@ def search_astar(
     events = _log(trace_E4, _ZERO, CREATE, first, 0, manhattan(start, goal, columns))
 
     while True:
-        low = low_2[now]
-        while low < words and open_B2[low << _ONE | now] == _ZERO:
+        low, word = low_2[now], _ZERO
+        while low < words:
+            word = open_B2[low << _ONE | now]
+            if word != _ZERO:
+                break
             low += _ONE
         low_2[now] = low
-        if low == words:
+        if word == _ZERO:
             now ^= _ONE  # on to f + 2; the set that is empty now takes what has f + 4
             if low_2[now] == words:
                 return 0, np.int64(events)  # type: ignore[return-value]
             continue
-        word = open_B2[low << _ONE | now]
         open_B2[low << _ONE | now] = word & (word - _ONE)  # takes the lowest bit away
-        here = low << _U6 | np.uint64(_trailing_zeros(word))  # type: ignore[call-arg]
+        here = low << _U6 | trailing_zeros(word)
 
         # The neighbours to create, one bit each. A cell's h is always the same, so comparing f is comparing g.
         place = here + width
@@ -218,9 +289,9 @@ def search_astar(
             | np.uint64(right <= 0) << _U2
             | np.uint64(right >= 0) << _U3
         )
-        # Over the bits, and not an `if` a neighbour: each is a coin's throw, which would mostly be guessed wrong.
+        # Over the bits, and not an `if` a neighbour: each is random, so branches would be predicted wrong.
         while wanted != _ZERO:
-            d = np.uint64(_trailing_zeros(wanted))
+            d = trailing_zeros(wanted)
             wanted &= wanted - _ONE
             there = here + step_D[d]
             further = away >> d & _ONE
@@ -234,67 +305,6 @@ def search_astar(
             events = _log(trace_E4, events, CREATE, there, g, h - 1 + np.int64(further << _ONE))
 
 
-@njit(cache=True)
-def search_astar_random(
-    cells_HW: Cells, start: int, goal: int, state: Stream, came_from_C: Indices, trace_E4: Events
-) -> tuple[bool, int]:
-    """The nondeterministic variant: neighbours in random order, and a random one of the open cells of smallest f."""
-    height, width = cells_HW.shape
-    flat_C = cells_HW.ravel()
-    best_f_C = np.full(height * width, _NEVER, dtype=np.int32)
-    closed_C = np.zeros(height * width, dtype=np.bool_)
-    # A cell is created at most twice and so stands at most once in each list. A copy that was replaced stays in
-    # `later` until its turn, when it is found closed.
-    now, later = np.empty(height * width, dtype=np.int32), np.empty(height * width, dtype=np.int32)
-    f = manhattan(start, goal, width)
-    best_f_C[start] = f
-    now[0] = start
-    now_count, later_count = 1, 0
-    events = _log(trace_E4, _ZERO, CREATE, start, 0, f)
-    order = np.arange(4)
-
-    while True:
-        if now_count == 0:
-            if later_count == 0:
-                return False, np.int64(events)  # type: ignore[return-value]
-            now, later = later, now
-            now_count, later_count = later_count, 0
-            f += 2
-            continue
-        drawn = below(state, now_count)
-        here = now[drawn]
-        now_count -= 1
-        now[drawn] = now[now_count]
-        if closed_C[here]:
-            continue
-        closed_C[here] = True
-        h = manhattan(here, goal, width)
-        g = f - h
-        events = _log(trace_E4, events, CLOSE, here, g, h)
-        if here == goal:
-            return True, np.int64(events)  # type: ignore[return-value]
-        for i in range(3):
-            j = i + below(state, 4 - i)
-            order[i], order[j] = order[j], order[i]
-        for side in order:
-            if not flat_C[here] & (1 << side):
-                continue
-            there = here + (-width if side == 0 else width if side == 1 else -1 if side == 2 else 1)
-            there_h = manhattan(there, goal, width)
-            there_f = g + 1 + there_h
-            if best_f_C[there] <= there_f:
-                continue
-            if there_f == f:
-                now[now_count] = there
-                now_count += 1
-            else:
-                later[later_count] = there
-                later_count += 1
-            best_f_C[there] = there_f
-            came_from_C[there] = here
-            events = _log(trace_E4, events, CREATE, there, g + 1, there_h)
-
-
 @njit_inline
 def _log(trace_E4: Events, events: np.uint64, kind: int, cell: int | np.uint64, g: int, h: int) -> np.uint64:
     trace_E4[events, 0] = kind
@@ -302,125 +312,6 @@ def _log(trace_E4: Events, events: np.uint64, kind: int, cell: int | np.uint64, 
     trace_E4[events, 2] = g
     trace_E4[events, 3] = h
     return events + _ONE
-
-
-class Event(NamedTuple):
-    """One line of A*'s diary: a cell was put among the open ones (again), or taken from them for good."""
-
-    kind: Literal["create", "close"]
-    cell: Cell
-    g: int
-    h: int
-
-
-@dataclass(frozen=True)
-class AStarResult:
-    path: Path | None
-    trace: list[Event]
-
-
-@dataclass(frozen=True)
-class TraceBatch:
-    """The traces of many tasks; the events of task i are event_E4[offset_N1[i] : offset_N1[i + 1]]."""
-
-    event_E4: Events  # int32 rows (kind, cell index, g, h), kind being astar.CREATE or astar.CLOSE
-    offset_N1: npt.NDArray[np.int64]
-
-    def __len__(self) -> int:
-        return len(self.offset_N1) - 1
-
-    def events_of(self, i: int) -> Events:
-        return self.event_E4[self.offset_N1[i] : self.offset_N1[i + 1]]
-
-
-def bfs_path(task: Task) -> Path | None:
-    """A shortest path, both ends included; of several, the one breadth-first search meets first."""
-    if isinstance(task.maze, PathStar):
-        return task.maze.path_between(task.start, task.goal)
-    start, goal = _ends(task)
-    came_from_C, _, _ = search_breadth_first(task.maze.cells, start, goal)
-    return _path(came_from_C, task) if came_from_C[goal] >= 0 else None
-
-
-def astar(task: Task) -> AStarResult:
-    """The path and the trace of A* with the deterministic rule."""
-    if isinstance(task.maze, PathStar):
-        return AStarResult(task.maze.path_between(task.start, task.goal), [])
-    start, goal = _ends(task)
-    cells = task.maze.cells.size
-    scratch, trace_E4 = astar_scratch(*task.maze.cells.shape), np.empty((MAX_EVENTS_PER_CELL * cells, 4), np.int32)
-    length, events = search_astar(task.maze.cells.ravel(), task.maze.width, start, goal, scratch, trace_E4)
-    return AStarResult(_path(scratch.came_from_C, task) if length else None, _typed(trace_E4[:events], task.maze.width))
-
-
-def astar_random(task: Task, seed: int) -> AStarResult:
-    """The path and the trace of A* with neighbours in random order and ties broken by chance."""
-    if not 0 <= seed < 2**63:
-        raise UserError(f"the seed {seed} is out of range; use a whole number from 0 to 2**63 - 1.")
-    start, goal = _ends(task)
-    cells = task.maze.cells.size
-    state = np.empty(1, np.uint64)
-    begin_stream(state, seed, 0, 0)
-    came_from_C, trace_E4 = np.empty(cells, np.int32), np.empty((MAX_EVENTS_PER_CELL * cells, 4), np.int32)
-    found, events = search_astar_random(task.maze.cells, start, goal, state, came_from_C, trace_E4)
-    return AStarResult(_path(came_from_C, task) if found else None, _typed(trace_E4[:events], task.maze.width))
-
-
-def num_shortest(task: Task) -> int:
-    """How many shortest paths the task has; exact, though on a large open grid the number outgrows 64 bits."""
-    if isinstance(task.maze, PathStar):
-        return 0 if bfs_path(task) is None else 1
-    start, goal = _ends(task)
-    _, queue_C, reached = search_breadth_first(task.maze.cells, start, goal)
-    width = task.maze.width
-    distance = {start: 0}
-    ways = {start: 1}
-    for here in queue_C[:reached].tolist():
-        if here == goal:
-            return ways[goal]
-        for row, col in task.maze.neighbours(divmod(here, width)):
-            there = row * width + col
-            if distance.setdefault(there, distance[here] + 1) == distance[here] + 1:
-                ways[there] = ways.get(there, 0) + ways[here]
-    return 0
-
-
-def one_shortest(batch: TaskBatch) -> npt.NDArray[np.bool_]:
-    """Which of many tasks have exactly one shortest path, compiled."""
-    one_N = np.zeros(len(batch), np.bool_)
-    _one_shortest(batch.cells_NHW, batch.start_N, batch.goal_N, one_N)
-    return one_N
-
-
-def trace_batch(batch: TaskBatch, workers: int | None = None) -> TraceBatch:
-    """The deterministic A* trace of every task."""
-    count_N = np.empty(len(batch), dtype=np.int64)
-
-    def trace(piece: slice) -> Events:
-        event_E4: Events = _trace(batch.cells_NHW[piece], batch.start_N[piece], batch.goal_N[piece], count_N[piece])
-        return event_E4
-
-    events = parallel_map(trace, len(batch), batch.height * batch.width, workers)
-    return TraceBatch(join_events(events, workers), offsets(count_N))
-
-
-def offsets(count_N: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Where each of several lists begins when they stand one after the other, and where the last ends."""
-    return np.concatenate([[0], np.cumsum(count_N)]).astype(np.int64)
-
-
-def join_events(pieces: list[Events], workers: int | None) -> Events:
-    """The events of all pieces, one after the other."""
-    begin = offsets(np.array([len(piece) for piece in pieces], dtype=np.int64))
-    event_E4 = np.empty((begin[-1], 4), dtype=np.int32)
-
-    def copy(some: slice) -> None:
-        for i in range(some.start, some.stop):
-            event_E4[begin[i] : begin[i + 1]] = pieces[i]
-
-    # Traces are large, and most of the time goes into fetching fresh memory: that too is work for all threads.
-    parallel_map(copy, len(pieces), 1, workers)
-    return event_E4
 
 
 @njit(cache=True, nogil=True)
@@ -458,22 +349,3 @@ def _trace(
         _, count_N[i] = search_astar(cell_C, width, start_N[i], goal_N[i], scratch, event_E4[used:])
         used += count_N[i]
     return event_E4[:used].copy()
-
-
-def _ends(task: Task) -> tuple[int, int]:
-    width = task.maze.width
-    return task.start[0] * width + task.start[1], task.goal[0] * width + task.goal[1]
-
-
-def _path(came_from_C: Indices, task: Task) -> Path:
-    start, goal = _ends(task)
-    path = np.empty(task.maze.cells.size, dtype=np.int32)
-    length = write_path(came_from_C, start, goal, path)
-    return [divmod(cell, task.maze.width) for cell in path[:length].tolist()]
-
-
-def _typed(event_E4: Events, width: int) -> list[Event]:
-    return [
-        Event("close" if kind == CLOSE else "create", divmod(cell, width), g, h)
-        for kind, cell, g, h in event_E4.tolist()
-    ]

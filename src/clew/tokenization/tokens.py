@@ -31,7 +31,7 @@ from numba import njit
 
 from clew.errors import UserError
 from clew.mazes.maze import MAX_SIDE, Cell, Edge, Path, PathStar, Task
-from clew.mazes.random import begin_stream, next_64, shuffle_first
+from clew.mazes.compiled import begin_stream, next_64, shuffle_first
 from clew.mazes.solvers import Event
 
 PATH_START, PATH_END = "<PATH_START>", "<PATH_END>"

@@ -1,6 +1,6 @@
 import numpy as np
 
-from clew.mazes.random import begin_stream, below, mix, next_64, shuffle_first, unit
+from clew.mazes.compiled import begin_stream, below, mix, next_64, shuffle_first, unit
 
 
 def stream(seed=0, index=0, attempt=0):
