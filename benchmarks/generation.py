@@ -27,7 +27,8 @@ import tyro
 from work import SEED, announce, command_line, own_peak_memory_mb, peak_memory_of, save
 
 from clew.errors import UserError, guarded
-from clew.mazes.generate import generate, generate_with_traces
+from clew.mazes.generate import generate
+from clew.mazes.solvers import trace_batch
 from clew.provenance import provenance
 
 ROUNDS = 3  # ours and theirs take turns, so that a busy moment of the machine falls on both
@@ -178,9 +179,8 @@ def our_job(family: str, side: int, traces: bool = False) -> Job:
     first = itertools.count(0, count)
 
     def job() -> int:
-        make = generate_with_traces if traces else generate
-        made = make(family, side, side, seed=SEED, first=next(first), count=count, split="train")
-        return len(made[0] if traces else made)
+        made = generate(family, side, side, seed=SEED, first=next(first), count=count, split="train")
+        return len(trace_batch(made) if traces else made)
 
     return job
 

@@ -24,6 +24,10 @@ def room_of(module: str) -> str:
     return module.split(".")[1] if "." in module else ""
 
 
+# A maze draws itself in a notebook.
+EXCEPTIONS = {("mazes/maze.py", "clew.viz.drawing")}
+
+
 def allowed(importer: str, imported: str) -> bool:
     """Whether one part of the package may import from another."""
     if imported in COMMON | {"", importer}:
@@ -67,7 +71,7 @@ def wrong_imports(file: Path, source: str) -> list[str]:
     return [
         f"{file.relative_to(PACKAGE)}:{line} imports {module}"
         for line, module in imports(file, ast.parse(source))
-        if not allowed(importer, room_of(module))
+        if not allowed(importer, room_of(module)) and (file.relative_to(PACKAGE).as_posix(), module) not in EXCEPTIONS
     ]
 
 
@@ -94,6 +98,7 @@ def test_the_command_line_names_its_commands_as_text_only() -> None:
     [
         ("mazes/a.py", "from clew.tokenization.ascii import draw_ascii"),
         ("mazes/a.py", "def f():\n    import clew.viz.picture"),
+        ("mazes/a.py", "from clew.viz.drawing import task_svg"),
         ("mazes/a.py", "from ..text import ascii"),
         ("mazes/a.py", "from clew import cli"),
         ("models/a.py", "from clew.objectives.loss import loss"),

@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 
 from clew.errors import UserError
 from clew.mazes.checks import check_batch
+from clew.mazes.compiled import begin_stream, below
 from clew.mazes.generate import FAMILIES, generate, generate_all_pairs, generate_indices
 from clew.mazes.generators import place_walls
 from clew.mazes.layouts import is_held_out, layout_hashes
 from clew.mazes.maze import EAST, SOUTH, WALL, Maze, Task
-from clew.mazes.compiled import begin_stream, below
 from clew.mazes.solvers import astar, bfs_path, num_shortest, one_shortest
+from clew.registry import register
 
 PERFECT = ("dfs", "wilson", "kruskal")
 
@@ -350,3 +351,41 @@ def test_a_path_that_no_maze_has_room_for_is_refused() -> None:
         generate("dfs", 3, 4, seed=0, first=0, count=1, split="test", min_path=13)
     with pytest.raises(UserError, match=r"at least 16 cells was found in 1,000,000 attempts: .* a shorter path"):
         generate("astar", 4, 4, seed=0, first=0, count=1, split="test", min_path=16)
+
+
+@register("family", "combs")
+class Combs:
+    """A corridor along the top with one dead end below each cell, of random length; all else is closed."""
+
+    def generate(self, height: int, width: int, rng: np.random.Generator) -> Task:
+        edges = [((0, col), (0, col + 1)) for col in range(width - 1)]
+        edges += [((row, col), (row + 1, col)) for col in range(width) for row in range(rng.integers(height))]
+        return Task(Maze.from_edges(height, width, edges), (0, 0), (0, int(rng.integers(width))))
+
+
+def test_a_registered_family_is_split_and_solved_like_the_others() -> None:
+    train, test = (draw("combs", 6, 7, count=25, split=split) for split in ("train", "test"))
+    assert not is_held_out(layout_hashes(train.cells_NHW)).any()
+    assert is_held_out(layout_hashes(test.cells_NHW)).all()
+    for task, path in [*train, *test]:
+        assert path == astar(task).path
+        assert len(path) > 1
+    assert same(
+        train.select(np.array([20, 3])), generate_indices("combs", 6, 7, np.array([20, 3]), seed=0, split="train")
+    )
+    assert draw("combs", 6, 7, count=10, min_path=6).length_N.min() >= 6
+    assert len(draw("combs", count=0)) == 0
+
+
+def test_what_a_registered_family_does_wrong_is_named() -> None:
+    @register("family", "too-small")
+    class TooSmall:
+        def generate(self, height: int, width: int, rng: np.random.Generator) -> Task:
+            return Combs().generate(height - 1, width, rng)
+
+    with pytest.raises(UserError, match="the family 'too-small' must generate a Task of 5 rows and 5 columns"):
+        draw("too-small")
+    with pytest.raises(UserError, match="no combs maze of 5 rows and 5 columns with a path of at least 6 cells was"):
+        draw("combs", min_path=6)
+    with pytest.raises(UserError, match=r"choose one of dfs, .*combs.*--plugin"):
+        draw("comb")

@@ -309,7 +309,7 @@ def _fill(
                 held_out = layout_hash(cells_NHW[i], keys_SM) % np.uint64(HELD_OUT_IN) == np.uint64(0)
                 if held_out != (split == _TEST):
                     continue
-            if family == _ASTAR or family == _PERCOLATION:
+            if family in (_ASTAR, _PERCOLATION):
                 found = draw_astar_paths(cell_NC[i], width, state, min_length, draws, all_pairs, workspace)
             else:
                 found = draw_path(cells_NHW[i], state, min_path, layout_path, end_K)

@@ -177,9 +177,9 @@ class Maze:
 
     def _repr_svg_(self) -> str:
         """Return the drawing that a notebook shows."""
-        from clew.viz.drawing import maze_svg
+        from clew.viz.drawing import task_svg
 
-        return maze_svg(self)
+        return task_svg(self)
 
 
 class PathStar(Maze):
@@ -421,11 +421,11 @@ class TaskBatch:
         what = f"graphs with {self.width} labels" if self.height == 1 else f"mazes of {self.height}x{self.width}"
         return f"TaskBatch({len(self):,} {what}, each with a path)"
 
-    def _repr_svg_(self) -> str:
+    def _repr_svg_(self) -> str | None:
         """Return the drawing that a notebook shows: the first tasks with their paths."""
-        from clew.viz.drawing import batch_svg
+        from clew.viz.drawing import grid_svg
 
-        return batch_svg(self)
+        return grid_svg([(task, path, None, "") for task, path in self[:8]], columns=4) if len(self) else None
 
     def cell(self, index: int | np.integer) -> Cell:
         return divmod(int(index), self.width)

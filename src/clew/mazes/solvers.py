@@ -45,6 +45,7 @@ _NEVER = np.int32(2**31 - 1)
 _ZERO, _ONE, _U2, _U3, _U6, _U32, _U63 = (np.uint64(n) for n in (0, 1, 2, 3, 6, 32, 63))
 _NORTH_BIT, _SOUTH_BIT, _WEST_BIT, _EAST_BIT = (np.uint64(side.bit_length() - 1) for side in (NORTH, SOUTH, WEST, EAST))
 
+
 class Event(NamedTuple):
     """One line of A*'s log: a cell was put on the open list (again), or taken from it for good."""
 

@@ -30,8 +30,8 @@ import numpy.typing as npt
 from numba import njit
 
 from clew.errors import UserError
-from clew.mazes.maze import MAX_SIDE, Cell, Edge, Path, PathStar, Task
 from clew.mazes.compiled import begin_stream, next_64, shuffle_first
+from clew.mazes.maze import MAX_SIDE, Cell, Edge, Path, PathStar, Task
 from clew.mazes.solvers import Event
 
 PATH_START, PATH_END = "<PATH_START>", "<PATH_END>"

@@ -63,27 +63,32 @@ class Word:
 Shape = Fill | Line | Word
 
 
-def drawing_size(task: Task) -> tuple[int, int]:
-    """Width and height of the drawing, in cells."""
-    if isinstance(task.maze, PathStar):
-        branches = task.maze.branches()
+def drawing_size(task: Task | Maze) -> tuple[int, int]:
+    """Return width and height of the drawing, in cells."""
+    maze, _ = _maze_and_ends(task)
+    if isinstance(maze, PathStar):
+        branches = maze.branches()
         return max(map(len, branches)), len(branches)
-    return task.maze.width, task.maze.height
+    return maze.width, maze.height
+
+
+def _maze_and_ends(task: Task | Maze) -> tuple[Maze, list[tuple[str, Cell]]]:
+    """Return the maze, and the colours of start and goal, which a maze alone has not."""
+    return (task, []) if isinstance(task, Maze) else (task.maze, [(START, task.start), (GOAL, task.goal)])
 
 
 def task_shapes(
-    task: Task, path: Sequence[Cell] | None = None, predicted: Sequence[Cell] | None = None
+    task: Task | Maze, path: Sequence[Cell] | None = None, predicted: Sequence[Cell] | None = None
 ) -> tuple[list[Shape], str]:
     """Everything to draw, from the bottom up, and a note about what could not be drawn (or an empty string)."""
-    maze = task.maze
+    maze, ends = _maze_and_ends(task)
     if isinstance(maze, PathStar):
-        return _graph_shapes(task, maze, path, predicted)
+        return _graph_shapes(maze, ends, path, predicted)
     shapes: list[Shape] = [Fill(PAPER, [_box(0, 0, maze.width, maze.height)])]
     if maze.has_wall_cells_only:
         shapes.append(Line(GRID, 0.03, _grid_lines(maze)))
     shapes.append(Fill(STONE, _wall_boxes(maze)))
-    shapes.append(Fill(START, [_rounded_square(centre(task.start))]))
-    shapes.append(Fill(GOAL, [_rounded_square(centre(task.goal))]))
+    shapes += [Fill(colour, [_rounded_square(centre(cell))]) for colour, cell in ends]
     shapes.append(Line(STONE, 0.18, [_frame(maze), *_walls_between(maze)]))
     note = ""
     if path:
@@ -97,7 +102,7 @@ def task_shapes(
 
 
 def _graph_shapes(
-    task: Task, graph: PathStar, path: Sequence[Cell] | None, predicted: Sequence[Cell] | None
+    graph: PathStar, ends: list[tuple[str, Cell]], path: Sequence[Cell] | None, predicted: Sequence[Cell] | None
 ) -> tuple[list[Shape], str]:
     branches = graph.branches()
     place = {node: (step + 0.5, row + 0.5) for row, nodes in enumerate(branches) for step, node in enumerate(nodes)}
@@ -106,15 +111,15 @@ def _graph_shapes(
     def discs(nodes: Sequence[Cell]) -> list[list[Point]]:
         return [_dot(place[node], 0.3) for node in nodes]
 
-    width, height = drawing_size(task)
-    plain = [node for node in place if node not in (task.start, task.goal)]
+    width, height = drawing_size(graph)
+    plain = [node for node in place if node not in [end for _, end in ends]]
     shapes: list[Shape] = [
         Fill(PAPER, [_box(0, 0, width, height)]),
         Line(STONE, 0.08, [[place[a], place[b]] for a, b in graph.edges()]),
     ]
     if path:
         shapes.append(Line(TRUE_PATH, 0.2, [[place[node] for node in path if node in place]]))
-    shapes += [Fill(GRID, discs(plain)), Fill(START, discs([task.start])), Fill(GOAL, discs([task.goal]))]
+    shapes += [Fill(GRID, discs(plain)), *(Fill(colour, discs([node])) for colour, node in ends)]
     note = ""
     if predicted:
         inside = [node for node in predicted if node in place]
@@ -245,7 +250,7 @@ def _arrow(tail: Point, tip: Point, aside: float) -> list[Point]:
     ]
 
 
-Picture = tuple[Task, Sequence[Cell] | None, Sequence[Cell] | None, str]  # task, path, predicted, title
+Picture = tuple[Task | Maze, Sequence[Cell] | None, Sequence[Cell] | None, str]  # task, path, predicted, title
 
 _PANEL = 340  # pixels of a panel's longer side, unless cells would become too large or too small
 _TEXT = 14  # pixels of a line of text's height
@@ -253,7 +258,7 @@ _GAP = 14  # pixels between panels
 
 
 def task_svg(
-    task: Task,
+    task: Task | Maze,
     path: Sequence[Cell] | None = None,
     predicted: Sequence[Cell] | None = None,
     title: str = "",
