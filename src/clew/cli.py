@@ -1,106 +1,135 @@
 """The command line: `clew COMMAND ...`, also as `python -m clew COMMAND ...`.
 
-To add a command, write a plain typed function in clew/commands/ and name it in COMMANDS; its signature makes the
-options and its docstring the help. A function is imported only when its command is called, so `clew --help` is
-quick. A command's name may have two words (`clew data verify`).
+To add a command, write a typed function in clew/commands/ and name it in COMMANDS; its signature gives the options and
+its docstring their help (see clew/commands/options.py). A command's module is imported only when it is called.
+`--plugin MODULE` may stand anywhere; it imports modules that register components (see clew/registry.py).
 
-What goes wrong is told in one sentence on stderr, with an exit code (see guard.py).
+An error is one sentence on stderr and an exit code (see clew/errors.py). Ctrl-C prints one line and exits with 130 at
+any moment: the handler ends the process itself, because an exception raised inside the import of a large library or
+inside compiled code is lost there or ends in pages of traceback. Training replaces the handler while it runs.
 """
 
 from __future__ import annotations
 
-import difflib
-import importlib
+import os
+import signal
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
-
-from clew import __version__
-from clew.errors import UsageError, guarded
 
 
-@dataclass(frozen=True)
-class Command:
-    """Where a command's function is, as module:function, and what it does in one line."""
-
-    function: str
-    summary: str
-    parses: bool = False  # the function takes the bare arguments, since its options depend on the first one
+def main() -> None:
+    """Run the command of this process's arguments, and exit."""
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # ignored under nohup
+        signal.signal(signal.SIGINT, _interrupt)
+    sys.exit(run(sys.argv[1:]))
 
 
+def _interrupt(number: int, frame: object) -> None:
+    if files := sys.modules.get("clew.files"):
+        files.discard_unfinished()
+    show_cursor = b"\x1b[?25h" if os.isatty(2) else b""  # a progress bar hides it
+    os.write(2, show_cursor + b"clew: stopped.\n")
+    os._exit(128 + number)
+
+
+# Name: (module:function, summary). A name may have two words.
 COMMANDS = {
-    "demo": Command("clew.commands.demo:demo", "see what Clew does, in five minutes"),
-    "generate": Command("clew.commands.generate:generate", "make a dataset of mazes with their solutions"),
-    "data verify": Command("clew.commands.data:verify", "check a dataset's files against their checksums"),
-    "data describe": Command("clew.commands.data:describe", "tell the layouts, walls and path lengths of datasets"),
-    "train": Command("clew.commands.train:train", "train a model, or go on with a run", parses=True),
-    "convert": Command("clew.commands.convert:convert", "make a run folder of weights that the published code made"),
-    "evaluate": Command("clew.commands.evaluate:evaluate", "let a model solve held-out mazes, and score it"),
-    "solve": Command("clew.commands.solve:solve", "solve mazes exactly, by BFS or A*, or with a model"),
-    "draw": Command("clew.commands.draw:draw", "draw mazes and their paths to a PNG or SVG file"),
-    "reproduce": Command(
-        "clew.commands.reproduce:reproduce", "run a table or figure of the paper, from training to picture"
-    ),
-    "reproduce report": Command("clew.commands.reproduce:report", "write docs/results.md from what was measured"),
+    "generate": ("clew.commands.generate:generate", "make a dataset of mazes with their solutions"),
+    "train": ("clew.commands.train:train", "train a model, or resume a run"),
+    "evaluate": ("clew.commands.evaluate:evaluate", "evaluate a model on held-out mazes"),
+    "solve": ("clew.commands.solve:solve", "solve mazes exactly, by BFS or A*, or with a model"),
+    "draw": ("clew.commands.draw:draw", "draw mazes with their paths, or animate a model's decoding"),
+    "reproduce": ("clew.commands.reproduce:reproduce", "run a table or figure of the paper"),
+    "reproduce report": ("clew.commands.reproduce:report", "write docs/results.md from measured results"),
+    "convert": ("clew.commands.convert:convert", "convert weights of the published code to a run folder"),
+    "data describe": ("clew.commands.data:describe", "print layouts, walls and path lengths of datasets"),
+    "data verify": ("clew.commands.data:verify", "check a dataset against its checksums"),
+    "runs": ("clew.commands.runs:runs", "print a table of the runs in a folder"),
+    "plot": ("clew.commands.runs:plot", "plot training curves of runs"),
+    "demo": ("clew.commands.demo:demo", "train a small model and solve mazes, in five minutes"),
 }
+_LIGHT = ("runs", "plot")  # commands that compile no kernels
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command that `arguments` (by default the process's own) ask for, and exit."""
-    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+def run(arguments: list[str]) -> int:
+    """Run a command and return its exit code."""
+    from clew.errors import guarded
+
+    return guarded(lambda: _dispatch(list(arguments)))
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run a command and give its exit code."""
-    return guarded(lambda: dispatch(list(arguments)))
+def _dispatch(arguments: list[str]) -> None:
+    from clew.errors import UsageError
 
-
-def dispatch(arguments: list[str]) -> None:
-    """Find the command in the first word or two and hand it the rest."""
+    arguments, plugins = _split_plugins(arguments)
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(help_text())
     elif arguments[0] in ("-V", "--version"):
+        from clew import __version__
+
         print(f"clew {__version__}")
     elif (name := " ".join(arguments[:2])) in COMMANDS:
-        call(name, arguments[2:])
+        _call(name, arguments[2:], plugins)
     elif (name := arguments[0]) in COMMANDS:
-        call(name, arguments[1:])
+        _call(name, arguments[1:], plugins)
     elif name in _groups() and (len(arguments) == 1 or arguments[1] in ("-h", "--help")):
         print(help_text(name))
     else:
         raise UsageError(_unknown(arguments))
 
 
-def call(name: str, arguments: list[str]) -> None:
-    """Import the command's function and let its signature parse the arguments."""
-    import tyro  # a tenth of a second, so only now
+def _split_plugins(arguments: list[str]) -> tuple[list[str], list[str]]:
+    from clew.errors import UsageError
 
-    module, function_name = COMMANDS[name].function.split(":")
+    rest: list[str] = []
+    plugins: list[str] = []
+    words = iter(arguments)
+    for word in words:
+        if word.startswith("--plugin="):
+            plugins.append(word.removeprefix("--plugin="))
+        elif word == "--plugin":
+            module = next(words, "")
+            if not module or module.startswith("--"):
+                raise UsageError("--plugin needs the name of a module.")
+            plugins.append(module)
+        else:
+            rest.append(word)
+    return rest, plugins
+
+
+def _call(name: str, arguments: list[str], plugins: list[str]) -> None:
+    """Import the command's function and run it with the options that its signature declares."""
+    import importlib
+
+    from clew.commands.options import HelpPrinted, run_function
+    from clew.registry import load_plugins
+
+    module, function_name = COMMANDS[name][0].split(":")
     function = getattr(importlib.import_module(module), function_name)
-    if COMMANDS[name].parses:
-        function(arguments)
+    load_plugins(plugins)
+    try:
+        # A command whose options depend on its first argument parses them itself.
+        parse_and_run = getattr(function, "parse_and_run", None)
+        if parse_and_run is not None:
+            parse_and_run(arguments)
+        else:
+            run_function(function, arguments, f"clew {name}")
+    except HelpPrinted:
         return
-    tyro.cli(
-        function,
-        prog=f"clew {name}",
-        args=arguments,
-        # A flag has one spelling, the one that changes something: --json, but not --no-json too.
-        config=(tyro.conf.FlagCreatePairsOff,),
-    )
 
 
 def help_text(group: str | None = None) -> str:
-    """The list of commands, or of those that begin with one word."""
+    """Return the list of commands, or of those that begin with one word."""
     names = [name for name in COMMANDS if group in (None, name.split()[0])]
     width = max(map(len, names))
-    lines = [f"  {name:<{width}}  {COMMANDS[name].summary}" for name in names]
+    lines = [f"  {name:<{width}}  {COMMANDS[name][1]}" for name in names]
     return "\n".join(
         [
             "usage: clew COMMAND [options]",
             "",
             *lines,
             "",
-            "`clew COMMAND --help` tells a command's options; `clew --version` the version.",
+            "`clew COMMAND --help` lists the options of a command; `clew --version` prints the version.",
+            "--plugin MODULE imports a module that registers components; every command takes it.",
         ]
     )
 
@@ -110,11 +139,12 @@ def _groups() -> set[str]:
 
 
 def _unknown(arguments: list[str]) -> str:
-    """Say which word is not a command, with the nearest one that is."""
+    """Return a sentence that names the word that is not a command, and the nearest one that is."""
+    import difflib
+
     group = arguments[0] in _groups()
     asked = " ".join(arguments[:2]) if group else arguments[0]
-    # People also forget the first word of two (`clew verify`), so that is compared as well.
-    # Of several commands with one first word, the first in the table is named.
+    # The first word of two is often left out (`clew verify`), so the last word is compared as well.
     spellings = {word: name for name in reversed(COMMANDS) for word in (name.split()[-1], name.split()[0], name)}
     near = difflib.get_close_matches(asked, spellings, n=1, cutoff=0.5)
     if group:

@@ -1,15 +1,9 @@
-"""The one exception that the user's input may raise.
+"""Errors that a user can cause, and how the command line reports them.
 
-Its message is one sentence that says what is wrong and what to do. The command line prints it without a
-traceback; anything else that escapes is a bug of ours and keeps its traceback.
+    raise UserError("a maze of 1 row is too small; use 2 or more.")
+    sys.exit(guarded(lambda: main()))       # one sentence on stderr, and an exit code
 
-How much memory there is, and how to tell that it ran out.
-
-What a user may meet becomes one sentence on stderr and an exit code; a bug of ours keeps its traceback.
-
-    sys.exit(guarded(lambda: tyro.cli(main)))
-
-Exit codes: 0 done, 1 failed, 2 called wrongly, 130 Ctrl-C.
+Exit codes: 0 done, 1 failed, 2 wrong call, 130 after Ctrl-C. Any other exception is a bug and keeps its traceback.
 """
 
 from __future__ import annotations
@@ -21,60 +15,62 @@ from collections.abc import Callable
 
 
 class UserError(ValueError):
-    """What the user gave cannot be used; the message says why and what to do."""
-
-
-def machine_memory() -> int:
-    """Bytes of memory that this machine has."""
-    if sys.platform == "win32":
-        return 2**63
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-
-
-def out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that there was not enough memory, of the machine or of a GPU."""
-    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # torch's, not imported for this
-        return True
-    return isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error)
+    """Input that cannot be used. The message is one sentence: what is wrong, and what to do."""
 
 
 class UsageError(UserError):
-    """The command line itself makes no sense."""
+    """A command line that cannot be used."""
 
 
 def guarded(work: Callable[[], object]) -> int:
-    """Do the work and give the exit code."""
+    """Run `work` and return the exit code; report what a user can cause in one line on stderr."""
     try:
         work()
         if sys.stdout is not None:  # it is None if the caller closed it
-            sys.stdout.flush()  # here rather than at exit, so that a closed pipe is met inside this `try`
+            sys.stdout.flush()  # here and not at exit, so that a closed pipe is met inside this `try`
     except BrokenPipeError:
-        # The reader left, as in `clew solve ... | head`. What is still in the buffer must not be tried again at exit.
+        # The reader has exited, as in `clew solve ... | head`.
         _discard_output()
-        return _fail("the reader of the output went away before all of it was written.")
+        return report_error("the reader of the output went away before all of it was written.")
     except UsageError as error:
-        return _fail(str(error), code=2)
+        return report_error(str(error), code=2)
     except UserError as error:
-        return _fail(str(error))
+        return report_error(str(error))
     except OSError as error:
         if error.filename is None:
-            _discard_output()  # it may be the output itself that cannot be written, which exit would try again
-        return _fail(os_error_sentence(error))
+            _discard_output()  # stdout itself may have failed, and exit would flush it again
+        return report_error(os_error_sentence(error))
     except (MemoryError, RuntimeError) as error:
         if not out_of_memory(error):
             raise
-        return _fail(
+        return report_error(
             "there is not enough memory for this; ask for fewer or smaller mazes, or for fewer at once "
             "(--micro-batch in training, --batch-size in evaluation)."
         )
     except KeyboardInterrupt:
-        return _fail("stopped.", code=130)
+        return report_error("stopped.", code=130)
     return 0
 
 
+def report_error(sentence: str, code: int = 1) -> int:
+    """Print the sentence on stderr and return the exit code."""
+    print(f"clew: {printable(sentence)}", file=sys.stderr)
+    return code
+
+
+def printable(text: str) -> str:
+    r"""Return the text on one line, with control characters written as escapes.
+
+    Example:
+        >>> printable("a\x1b[31mb")
+        'a\\x1b[31mb'
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def os_error_sentence(error: OSError) -> str:
-    """What the system complains about, in one sentence."""
-    name = str(error.filename) if error.filename is not None else "the output"
+    """Return one sentence for an error of the operating system."""
+    name = str(error.filename) if error.filename is not None else "the input or output"
     if isinstance(error, FileNotFoundError):
         return f"{name} does not exist."
     if isinstance(error, PermissionError):
@@ -86,13 +82,22 @@ def os_error_sentence(error: OSError) -> str:
     return f"{name} cannot be used: {error.strerror or error}."
 
 
+def out_of_memory(error: BaseException) -> bool:
+    """Return whether an error says that memory ran out, of the machine or of a GPU."""
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # torch's, without importing it
+        return True
+    return isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error)
+
+
+def machine_memory() -> int:
+    """Return the bytes of memory of this machine."""
+    if sys.platform == "win32":
+        return 2**63
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
 def _discard_output() -> None:
-    """Send what is still to be printed nowhere."""
+    """Send what is still buffered for stdout to the null device."""
     out = sys.__stdout__
     if out is not None and sys.stdout is out:  # a stand-in, as in tests, may have no descriptor
         os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
-
-
-def _fail(sentence: str, code: int = 1) -> int:
-    print(f"clew: {sentence}", file=sys.stderr)
-    return code

@@ -1,27 +1,29 @@
-"""Files that are either whole or absent.
+"""Files that are complete or absent, and dataclasses as JSON.
 
     with atomic_write("picture.png", "wb") as file:
         file.write(data)
-    write_json("results/speed.json", {"mazes_per_second": 123})
-
-A file is written under a temporary name beside its final one and moved into place when it is complete, so a crash,
-a kill or a full disk never leaves half a file under the name that others read.
-
-Dataclasses to plain JSON and back, with a sentence for everything that does not fit.
-
     write_json("config.json", to_plain(config))
     config = from_plain(TrainConfig, read_json("config.json"), "config.json")
 
-Fields may be whole numbers, numbers, words, true or false, one of some words (Literal), a list of such (tuple), other
-dataclasses, and null where the type says so. A missing field has its default.
+A file is written under a temporary name beside its final one and renamed when it is complete, so a crash, a kill or a
+full disk never leaves half a file under its final name. What is not a regular file is never replaced:
+
+- a device or a pipe (/dev/null, /dev/stdout, a named pipe) is written to directly;
+- a link to a file of the same folder stays a link, and that file is replaced;
+- a link to a file elsewhere is refused.
+
+`from_plain` reads fields that are numbers, words, true or false, one of some words (Literal), lists of such (tuple),
+other dataclasses, and null where the type allows it. A missing field takes its default.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
 import secrets
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -32,13 +34,15 @@ from clew.errors import UserError
 
 PathLike: TypeAlias = str | os.PathLike[str]
 
+_unfinished: set[Path] = set()  # temporary files that are being written
+
 
 @overload
 def atomic_write(path: PathLike, mode: Literal["w"] = "w") -> AbstractContextManager[IO[str]]: ...
 @overload
 def atomic_write(path: PathLike, mode: Literal["wb"]) -> AbstractContextManager[IO[bytes]]: ...
 def atomic_write(path: PathLike, mode: Literal["w", "wb"] = "w") -> AbstractContextManager[IO[Any]]:
-    """A file to write to, which gets its name only when the block ends without an exception.
+    """Open a file that gets its name when the block ends without an exception.
 
     Text is UTF-8 with plain newlines. An OSError names `path`, not the temporary file.
     """
@@ -47,66 +51,100 @@ def atomic_write(path: PathLike, mode: Literal["w", "wb"] = "w") -> AbstractCont
 
 @contextmanager
 def _atomic_write(path: Path, mode: str) -> Iterator[IO[Any]]:
-    if path.is_dir():
-        raise UserError(f"{path} is a folder; give the name of a file.")
-    if not path.parent.is_dir():
-        raise UserError(f"the folder {path.parent} does not exist; make it first, or write to another one.")
-    temporary = path.with_name(f".{path.name[:80]}.{secrets.token_hex(6)}.tmp")
     text: dict[str, Any] = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
+    target = _target(path)
+    if target is None:
+        # A second open of /dev/stdout would have a position of its own where that is a regular file.
+        standard = {"/dev/stdout": 1, "/dev/stderr": 2}.get(str(path))
+        with open(path if standard is None else os.dup(standard), mode, **text) as file:
+            yield file
+        return
+    temporary = target.with_name(f".{target.name[:80]}.{secrets.token_hex(6)}.tmp")
+    _unfinished.add(temporary)
     try:
         with open(temporary, mode.replace("w", "x"), **text) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException as error:  # also Ctrl-C: whatever ends the writing, no half file stays
+        os.replace(temporary, target)
+    except BaseException as error:  # also Ctrl-C
         temporary.unlink(missing_ok=True)
-        # A write that fails (full disk) names no file at all, and nobody knows the temporary one.
+        # A failed write (full disk) names no file, and the user does not know the temporary one.
         if isinstance(error, OSError) and error.filename in (None, str(temporary)):
             error.filename, error.filename2 = str(path), None
         raise
-    _sync_folder(path.parent)
+    finally:
+        _unfinished.discard(temporary)
+    _sync_folder(target.parent)
+
+
+def _target(path: Path) -> Path | None:
+    """Return the file to replace, or None for a device or a pipe, which is written to directly."""
+    if not path.parent.is_dir():
+        raise UserError(f"the folder {path.parent} does not exist; make it first, or write to another one.")
+    if path.is_dir():
+        raise UserError(f"{path} is a folder; give the name of a file.")
+    if str(path) in ("/dev/stdout", "/dev/stderr") or (path.exists() and not stat.S_ISREG(path.stat().st_mode)):
+        return None
+    if not path.is_symlink():
+        return path
+    target = path.resolve()
+    if target.parent != path.parent.resolve():
+        raise UserError(f"{path} is a link to {target}; give the name of that file, or remove the link.")
+    return target
+
+
+def discard_unfinished() -> None:
+    """Remove the temporary files of unfinished writes; for a process that is about to exit without unwinding."""
+    for temporary in tuple(_unfinished):
+        with contextlib.suppress(OSError):
+            temporary.unlink()
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the new name in `folder` survive a power cut, where the system can do that for folders."""
-    try:
+    """Make a new name in `folder` survive a power failure, where the system supports that."""
+    with contextlib.suppress(OSError):  # not on Windows, nor on some network file systems; the file itself is safe
         handle = os.open(folder, os.O_RDONLY)
-    except OSError:  # not on Windows; the file itself is safe already
-        return
-    try:
-        os.fsync(handle)
-    except OSError:
-        pass  # some network file systems refuse
-    finally:
-        os.close(handle)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def write_json(path: PathLike, value: Any) -> None:
-    """Write `value` as indented JSON, wholly or not at all."""
+    """Write `value` as indented JSON, atomically."""
     text = json.dumps(value, indent=2, ensure_ascii=False)  # before the file is opened: it may fail
     with atomic_write(path) as file:
         file.write(text + "\n")
 
 
 def read_json(path: PathLike) -> Any:
-    """What `path` holds; UserError if that is not whole JSON, OSError if it cannot be read."""
+    """Return the value that a file holds; UserError if that is not one complete JSON value without duplicate keys."""
     data = Path(path).read_bytes()
     try:
-        return json.loads(data)
+        return json.loads(data, object_pairs_hook=_unique)
     except (ValueError, RecursionError) as error:  # ValueError: bad JSON and bad UTF-8
         problem = "is empty" if not data.strip() else f"is not whole JSON ({error})"
         raise UserError(f"{path} {problem}; it may be cut off: make it again, or restore it.") from None
 
 
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {twice!r} stands twice in one object")
+    return value
+
+
 T = TypeVar("T")
 Reader = Callable[[Any], Any]
 
-_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a word", NoneType: "null"}
+_TYPE_NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "a word", NoneType: "null"}
 
 
 def to_plain(value: Any) -> Any:
-    """Dicts, lists, words and numbers; a tuple becomes a list, as JSON has it."""
+    """Return a dataclass as dicts, lists, words and numbers; a tuple becomes a list, as in JSON."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: to_plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, tuple | list):
@@ -115,7 +153,7 @@ def to_plain(value: Any) -> Any:
 
 
 def from_plain(kind: type[T], value: Any, where: str, readers: Mapping[str, Reader] | None = None) -> T:
-    """The dataclass that `to_plain` wrote; `readers` read the fields whose type does not say how."""
+    """Return the dataclass that `to_plain` wrote; `readers` read the fields whose type does not say how."""
     readers = readers or {}
     assert dataclasses.is_dataclass(kind)
     fields = {f.name: f for f in dataclasses.fields(kind)}
@@ -139,31 +177,31 @@ def from_plain(kind: type[T], value: Any, where: str, readers: Mapping[str, Read
 def _read(hint: Any, value: Any, where: str) -> Any:
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         return from_plain(hint, value, where)
-    if get_origin(hint) is tuple:
-        if not isinstance(value, list):
-            raise UserError(f"{where} cannot be {value!r}; it must be {_spoken(hint)}.")
+    if get_origin(hint) is tuple and isinstance(value, list):
         return tuple(_read(get_args(hint)[0], item, where) for item in value)
-    if not _fits(hint, value):
-        raise UserError(f"{where} cannot be {value!r}; it must be {_spoken(hint)}.")
+    if get_origin(hint) is tuple or not _fits(hint, value):
+        raise UserError(f"{where} cannot be {value!r}; it must be {type_name(hint)}.")
     return float(value) if float in (hint, *get_args(hint)) and type(value) is int else value
 
 
 def _fits(hint: Any, value: Any) -> bool:
-    """Whether a JSON value can stand in a field of this type; true is no number, and 1 is a float."""
+    """Return whether a JSON value has this type; true is no number, and 1 is a float."""
     if get_origin(hint) is Literal:
         return value in get_args(hint)
     if get_origin(hint) in (Union, UnionType):
         return any(_fits(part, value) for part in get_args(hint))
     if hint in (int, float):
-        return isinstance(value, int if hint is int else int | float) and not isinstance(value, bool)
+        number = isinstance(value, int if hint is int else int | float) and not isinstance(value, bool)
+        return number and not (hint is float and abs(value) > 1e308)  # a larger integer has no float
     return isinstance(value, hint)
 
 
-def _spoken(hint: Any) -> str:
+def type_name(hint: Any) -> str:
+    """Return the name of a type for a message: "a whole number or null"."""
     if get_origin(hint) is Literal:
         return "one of " + ", ".join(map(str, get_args(hint)))
     if get_origin(hint) in (Union, UnionType):
-        return " or ".join(_spoken(part) for part in get_args(hint))
+        return " or ".join(type_name(part) for part in get_args(hint))
     if get_origin(hint) is tuple:
-        return f"a list, each {_spoken(get_args(hint)[0])}"
-    return _WORDS.get(hint, str(hint))
+        return f"a list, each {type_name(get_args(hint)[0])}"
+    return _TYPE_NAMES.get(hint, getattr(hint, "__name__", str(hint)))
