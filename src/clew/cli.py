@@ -47,7 +47,6 @@ COMMANDS = {
     "plot": ("clew.commands.runs:plot", "plot training curves of runs"),
     "demo": ("clew.commands.demo:demo", "train a small model and solve mazes, in five minutes"),
 }
-_LIGHT = ("runs", "plot")  # commands that compile no kernels
 
 
 def run(arguments: list[str]) -> int:
@@ -57,7 +56,7 @@ def run(arguments: list[str]) -> int:
     return guarded(lambda: _dispatch(list(arguments)))
 
 
-def _dispatch(arguments: list[str]) -> None:
+def _dispatch(arguments: list[str]) -> object:
     from clew.errors import UsageError
 
     arguments, plugins = _split_plugins(arguments)
@@ -68,13 +67,14 @@ def _dispatch(arguments: list[str]) -> None:
 
         print(f"clew {__version__}")
     elif (name := " ".join(arguments[:2])) in COMMANDS:
-        _call(name, arguments[2:], plugins)
+        return _call(name, arguments[2:], plugins)
     elif (name := arguments[0]) in COMMANDS:
-        _call(name, arguments[1:], plugins)
+        return _call(name, arguments[1:], plugins)
     elif name in _groups() and (len(arguments) == 1 or arguments[1] in ("-h", "--help")):
         print(help_text(name))
     else:
         raise UsageError(_unknown(arguments))
+    return None
 
 
 def _split_plugins(arguments: list[str]) -> tuple[list[str], list[str]]:
@@ -96,7 +96,7 @@ def _split_plugins(arguments: list[str]) -> tuple[list[str], list[str]]:
     return rest, plugins
 
 
-def _call(name: str, arguments: list[str], plugins: list[str]) -> None:
+def _call(name: str, arguments: list[str], plugins: list[str]) -> object:
     """Import the command's function and run it with the options that its signature declares."""
     import importlib
 
@@ -110,11 +110,10 @@ def _call(name: str, arguments: list[str], plugins: list[str]) -> None:
         # A command whose options depend on its first argument parses them itself.
         parse_and_run = getattr(function, "parse_and_run", None)
         if parse_and_run is not None:
-            parse_and_run(arguments)
-        else:
-            run_function(function, arguments, f"clew {name}")
+            return parse_and_run(arguments)
+        return run_function(function, arguments, f"clew {name}")
     except HelpPrinted:
-        return
+        return 0
 
 
 def help_text(group: str | None = None) -> str:

@@ -23,9 +23,12 @@ class UsageError(UserError):
 
 
 def guarded(work: Callable[[], object]) -> int:
-    """Run `work` and return the exit code; report what a user can cause in one line on stderr."""
+    """Run `work` and return the exit code; an error that a user can cause is one line on stderr.
+
+    `work` may return an exit code of its own.
+    """
     try:
-        work()
+        code = work()
         if sys.stdout is not None:  # it is None if the caller closed it
             sys.stdout.flush()  # here and not at exit, so that a closed pipe is met inside this `try`
     except BrokenPipeError:
@@ -49,7 +52,7 @@ def guarded(work: Callable[[], object]) -> int:
         )
     except KeyboardInterrupt:
         return report_error("stopped.", code=130)
-    return 0
+    return code if isinstance(code, int) else 0
 
 
 def report_error(sentence: str, code: int = 1) -> int:
@@ -78,6 +81,7 @@ def os_error_sentence(error: OSError) -> str:
     if isinstance(error, IsADirectoryError):
         return f"{name} is a folder; give the name of a file."
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        name = name if error.filename is not None else "the output"
         return f"the disk is full, so {name} could not be written; make room and run the command again."
     return f"{name} cannot be used: {error.strerror or error}."
 

@@ -23,6 +23,7 @@ Kind = Literal["family", "format", "objective", "mask-rate", "model", "decoder"]
 ENTRY_POINT_GROUP = "clew.plugins"
 T = TypeVar("T")
 
+_loaded: list[str] = []  # what `--plugin` named, to be loaded again by other processes of the same command
 _components: dict[str, dict[str, Any]] = {kind: {} for kind in get_args(Kind)}
 
 
@@ -78,6 +79,13 @@ def load_plugins(modules: Sequence[str]) -> None:
         _import(entry.value.split(":")[0], f"the installed plug-in {entry.name}")
     for module in modules:
         _import(module, f"--plugin {module}")
+        if module not in _loaded:
+            _loaded.append(module)
+
+
+def loaded_plugins() -> tuple[str, ...]:
+    """Return the modules that `--plugin` has named."""
+    return tuple(_loaded)
 
 
 def _import(module: str, source: str) -> None:

@@ -1,1 +1,52 @@
-"""One plain typed function for each command of `clew`."""
+"""The commands of `clew`, one typed function each, and what several of them use."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from clew.errors import printable
+
+
+@contextmanager
+def progress_bar(description: str, total: int, in_bytes: bool = False) -> Iterator[Callable[[int], None]]:
+    """Show a progress bar on a terminal; yield a function that takes how much is done, or how many bytes more."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    counter = DownloadColumn() if in_bytes else MofNCompleteColumn()
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), counter, TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(printable(description), total=total)
+        yield lambda done: bar.advance(task, done) if in_bytes else bar.update(task, completed=done)
+
+
+def format_table(rows: Sequence[Sequence[str]], left: int = 2) -> str:
+    """Return rows of words in aligned columns; all but the first `left` columns are aligned to the right."""
+    rows = [[printable(word) for word in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = [w.ljust(n) if i < left else w.rjust(n) for i, (w, n) in enumerate(zip(row, widths, strict=True))]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def announce_compilation() -> None:
+    """Print one line on stderr when numba compiles a kernel that is not in its cache: the first time takes long."""
+    from numba.core import event
+
+    class Announce(event.Listener):  # type: ignore[misc]
+        announced = False
+
+        def on_start(self, event: object) -> None:
+            if not self.announced:
+                self.announced = True
+                print("clew: compiling kernels; this takes up to half a minute, once.", file=sys.stderr, flush=True)
+
+        def on_end(self, event: object) -> None:
+            pass
+
+    event.register("numba:compile", Announce())

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
-
-import tyro
+from typing import Literal
 
 from clew.errors import UserError
 
@@ -14,7 +12,9 @@ FORMAT_OF: dict[str, Literal["edge-list", "wall-list"]] = {"dfs": "edge-list", "
 
 
 def convert(
-    weights: Annotated[Path, tyro.conf.Positional],
+    weights: Path,
+    /,
+    *,
     out: Path,
     size: int | None = None,
     family: str = "dfs",

@@ -1,17 +1,15 @@
-"""`clew data verify DIR`: check a dataset. `clew data describe DIR ...`: what its tasks are like."""
+"""`clew data verify DIR`: check a dataset. `clew data describe DIR ...`: print what it holds."""
 
 from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated
 
-import tyro
-
-from clew.errors import UserError
+from clew.commands import announce_compilation, format_table, progress_bar
+from clew.errors import UsageError
 
 
-def verify(directory: Annotated[Path, tyro.conf.Positional]) -> None:
+def verify(directory: Path, /) -> None:
     """Check a dataset: its files against their checksums, and that its mazes, paths and splits are sound.
 
     Every path must be valid and a shortest one, and no layout may be both in train and in test. If anything is
@@ -20,18 +18,13 @@ def verify(directory: Annotated[Path, tyro.conf.Positional]) -> None:
     Args:
         directory: the folder of the dataset.
     """
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
-
     from clew.data.dataset import open_dataset
     from clew.data.verify import verify_dataset
 
     total = sum(record.bytes for record in open_dataset(directory).files.values())
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("reading", total=total)
-        dataset = verify_dataset(directory, lambda size: bar.advance(task, size))
+    announce_compilation()
+    with progress_bar("reading", total, in_bytes=True) as progress:
+        dataset = verify_dataset(directory, progress)
     counts = dataset.settings.counts
     print(
         f"{directory} is sound: {len(dataset.files)} files as they were written, {counts['train']:,} + "
@@ -39,11 +32,8 @@ def verify(directory: Annotated[Path, tyro.conf.Positional]) -> None:
     )
 
 
-def describe(
-    directories: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="DIR ...")],
-    json: bool = False,
-) -> None:
-    """Tell how many tasks and layouts datasets have, their share of wall cells, and how long their paths are.
+def describe(*directories: Path, json: bool = False) -> None:
+    """Print the number of tasks and layouts of datasets, their share of wall cells, and the lengths of their paths.
 
     For example: clew data describe data/astar-10 --json
 
@@ -60,7 +50,8 @@ def describe(
     from clew.provenance import provenance
 
     if not directories:
-        raise UserError("give the folder of a dataset; `clew generate` makes one.")
+        raise UsageError("give the folder of a dataset: clew data describe DIR; `clew generate` makes one.")
+    announce_compilation()
     datasets = [open_dataset(directory) for directory in directories]
     facts = [(dataset, name, describe_split(dataset.split(name))) for dataset in datasets for name in SPLITS]
     if json:
@@ -83,8 +74,4 @@ def describe(
     for dataset, name, each in facts:
         shares = f"{100 * each.wall_share:.1f}", f"{each.path_cells:.1f}", f"{100 * each.one_shortest:.1f}"
         lines.append([dataset.directory.as_posix(), name, f"{each.tasks:,}", f"{each.layouts:,}", *shares])
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        words = [word.ljust(width) for word, width in zip(line[:2], widths[:2], strict=True)]
-        words += [word.rjust(width) for word, width in zip(line[2:], widths[2:], strict=True)]
-        print("  ".join(words))
+    print(format_table(lines))

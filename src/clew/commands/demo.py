@@ -10,6 +10,7 @@ from clew.errors import UserError
 
 
 def demo(
+    *,
     out: Path = Path("demo"),
     minutes: float = 2.0,
     seconds: float = 75.0,
@@ -39,8 +40,10 @@ def demo(
 
     from rich.console import Console
 
+    from clew.commands import announce_compilation
     from clew.demo.run import Settings, Stopped, run
 
+    announce_compilation()
     words = ["clew", "demo", "--out", str(out), "--minutes", f"{minutes:g}", "--seconds", f"{seconds:g}"]
     words += ["--seed", str(seed), *(["--weights", *weights] if weights else [])]
     try:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from itertools import islice
 from pathlib import Path
-from typing import Annotated
 
-import tyro
-
-from clew.errors import UserError
+from clew.commands import announce_compilation
+from clew.errors import UserError, printable
 
 
 def draw(
-    file: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")],
+    file: str,
+    /,
+    *,
     out: Path,
     no_path: bool = False,
-    columns: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None,
+    columns: int | None = None,
     limit: int = 16,
 ) -> None:
     """Draw the mazes of a file to a PNG or SVG picture, with their paths as red lines.
@@ -40,12 +40,13 @@ def draw(
     from clew.viz.picture import check_ending, save_picture
 
     check_ending(out)  # before anything is read
+    announce_compilation()
     read = list(islice(iter_tasks(file), limit + 1))  # one more, to know whether there are more
     pictures: list[Picture] = []
     for item in read[:limit]:
         path = None if no_path else item.path or astar(item.task).path
         pictures.append((item.task, path, None, "" if no_path or path else "no way through"))
     save_picture(out, pictures, columns)
-    print(f"{out}: {len(pictures)} maze{'s' if len(pictures) > 1 else ''}")
+    print(f"{printable(str(out))}: {len(pictures)} maze{'s' if len(pictures) > 1 else ''}")
     if len(read) > limit:
         print(f"only the first {limit} are drawn, there are more; --limit says how many")

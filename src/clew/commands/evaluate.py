@@ -1,4 +1,4 @@
-"""`clew evaluate RUN`: how well a trained model solves mazes it has never seen."""
+"""`clew evaluate RUN`: evaluate a model on held-out mazes."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import json as json_module
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import tyro
-
-from clew.errors import UserError
+from clew.commands import announce_compilation, format_table, progress_bar
+from clew.errors import UserError, printable
 
 if TYPE_CHECKING:
     from clew.evaluation.scores import Evaluation
@@ -23,9 +22,11 @@ ALL = "all"
 
 
 def evaluate(
-    run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")],
+    run: str,
+    /,
+    *,
     mazes: int | None = None,
-    input: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None,
+    input: str | None = None,
     decoder: tuple[str, ...] = (),
     compare: tuple[str, ...] = (),
     family: str | None = None,
@@ -39,12 +40,12 @@ def evaluate(
     json: bool = False,
     report: Path | None = None,
 ) -> None:
-    """Let a trained model solve held-out mazes, and count what it gets right.
+    """Evaluate a model on held-out mazes.
 
     For example: clew evaluate runs/x --decoder left-to-right threshold --report out.html
 
-    Told are the share of mazes whose exact path was found, the share of right tokens, valid and shortest paths,
-    responses that say no path, each with a 95 % interval, the passes and the time a maze, and how it fails.
+    Reports exact-path accuracy, per-token accuracy, valid and shortest paths and unparsable responses, each with a 95 %
+    interval, forward passes and time per maze, and the kinds of failures.
 
     Args:
         run: the folder of a run, or the name of a model that comes with Clew.
@@ -80,6 +81,7 @@ def evaluate(
         raise UserError("give either --input or --mazes with its family, size and seed, not both.")
     if report is not None and not report.parent.is_dir():
         raise UserError(f"the folder {report.parent} does not exist; make it first, or give --report another name.")
+    announce_compilation()
     for name in decoder:
         if name != ALL:
             parse_decoder(name)  # before anything is computed
@@ -93,11 +95,17 @@ def evaluate(
     leaks = [model.leakage(groups) for model in models]
     for model, leak in zip(models, leaks, strict=True):
         if leak.perhaps_trained:
-            print(f"{model.name}: {leak}", file=sys.stderr)
+            print(printable(f"{model.name}: {leak}"), file=sys.stderr)
 
-    evaluations = [
-        _evaluate(model, groups, name, batch_size, precision) for model in models for name in _decoders(model, decoder)
-    ]
+    evaluations = []
+    for model in models:
+        for name in _decoders(model, decoder):
+            with progress_bar(f"{model.name}, {name}", sum(map(len, groups))) as progress:
+                evaluations.append(
+                    model.evaluate(
+                        tasks=groups, decoder=name, batch_size=batch_size, precision=precision, progress=progress
+                    )
+                )
     options = {"mazes": mazes, "input": input, "decoder": decoder, "compare": compare, "family": family}
     options |= {"size": size, "embedded-in": embedded_in, "embedding": embedding, "seed": seed}
     options |= {"precision": precision}
@@ -106,7 +114,10 @@ def evaluate(
         precisions = {each.name: each.precision for each in evaluations}
         notes = [f"{m.name}: {m.parameters:,} parameters, precision {precisions[m.name]}." for m in models]
         notes += [f"{m.name}: {leak}" for m, leak in zip(models, leaks, strict=True)]
-        _write_report(report, models, evaluations, what, origin, notes)
+        from clew.viz.evaluation_page import Page, write_page
+
+        title = f"{' and '.join(model.name for model in models)}: {what}"
+        write_page(report, Page(title, evaluations, origin, notes))
     if json:
         value = {
             "mazes": what,
@@ -118,7 +129,7 @@ def evaluate(
     else:
         _print(evaluations, what)
         if report is not None:
-            print(f"the report is in {report}")
+            print(f"the report is in {printable(str(report))}")
 
 
 def _held_out(
@@ -148,28 +159,8 @@ def _decoders(model: TrainedModel, wanted: tuple[str, ...]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _evaluate(
-    model: TrainedModel, groups: list[TaskBatch], decoder: str, batch_size: int | None, precision: Precision | None
-) -> Evaluation:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(f"{model.name}, {decoder}", total=sum(map(len, groups)))
-        return model.evaluate(
-            tasks=groups,
-            decoder=decoder,
-            batch_size=batch_size,
-            precision=precision,
-            progress=lambda done: bar.update(task, completed=done),
-        )
-
-
 def _print(evaluations: list[Evaluation], what: str) -> None:
-    """A table; intervals of the other shares are in the JSON and in the report."""
-
+    """Print a table; the intervals of the other shares are in the JSON and in the report."""
     head = [
         "model",
         "decoder",
@@ -197,43 +188,25 @@ def _print(evaluations: list[Evaluation], what: str) -> None:
                 f"{1000 * each.seconds / max(1, len(each)):.1f}",
             ]
         )
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     print(f"{what}, precision {_precisions(evaluations)}")
-    for row in rows:
-        words = [word.ljust(width) for word, width in zip(row[:2], widths[:2], strict=True)]
-        words += [word.rjust(width) for word, width in zip(row[2:], widths[2:], strict=True)]
-        print("  ".join(words))
+    print(format_table(rows))
     for each in evaluations:
         if counts := {name: count for name, count in each.failures().items() if count}:
-            print(f"{each.name}, {each.decoder} fails: " + "; ".join(f"{name} {n:,}" for name, n in counts.items()))
+            print(f"{printable(each.name)}, {each.decoder} fails: " + "; ".join(f"{name} {n:,}" for name, n in counts.items()))
 
 
 def _precisions(evaluations: list[Evaluation]) -> str:
-    """The precision of all, or of each model where they differ."""
+    """Return the precision of all, or of each model where they differ."""
     of_model = {each.name: each.precision for each in evaluations}
     if len(set(of_model.values())) == 1:
         return evaluations[0].precision
-    return ", ".join(f"{precision} ({name})" for name, precision in of_model.items())
+    return ", ".join(f"{precision} ({printable(name)})" for name, precision in of_model.items())
 
 
 def _command(run: str, options: dict[str, Any]) -> str:
-    """The command that gives these numbers again."""
+    """Return the command that gives these numbers again."""
     words = ["clew", "evaluate", run]
     for name, value in options.items():
         values = value if isinstance(value, tuple) else () if value is None else (value,)
         words += [f"--{name}", *map(str, values)] if values else []
     return shlex.join([*words, "--json"])
-
-
-def _write_report(
-    file: Path,
-    models: list[TrainedModel],
-    evaluations: list[Evaluation],
-    what: str,
-    origin: dict[str, Any],
-    notes: list[str],
-) -> None:
-    from clew.viz.evaluation_page import Page, write_page
-
-    title = " and ".join(model.name for model in models)
-    write_page(file, Page(f"{title}: {what}", evaluations, origin, notes))

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-import tyro
-
+from clew.commands import announce_compilation, progress_bar
 from clew.errors import UserError
-
-FormatName = Literal["edge-list", "wall-list", "wall-list-trace", "grid", "path-star", "path-star-reversed"]
 
 
 def generate(
-    family: Annotated[str, tyro.conf.Positional],
+    family: str,
+    /,
+    *,
     out: Path,
     size: int | None = None,
     height: int | None = None,
@@ -24,7 +23,7 @@ def generate(
     count: int = 100_000,
     test: int = 2_000,
     seed: int = 0,
-    format: FormatName | None = None,
+    format: str | None = None,
     open_share: float | None = None,
     tasks_per_layout: Literal["all", "one"] | None = None,
     min_path: int = 1,
@@ -71,23 +70,18 @@ def generate(
     rows, columns = (side, side) if height is None or width is None else (height, width)
     name = family
 
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
     from clew.data.config import DatasetSettings
     from clew.data.writer import write_dataset
     from clew.mazes.path_star import StarShape
 
+    announce_compilation()
     if family == "path-star":
         shape = StarShape(2 if arms is None else arms, 5 if length is None else length)
         name, rows, columns = shape.family, 1, shape.nodes if labels is None else labels
     counts = {"train": count, "test": test}
     settings = DatasetSettings(name, rows, columns, seed, counts, format or "", open_share, tasks_per_layout, min_path)
-    columns_shown = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    console = Console(stderr=True)
-    with Progress(*columns_shown, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("mazes", total=settings.total)
-        made = write_dataset(settings, out, workers=workers, progress=lambda mazes: bar.update(task, completed=mazes))
+    with progress_bar("mazes", settings.total) as progress:
+        made = write_dataset(settings, out, workers=workers, progress=progress)
     unit, shown = "mazes", f"{name}, {rows} rows by {columns} columns"
     if family == "path-star":
         unit, shown = "graphs", f"{name}, {columns} labels"

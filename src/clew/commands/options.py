@@ -67,8 +67,8 @@ class Option:
         return self.flag if self.type is bool else f"{self.flag} {_metavar(self.type)}"
 
 
-def run_function(function: Callable[..., object], arguments: Sequence[str], prog: str) -> None:
-    """Call the function with what the arguments say."""
+def run_function(function: Callable[..., object], arguments: Sequence[str], prog: str) -> object:
+    """Call the function with what the arguments say, and return what it returns."""
     options = function_options(function)
     given = parse(options, arguments, prog, inspect.getdoc(function) or "")
     positional: list[Any] = []
@@ -76,11 +76,16 @@ def run_function(function: Callable[..., object], arguments: Sequence[str], prog
         if option.positional:
             value = given.pop(option.name, ())
             positional += value if option.variadic else [value]
+    return call(function, positional, given)
+
+
+def call(function: Callable[..., object], positional: Sequence[Any], given: dict[str, Any]) -> object:
+    """Call the function with values by name; `slurm.nodes` is a field of the dataclass parameter `slurm`."""
     for name, parameter in inspect.signature(function).parameters.items():
         if dataclasses.is_dataclass(parameter.default):
             changes = {key.removeprefix(f"{name}."): given.pop(key) for key in [*given] if key.startswith(f"{name}.")}
             given[name] = dataclasses.replace(parameter.default, **changes)  # type: ignore[type-var]
-    function(*positional, **given)
+    return function(*positional, **given)
 
 
 def function_options(function: Callable[..., object]) -> list[Option]:
@@ -88,6 +93,8 @@ def function_options(function: Callable[..., object]) -> list[Option]:
     help_of, hints = _argument_help(inspect.getdoc(function) or ""), get_type_hints(function)
     options: list[Option] = []
     for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            continue
         variadic = parameter.kind is parameter.VAR_POSITIONAL
         positional = variadic or parameter.kind is parameter.POSITIONAL_ONLY
         default = () if variadic else parameter.default
@@ -130,7 +137,7 @@ def parse(options: Sequence[Option], arguments: Sequence[str], prog: str, about:
         flag, equals, rest = word.partition("=")
         option = flags.get(flag.replace("_", "-"))
         if option is None:
-            raise UsageError(_unknown(flag, [*flags], prog))
+            raise UsageError(unknown_option(flag, [*flags], prog))
         if option.type is bool:
             if equals:
                 raise UsageError(f"{flag} takes no value; leave ={rest} out.")
@@ -221,7 +228,8 @@ def _value(hint: Any, texts: list[str], flag: str) -> Any:
     raise UsageError(f"{flag} cannot be {text!r}; {hint_text}")
 
 
-def _unknown(flag: str, flags: Sequence[str], prog: str) -> str:
+def unknown_option(flag: str, flags: Sequence[str], prog: str) -> str:
+    """Return a sentence about an option that does not exist, with the nearest one that does."""
     # --lr is near --optimizer.lr: the last part of a name counts too.
     by_last = {f"--{known.rpartition('.')[2].removeprefix('--')}": known for known in reversed(flags)}
     near = difflib.get_close_matches(flag, [*flags, *by_last], n=1)

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
-import tyro
-
+from clew.commands import announce_compilation, format_table
 from clew.errors import UserError
 from clew.training.launch import SlurmOptions
 
@@ -24,7 +23,7 @@ NO_WISHES = SlurmOptions()
 
 
 def reproduce(
-    names: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="NAME ...")] = (),
+    *names: str,
     list: bool = False,
     dry_run: bool = False,
     collect: bool = False,
@@ -88,6 +87,7 @@ def reproduce(
     from clew.paper.runner import reproduce as run
     from clew.training.launch import launch, launched
 
+    announce_compilation()
     studies = studies_named(names)
     options = Options(scale, root, seeds, minutes, threads, micro_batch, timeout_hours)
     if dry_run:
@@ -134,7 +134,7 @@ def arguments_of(names: Sequence[str], options: Options) -> list[str]:
     return words
 
 
-def report(root: Path = Path()) -> None:
+def report(*, root: Path = Path()) -> None:
     """Write docs/results.md from results/*/*.json, and draw the pictures again.
 
     A README.md with the marks for it gets the six main claims with their verdicts.
@@ -170,14 +170,7 @@ def print_list() -> None:
         sizes = " to ".join(dict.fromkeys(map(short_count, needed.parameters))) if needed.runs else ""
         time = f"{duration(needed.hours)} of {MACHINE[needed.scale]}" if needed.runs else "seconds"
         rows.append([needed.study, needed.scale, str(needed.runs), sizes, time])
-    print(aligned(rows))
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """A table whose columns stand below each other."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ("  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)) for row in rows)
-    return "\n".join(line.rstrip() for line in lines)
+    print(format_table(rows, left=5))
 
 
 def print_plan(studies: Sequence[Study], options: Options, slurm: SlurmOptions | None, processes: int | None) -> None:
@@ -192,7 +185,7 @@ def print_plan(studies: Sequence[Study], options: Options, slurm: SlurmOptions |
     score = [run for run in runs if not scored(run, options.place)]
     here = processes or ((gpus_here() or PAPER_GPUS) if options.scale == "paper" else 1)
     gpus = slurm.nodes * slurm.tasks if slurm else here
-    print(aligned(plan(runs, gpus)))
+    print(format_table(plan(runs, gpus), left=99))
     print(
         f"""
 Memory of one of {gpus} GPUs, estimated; a pass has as many mazes as fit 32 GB. Hours = steps x (passes x blocks x

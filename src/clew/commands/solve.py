@@ -1,12 +1,14 @@
-"""`clew solve FILE`: paths of the mazes in a file, exact ones or those of a trained model."""
+"""`clew solve FILE`: solve mazes of a file exactly or with a trained model."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+import json as json_module
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
-import tyro
-
-from clew.errors import UserError
+from clew.commands import announce_compilation
+from clew.errors import UserError, report_error
 
 if TYPE_CHECKING:
     from clew.mazes.maze import Path
@@ -15,109 +17,112 @@ if TYPE_CHECKING:
 
 
 def solve(
-    file: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")],
-    solver: Annotated[str, tyro.conf.arg(metavar="bfs|astar|RUN")] = "astar",
-    decoder: str | None = None,
-    trace: bool = False,
-    json: bool = False,
-) -> None:
+    file: str, /, *, solver: str = "astar", decoder: str | None = None, trace: bool = False, json: bool = False
+) -> int:
     """Solve the mazes of a file exactly, or with a trained model, and draw them with their paths.
 
     For example: clew solve mazes.txt --solver astar --trace --json
-    or: clew solve mazes.txt --solver runs/x
+    or: clew solve mazes.txt --solver cells-dfs
 
-    With --json, one line a maze: {"path":[[x,y],...],"length","num_shortest","prompt","plan","trace"}. The length is
-    the number of cells of the path, both ends counted. Prompt and plan are wall-list text for mazes of wall cells, and
-    edge-list text for mazes with walls between cells. Of a path-star graph the path is a list of labels, and prompt and
-    plan are path-star text. The trace is null without --trace. A maze without a way through ends the command; the
-    mazes before it have been printed. A model's line has "path", "length", "valid", "shortest", "problem", "passes"
-    and "seconds".
+    With --json, one line a maze: {"path","length","num_shortest","prompt","plan","trace"}, and with a model
+    {"path","length","valid","shortest","problem","passes","seconds"}. Cells are [x, y] everywhere in the JSON, as in
+    JSON mazes: x is the column and y the row, both from 0 at the top left. The length is the number of cells of the
+    path, both ends counted. Prompt and plan are wall-list text for mazes of wall cells and edge-list text for others;
+    of a path-star graph the path is a list of labels, and prompt and plan are path-star text. The trace is null
+    without --trace.
+
+    A maze that cannot be solved is named on stderr and the others are solved. The exit code is 1 if there was one, or
+    if a model's path is not valid.
 
     Args:
         file: mazes as drawings, edge-list, wall-list, grid or path-star text, or JSON lines; - for standard input.
-        solver: breadth-first search, or A* with the deterministic rule of the paper's set, or a model: the folder of
-            a run, or the name of one that comes with Clew.
-        decoder: how to read a model's answer, as in `clew evaluate`.
-        trace: also give the log of the A* search, as create and close tokens.
+        solver: bfs (breadth-first search), astar (with the tie-break of the paper's set), or a model: the folder of a
+            run, or the name of a shipped model.
+        decoder: how to decode a model's answer, as in `clew evaluate`.
+        trace: also print the trace of the A* search, as create and close tokens.
         json: print JSON lines instead of drawings.
     """
     if trace and solver != "astar":
         raise UserError(f"--trace tells how A* searched, which {solver} does not do; use --solver astar.")
-    if solver not in ("bfs", "astar"):
-        _solve_with_model(file, solver, decoder, json)
-        return
-    if decoder is not None:
+    if decoder is not None and solver in ("bfs", "astar"):
         raise UserError(f"--decoder says how to read a model's answer, but {solver} is exact; leave it out.")
 
     from clew.tokenization.read import iter_tasks
 
+    announce_compilation()
+    answer = _exact(solver, trace, json) if solver in ("bfs", "astar") else _with_model(solver, decoder, json)
+    failed = invalid = count = 0
     for read in iter_tasks(file):
-        if trace and read.kind == "path-star":
-            raise UserError(f"line {read.line}: A* searches grids, so a path-star graph has no trace; leave it out.")
-        path, events = _solve(read, solver)
-        print(
-            _json_line(read, path, events if trace else None)
-            if json
-            else _report(read, path, events if trace else None)
-        )
+        count += 1
+        try:
+            text, valid = answer(read)
+        except UserError as error:
+            failed += 1
+            report_error(f"maze {count}, line {read.line}: {error}")
+            continue
+        print(text)
+        invalid += not valid
+    if invalid:
+        report_error(f"the model's path is not valid in {invalid:,} of {count:,} mazes.")
+    return 1 if failed or invalid else 0
 
 
-def _solve(read: ReadTask, solver: str) -> tuple[Path, list[Event]]:
-    """A shortest path, and what A* logged."""
+# What a solver returns for a maze: the text to print, and whether the path is valid.
+Answer = Callable[["ReadTask"], tuple[str, bool]]
+
+
+def _exact(solver: str, trace: bool, json: bool) -> Answer:
     from clew.mazes.solvers import astar, bfs_path
 
-    events: list[Event] = []
-    if solver == "bfs":
-        path = bfs_path(read.task)
-    else:
-        result = astar(read.task)
-        path, events = result.path, result.trace
-    if path is None:
-        raise UserError(f"line {read.line}: no way leads {read.task.ends}; open one and solve again.")
-    return path, events
+    def answer(read: ReadTask) -> tuple[str, bool]:
+        if trace and read.kind == "path-star":
+            raise UserError("A* searches grids, so a path-star graph has no trace; leave --trace out.")
+        found = astar(read.task) if solver == "astar" else None
+        path = bfs_path(read.task) if found is None else found.path
+        if path is None:
+            raise UserError(f"no way leads {read.task.ends}; open one and solve again.")
+        events = found.trace if found is not None and trace else None
+        return (_json_line if json else _report)(read, path, events), True
+
+    return answer
 
 
-def _solve_with_model(file: str, solver: str, decoder: str | None, json: bool) -> None:
-    """Let a model answer, maze by maze, so that the mazes before a bad line come out."""
-    import json as json_module
-
-    from clew.tokenization.read import iter_tasks
+def _with_model(solver: str, decoder: str | None, json: bool) -> Answer:
     from clew.trained import load
 
     try:
         model = load(solver)
     except UserError as error:
         raise UserError(f"the solver is neither bfs nor astar, and {error}") from None
-    for read in iter_tasks(file):
-        try:
-            found = model.solve(read.task, decoder)
-        except UserError as error:
-            raise UserError(f"line {read.line}: {error}") from None
+
+    def answer(read: ReadTask) -> tuple[str, bool]:
+        found = model.solve(read.task, decoder)
         if found.shortest_path is None:
-            raise UserError(f"line {read.line}: {found.problem}")
+            raise UserError(str(found.problem))
         if not json:
-            print(f"{found}\n")
-            continue
-        answer = {
+            return f"{found}\n", found.is_valid
+        # Messages name cells as (row, col); JSON has one convention, [x, y].
+        problem = found.problem and re.sub(r"\((\d+), (\d+)\)", r"[\2, \1]", found.problem)
+        value = {
             "path": None if found.path is None else _plain_path(read, found.path),
             "length": len(found.path or []),
             "valid": found.is_valid,
             "shortest": found.is_shortest,
-            "problem": found.problem,
+            "problem": problem,
             "passes": found.passes,
             "seconds": round(found.seconds, 6),
         }
-        print(json_module.dumps(answer))
+        return json_module.dumps(value), found.is_valid
+
+    return answer
 
 
 def _plain_path(read: ReadTask, path: Path) -> list[Any]:
-    """The cells as [x, y], or the labels of a path-star graph's nodes."""
+    """Return the cells as [x, y], or the labels of a path-star graph's nodes."""
     return [col if read.kind == "path-star" else [col, row] for row, col in path]
 
 
 def _json_line(read: ReadTask, path: Path, events: list[Event] | None) -> str:
-    import json
-
     from clew.mazes.solvers import num_shortest
     from clew.tokenization.edge_list import EdgeList, shuffled_edges
     from clew.tokenization.path_star import PathStarList
@@ -142,11 +147,11 @@ def _json_line(read: ReadTask, path: Path, events: list[Event] | None) -> str:
         "plan": " ".join(plan),
         "trace": None if events is None else " ".join(trace_tokens(events)),
     }
-    return json.dumps(answer)
+    return json_module.dumps(answer)
 
 
 def _report(read: ReadTask, path: Path, events: list[Event] | None) -> str:
-    """The drawing and what there is to say about it."""
+    """Return the drawing and what there is to say about it."""
     from clew.mazes.checks import is_shortest, path_problem
     from clew.mazes.solvers import num_shortest
     from clew.tokenization.ascii import draw_ascii
@@ -159,12 +164,10 @@ def _report(read: ReadTask, path: Path, events: list[Event] | None) -> str:
         + ("the only shortest one." if ways == 1 else f"one of {ways:,} shortest ones."),
     ]
     if read.path is not None:
+        shortest = is_shortest(read.task, read.path)
         problem = path_problem(read.task, read.path)
-        if problem is None:
-            problem = (
-                "valid and a shortest one." if is_shortest(read.task, read.path) else "valid, but not a shortest one."
-            )
-        lines.append(f"the path given in the file: {problem}")
+        verdict = problem or ("valid and a shortest one." if shortest else "valid, but not a shortest one.")
+        lines.append(f"the path given in the file: {verdict}")
     if events is not None:
         lines.append(" ".join(trace_tokens(events)))
     return "\n".join(lines) + "\n"

@@ -1,52 +1,158 @@
-"""`clew train CONFIG --out RUN`: train a model, or go on with a run that was interrupted.
+"""`clew train CONFIG --out RUN`: train a model, or resume a run.
 
     clew train --list
     clew train laptop-dfs-4-mlmu --out runs/mlmu --minutes 10 --optimizer.lr 3e-4
+    clew train tiny --out runs/sweep --sweep lr=1e-3,3e-4 batch_size=32,64 --seeds 3
     torchrun --nproc-per-node 4 -m clew train paper-dfs-10-mlmu-8m --out runs/dfs-10
     clew train paper-dfs-10-mlmu-8m --out runs/dfs-10 --launcher slurm --slurm.partition gpu
 
-Exit codes: 0 done; 1 failed; 2 called wrongly; 130 after Ctrl-C, 143 after SIGTERM and 140 after SIGUSR2, all with a
-checkpoint saved, so that `clew train ... && clew evaluate ...` does not go on with half a run. The same command
-resumes it.
+Exit codes: 0 done; 1 failed; 2 wrong call; 130 after Ctrl-C, 143 after SIGTERM and 140 after SIGUSR2, all with a
+checkpoint saved, so that `clew train ... && clew evaluate ...` stops there. The same command resumes the run.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import functools
+import inspect
+import itertools
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import tyro
-
-from clew.errors import UsageError, UserError
-from clew.training.callbacks import LogOptions
+from clew.commands import announce_compilation
+from clew.commands.options import Option, call, field_options, function_options, parse, unknown_option
+from clew.errors import UsageError, UserError, printable
+from clew.registry import load_plugins, loaded_plugins
 from clew.training.launch import SlurmOptions
+from clew.training.callbacks import LogOptions
 
 if TYPE_CHECKING:
     from clew.training.callbacks import RunEnd
     from clew.training.config import TrainConfig
 
-USAGE = """usage: clew train CONFIG --out RUN [--steps N | --epochs N | --minutes N] [--resume auto|never] [--FIELD X]
+USAGE = """usage: clew train CONFIG --out RUN [--steps N | --epochs N | --minutes N] [--FIELD VALUE ...]
 
-  CONFIG             the name of a config, or a run's config.json
-  --out RUN          the folder of the run; if it holds this run already, it is gone on with
+  CONFIG       the name of a config, or the path of a run's config.json
+  --out RUN    the folder of the run; a run that it holds is resumed
 
-`clew train --list` shows the configs; `clew train CONFIG --help` shows every field of one, with its value."""
+`clew train --list` lists the configs; `clew train CONFIG --help` lists all options and fields with their values."""
 
 
-def train(arguments: Sequence[str]) -> None:
-    """Train a model; the arguments are parsed here because the config decides which fields there are."""
-    if not arguments or arguments[0] in ("-h", "--help"):
+def train(
+    config: str,
+    /,
+    *,
+    out: Path,
+    steps: int | None = None,
+    epochs: int | None = None,
+    minutes: float | None = None,
+    lr: float | None = None,
+    size: int | None = None,
+    sweep: tuple[str, ...] = (),
+    seeds: int | None = None,
+    resume: Literal["auto", "never"] = "auto",
+    launcher: Literal["local", "slurm"] = "local",
+    slurm: SlurmOptions = SlurmOptions(),  # noqa: B008  (frozen)
+    log: LogOptions = LogOptions(),  # noqa: B008
+    **fields: Any,
+) -> int:
+    """Train a model, or resume a run: make the dataset if needed, evaluate on held-out mazes.
+
+    Args:
+        config: the name of a config, or the path of a run's config.json.
+        out: the folder of the run; a run that it holds is resumed.
+        steps: the budget in optimizer steps, instead of the config's.
+        epochs: the budget in epochs of a dataset.
+        minutes: the budget in minutes of training, without evaluation.
+        lr: the learning rate (--optimizer.lr).
+        size: rows and columns of the mazes (--data.sizes).
+        sweep: fields with values to try, such as lr=1e-3,3e-4; every combination is a run in a folder below --out.
+        seeds: how many seeds of each run to train, from the config's seed on, each in a folder below --out.
+        resume: auto resumes the run in the folder, if there is one; never refuses it.
+        launcher: local trains here; slurm submits the run to the cluster and returns.
+    """
+    import clew
+    from clew.api import change_config
+
+    if seeds is not None and seeds < 1:
+        raise UserError(f"{seeds} seeds train nothing; use 1 or more.")
+    given = {"steps": steps, "epochs": epochs, "minutes": minutes, "lr": lr, "size": size}
+    changes = fields | {name: value for name, value in given.items() if value is not None}
+    base = clew.config(config)
+    runs = {out: change_config(base, changes)}
+    if sweep or seeds is not None:
+        runs = {out / name: change_config(base, changes | more) for name, more in combinations(base.seed, sweep, seeds)}
+    announce_compilation()
+    for folder, each in runs.items():
+        if launcher == "slurm":
+            submit(each, folder, resume, slurm, log)
+            continue
+        end = run(each, folder, resume, log)
+        if end.reason == "signal":
+            what = f"saved after step {end.step:,} and stopped; the same command resumes {printable(str(folder))}."
+            print(f"clew: {what}", file=sys.stderr)
+            return 128 + end.signal
+    return 0
+
+
+def parse_and_run(arguments: Sequence[str]) -> object:
+    """Run `train` with options of its own and with one for each field of the config, which is named first."""
+    if not arguments:
+        raise UsageError("CONFIG and --out must be given: usage: clew train CONFIG --out RUN [options]")
+    if arguments[0] in ("-h", "--help"):
         print(USAGE)
-    elif arguments == ["--list"]:
+        return 0
+    if arguments[0] == "--list":
         print_configs()
-    elif arguments[0].startswith("-"):
-        raise UsageError("the config comes first: clew train CONFIG --out RUN; `clew train --list` shows the configs.")
-    else:
-        run_named(arguments[0], arguments[1:])
+        return 0
+    if arguments[0].startswith("-"):
+        raise UsageError("the config comes first: clew train CONFIG --out RUN; `clew train --list` lists the configs.")
+    name, prog = arguments[0], f"clew train {arguments[0]}"
+    own = [option for option in function_options(train) if not option.positional]
+    flags = {option.flag for option in own}
+    fields: list[Option] = []
+    if other := [word for word in arguments[1:] if word.startswith("-") and _flag(word) not in flags]:
+        # The fields of a config are known only with torch; their names are in the source text.
+        known = ["--help", *flags, *(f"--{field}".replace("_", "-") for field in field_names())]
+        if not loaded_plugins():  # whose models have fields of their own
+            for word in (word for word in other if word.startswith("--")):
+                if _flag(word) not in [*known, *(_on(flag) for flag in known)]:
+                    raise UsageError(unknown_option(_flag(word), known, prog))
+        import clew
+
+        fields = [o for o in field_options(clew.config(name)) if not o.name.startswith("budget.")]
+    about = inspect.getdoc(train) or ""
+    given = parse([*own, *fields], arguments[1:], prog, about)
+    return call(train, [name], given)
+
+
+def _flag(word: str) -> str:
+    return word.partition("=")[0].replace("_", "-")
+
+
+def _on(flag: str) -> str:
+    """Return the flag that turns a setting off."""
+    return re.sub(r"([\w-]+)$", r"no-\1", flag.removeprefix("--")).join(["--", ""])
+
+
+def field_names(root: str = "TrainConfig") -> Iterator[str]:
+    """Yield the dotted names of all fields of a config, read from the source text, which takes no imports."""
+    classes: dict[str, dict[str, str]] = {"ModelConfig": {}}
+    for part in ("training", "data", "objectives", "models"):
+        for file in sorted((Path(__file__).parents[1] / part).glob("*.py")):
+            bodies = re.findall(r"^class (\w*Config)\b.*:\n((?:(?:    .*)?\n)*)", file.read_text(), re.MULTILINE)
+            for name, body in bodies:
+                classes[name] = dict(re.findall(r"^    (\w+): (\w+)", body, re.MULTILINE))
+                if part == "models":  # a config has one of them
+                    classes["ModelConfig"] |= classes[name]
+
+    def walk(name: str, prefix: str) -> Iterator[str]:
+        for field, kind in classes[name].items():
+            yield from walk(kind, f"{prefix}{field}.") if kind in classes else [prefix + field]
+
+    yield from walk(root, "")
 
 
 def print_configs() -> None:
@@ -61,110 +167,55 @@ def print_configs() -> None:
         print(f"{pattern}\n  {summary}")
 
 
-@dataclasses.dataclass(frozen=True)
-class Options:
-    """What is asked for besides the config's fields."""
-
-    # The folder of the run.
-    out: Path
-    # The budget, instead of the config's: exactly one of these.
-    steps: int | None = None
-    epochs: int | None = None
-    # Minutes of training, evaluation not counted.
-    minutes: float | None = None
-    # auto goes on with the run in the folder, if there is one; never refuses to.
-    resume: Literal["auto", "never"] = "auto"
-    # local trains here; slurm hands the run to the cluster and returns.
-    launcher: Literal["local", "slurm"] = "local"
-    slurm: SlurmOptions = dataclasses.field(default_factory=SlurmOptions)
-    log: LogOptions = dataclasses.field(default_factory=LogOptions)
+def combinations(seed: int, sweep: Sequence[str], seeds: int | None) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the folder name and the changes of every run of a sweep."""
+    axes: list[list[tuple[str, str, Any]]] = []  # for each field: (field, value as given, value)
+    for text in sweep:
+        field, equals, values = text.partition("=")
+        if not equals or not all(values.split(",")):
+            raise UsageError(f"--sweep cannot be {text!r}; give a field and its values, such as lr=1e-3,3e-4.")
+        axes.append([(field.replace("-", "_"), value, _number(value)) for value in values.split(",")])
+    if seeds is not None:
+        axes.append([("seed", str(seed + i), seed + i) for i in range(seeds)])
+    for chosen in itertools.product(*axes):
+        yield "-".join(f"{field}={text}" for field, text, _ in chosen), {field: value for field, _, value in chosen}
 
 
-def run_named(name: str, arguments: Sequence[str]) -> None:
-    """Parse the fields that are to be changed, and train."""
-    options, config = parse(starting_config(name), name, arguments)
-    if options.launcher == "slurm":
-        launch(config, options)
-        return
-    end = run(config, options.out, options.resume, options.log)
-    if end.reason == "signal":
-        print(f"clew: saved after step {end.step:,} and stopped; the same command goes on from there.", file=sys.stderr)
-        sys.exit(128 + end.signal)
+def _number(text: str) -> Any:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return {"true": True, "false": False, "none": None}.get(text.lower(), text)
 
 
-def launch(config: TrainConfig, options: Options) -> None:
-    """Hand the run to Slurm."""
-    from clew.training.callbacks import build_loggers
+def submit(config: TrainConfig, out: Path, resume: str, slurm: SlurmOptions, log: LogOptions) -> None:
+    """Submit a run to Slurm."""
     from clew.training.checkpoint import CONFIG_FILE
     from clew.training.launch import job_folder, submit
+    from clew.training.callbacks import build_loggers
 
-    build_loggers(options.log)  # what is missing is told here and not in a log an hour later
-    out = options.out.absolute()
-    if options.resume == "never" and (out / CONFIG_FILE).exists():
-        raise UserError(f"{options.out} already holds a run; use another --out, or --resume auto to go on.")
-    # A job that comes out of the queue again must go on with what it has done.
-    job = submit(functools.partial(run, config, out, "auto", options.log), out, options.slurm)
+    build_loggers(log)  # a missing package is reported here and not in a job's log
+    if resume == "never" and (out / CONFIG_FILE).exists():
+        raise UserError(f"{out} already holds a run; use another --out, or --resume auto to resume it.")
+    out = out.absolute()
+    out.parent.mkdir(parents=True, exist_ok=True)
+    # A job that Slurm requeues must resume.
+    job = submit(functools.partial(run, config, out, "auto", log, loaded_plugins()), out, slurm)
     print(f"job {job.job_id} is in the queue; its output goes to {job_folder(out)}/{job.job_id}")
 
 
-def starting_config(name: str) -> TrainConfig:
-    """Return the config of a name, or of a JSON file."""
-    from clew.files import read_json
-    from clew.paper.named_configs import config_named
-    from clew.training.config import TrainConfig
+def run(
+    config: TrainConfig, out: Path, resume: Literal["auto", "never"], log: LogOptions, plugins: Sequence[str] = ()
+) -> RunEnd:
+    """Train in this process, alone or as one of torchrun's or Slurm's."""
+    load_plugins(plugins)
 
-    return TrainConfig.from_json(read_json(name), name) if name.endswith(".json") else config_named(name)
-
-
-def parse(config: TrainConfig, name: str, arguments: Sequence[str]) -> tuple[Options, TrainConfig]:
-    """The options, and the config with what the arguments change."""
-    from clew.training.config import Budget, TrainConfig
-
-    # The config decides the kind of model; the budget has flags of its own, above.
-    shown: Any = dataclasses.make_dataclass(
-        "Config",
-        [("model", type(config.model)), ("budget", Annotated[Budget, tyro.conf.Fixed, tyro.conf.Suppress])],
-        bases=(TrainConfig,),
-        # Checked below, when the vocabulary has followed the mazes.
-        namespace={"__post_init__": lambda self: None},
-        frozen=True,
-    )
-    default = shown(**vars(config))
-
-    def both(options: Options, config: Any) -> tuple[Options, Any]:
-        return options, config
-
-    both.__annotations__ = {
-        "options": Annotated[Options, tyro.conf.arg(name="")],
-        "config": Annotated[shown, tyro.conf.arg(name="")],
-    }
-    both.__defaults__ = (default,)
-    options, changed = tyro.cli(
-        both, prog=f"clew train {name}", args=list(arguments), config=(tyro.conf.FlagCreatePairsOff,)
-    )
-    fields = {field.name: getattr(changed, field.name) for field in dataclasses.fields(TrainConfig)}
-    return options, resolve(config, fields, options)
-
-
-def resolve(named: TrainConfig, fields: dict[str, Any], options: Options) -> TrainConfig:
-    """The whole config: the budget as asked for, the data as its folder says, the vocabulary as the mazes need."""
-    from clew.data.loader import adopt_dataset
-    from clew.training.config import Budget, TrainConfig, is_text_model, vocabulary_of, with_vocabulary
-
-    if (options.steps, options.epochs, options.minutes) != (None, None, None):
-        fields["budget"] = Budget(options.steps, options.epochs, options.minutes)
-    fields["data"] = adopt_dataset(fields["data"], named.data)
-    model, data = fields["model"], fields["data"]
-    # A model may have more ids than its mazes need; only other mazes are a reason to change their number.
-    other_mazes = (data.format, data.shapes) != (named.data.format, named.data.shapes)
-    if is_text_model(model) and model.vocabulary == vocabulary_of(named.model) and other_mazes:
-        fields["model"] = with_vocabulary(model, data)
-    return TrainConfig(**fields)
-
-
-def run(config: TrainConfig, out: Path, resume: Literal["auto", "never"], log: LogOptions) -> RunEnd:
-    """Train alone, or as one of torchrun's or Slurm's processes."""
     from clew.training.progress import ProgressDisplay
     from clew.training.train import train
 
     return train(config, out, callbacks=[ProgressDisplay()], resume=resume, log=log).end
+
+
+train.parse_and_run = parse_and_run  # type: ignore[attr-defined]

@@ -1,0 +1,311 @@
+"""The public API: every name that `import clew` offers, except `register`.
+
+The names are imported from here when they are first used, so that `import clew` takes no time and needs no torch.
+Inside these functions too, heavy modules are imported only when they are needed.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from clew.errors import UserError
+from clew.files import PathLike, from_plain, to_plain
+
+if TYPE_CHECKING:
+    from clew.evaluation.evaluate import Evaluation
+    from clew.mazes.generate import Split
+    from clew.mazes.maze import Path, Task, TaskBatch
+    from clew.mazes.solvers import Event
+    from clew.trained import TrainedModel
+    from clew.training.callbacks import Callback
+    from clew.training.config import TrainConfig
+    from clew.training.train import Run
+
+# Short names of `config` for fields that are changed often.
+SHORT_NAMES = {
+    "steps": "budget.steps",
+    "epochs": "budget.epochs",
+    "minutes": "budget.minutes",
+    "lr": "optimizer.lr",
+    "size": "data.sizes",
+}
+
+
+def generate(
+    family: str = "dfs",
+    size: int | tuple[int, int] = 10,
+    n: int = 1,
+    seed: int = 0,
+    split: Split = "train",
+    first: int = 0,
+) -> TaskBatch:
+    """Return `n` mazes with start, goal and shortest path.
+
+    Maze `i` depends on the other arguments and on `first + i` alone, so more mazes of the same seed begin with the
+    same ones. Mazes of the splits "train" and "test" never share a layout.
+
+    Args:
+        family: dfs, astar, wilson, kruskal, percolation, path-star-ARMSxLENGTH, or a registered one.
+        size: rows and columns, as one number or as (rows, columns); of a path-star graph (1, labels).
+        n: how many.
+        seed: other seeds give other mazes.
+        split: train, test or any.
+        first: the index of the first maze.
+
+    Example:
+        >>> import clew
+        >>> batch = clew.generate("dfs", size=5, n=3, seed=0)
+        >>> task, path = batch[0]
+        >>> task.start == path[0], task.goal == path[-1]
+        (True, True)
+    """
+    from clew.mazes import generate as mazes
+
+    if n < 1:
+        raise UserError(f"{n} mazes cannot be made; use 1 or more.")
+    height, width = (size, size) if isinstance(size, int) else size
+    return mazes.generate(family, height, width, seed=seed, first=first, count=n, split=split)
+
+
+@dataclass(frozen=True)
+class ExactSolution:
+    """A shortest path, as `clew.solve` finds it."""
+
+    task: Task
+    path: Path
+    num_shortest: int  # how many shortest paths there are
+    trace: list[Event] = field(default_factory=list)  # what A* created and closed; empty for BFS
+
+    def __str__(self) -> str:
+        from clew.tokenization.ascii import draw_ascii
+
+        return draw_ascii(self.task, self.path)
+
+    def _repr_svg_(self) -> str:
+        from clew.viz.drawing import task_svg
+
+        return task_svg(self.task, self.path)
+
+
+def solve(task: Task | str, method: Literal["astar", "bfs"] = "astar") -> ExactSolution:
+    """Return a shortest path through a maze; `clew.load(name).solve(task)` asks a model instead.
+
+    Args:
+        task: a Task, or a maze as text in any format that Clew reads.
+        method: astar, with the paper's tie-break and the trace of the search, or bfs.
+
+    Example:
+        >>> import clew
+        >>> solution = clew.solve("S#G\\n...")
+        >>> solution.path
+        [(0, 0), (1, 0), (1, 1), (1, 2), (0, 2)]
+        >>> solution.trace[0]
+        Event(kind='create', cell=(0, 0), g=0, h=2)
+        >>> print(solution)
+        S#G
+        >>^
+    """
+    from clew.mazes.solvers import astar, bfs_path, num_shortest
+    from clew.tokenization.read import tasks_in_text
+
+    if method not in ("astar", "bfs"):
+        raise UserError(f"there is no method {method!r}; use astar or bfs, or clew.load({method!r}).solve(task).")
+    if isinstance(task, str):
+        task = tasks_in_text(task)[0].task
+    found = astar(task) if method == "astar" else None
+    path = bfs_path(task) if found is None else found.path
+    if path is None:
+        raise UserError(f"no way leads {task.ends}; open one and solve again.")
+    return ExactSolution(task, path, num_shortest(task), [] if found is None else found.trace)
+
+
+def load(source: PathLike, device: str = "cpu") -> TrainedModel:
+    """Return a trained model.
+
+    Args:
+        source: the name of a shipped model, or the folder of a run or of exported weights.
+        device: cpu or cuda.
+
+    Example:
+        >>> import clew
+        >>> model = clew.load("cells-dfs")
+        >>> model.name, model.parameters
+        ('cells-dfs', 60097)
+        >>> task, path = clew.generate("dfs", size=5, split="test")[0]
+        >>> solution = model.solve(task)
+        >>> solution.is_valid, solution.path == path
+        (True, True)
+    """
+    from clew import trained
+
+    return trained.load(source, device)
+
+
+def config(name: str, **changes: Any) -> TrainConfig:
+    """Return the training config of a name (see `list_configs`), or of a config.json, with some fields changed.
+
+    Args:
+        name: such as "laptop-dfs-4-mlmu" or "paper-dfs-10-mlmu-8m", or the path of a run's config.json.
+        changes: steps, epochs, minutes, lr, size, seed, batch_size or any other field of a TrainConfig; fields of its
+            parts have dots in their names and are given as `**{"optimizer.weight_decay": 0.1}`.
+
+    Example:
+        >>> import clew
+        >>> config = clew.config("tiny", steps=500, lr=3e-4, **{"model.width": 64})
+        >>> config.budget.steps, config.optimizer.lr, config.model.width
+        (500, 0.0003, 64)
+        >>> clew.config("tiny", learning_rate=1e-3)
+        Traceback (most recent call last):
+        clew.errors.UserError: there is no setting 'learning_rate' in this config; did you mean lr?
+    """
+    from clew.files import read_json
+    from clew.paper.named_configs import config_named
+    from clew.training.config import TrainConfig
+
+    found = TrainConfig.from_json(read_json(name), name) if name.endswith(".json") else config_named(name)
+    return change_config(found, changes) if changes else found
+
+
+def train(
+    config: TrainConfig | str,
+    out: PathLike,
+    *,
+    callbacks: Sequence[Callback] = (),
+    resume: Literal["auto", "never"] = "auto",
+    quiet: bool = False,
+) -> Run:
+    """Train a model, or resume the run in the folder `out`; make the dataset if needed, evaluate on held-out mazes.
+
+    Args:
+        config: a config, or the name of one.
+        out: the folder of the run.
+        callbacks: objects with methods such as `on_step(report)`; see clew.training.callbacks.
+        resume: "never" refuses a folder that holds a run.
+        quiet: show no progress.
+
+    Example:
+        >>> import clew
+        >>> config = clew.config("tiny", steps=2, batch_size=4, held_out=4)
+        >>> run = clew.train(config, out="runs/example", quiet=True)
+        >>> run.end.reason, run.metrics[-1]["step"]
+        ('done', 2)
+        >>> run.model.name
+        'example'
+    """
+    from pathlib import Path
+
+    import clew
+    from clew.training import train as training
+    from clew.training.progress import terminal_view
+
+    if isinstance(config, str):
+        config = clew.config(config)
+    shown = [] if quiet else [terminal_view()]
+    return training.train(config, Path(out), callbacks=[*shown, *callbacks], resume=resume)
+
+
+def evaluate(
+    model: TrainedModel | PathLike,
+    family: str | None = None,
+    size: int | None = None,
+    n: int | None = None,
+    seed: int | None = None,
+    decoder: str | None = None,
+    tasks: Sequence[Task | str] | None = None,
+) -> Evaluation:
+    """Return the scores of a model on held-out mazes, or on mazes of your own.
+
+    Args:
+        model: a model, or what `load` takes.
+        family: which mazes; by default those that the model was trained on.
+        size: their rows and columns; by default as in training.
+        n: how many; by default 2,000 of up to 10x10 and fewer of larger ones.
+        seed: which held-out mazes.
+        decoder: such as "left-to-right" or "walk-repair"; by default the model's own.
+        tasks: mazes to use instead.
+
+    Example:
+        >>> import clew
+        >>> scores = clew.evaluate("cells-dfs", size=5, n=20)
+        >>> scores.exact.share
+        1.0
+    """
+    found = load(model) if isinstance(model, str) or hasattr(model, "__fspath__") else model
+    return found.evaluate(family=family, size=size, n=n, seed=seed, decoder=decoder, tasks=tasks)
+
+
+def list_models() -> list[str]:
+    """Return the names of the models that ship with Clew, for `load`.
+
+    Example:
+        >>> import clew
+        >>> "cells-dfs" in clew.list_models()
+        True
+    """
+    from clew.trained import shipped_models
+
+    return sorted(shipped_models())
+
+
+def list_configs() -> dict[str, str]:
+    """Return the names of training configs, each with one line about it, for `config`.
+
+    Example:
+        >>> import clew
+        >>> clew.list_configs()["tiny"]
+        '3x3 mazes, a very small MLM-U model: one minute, to check an installation'
+    """
+    from clew.paper.named_configs import list_configs
+
+    return list_configs()
+
+
+def change_config(config: TrainConfig, changes: Mapping[str, Any]) -> TrainConfig:
+    """Return a config with other values of fields, given by short or dotted names.
+
+    A dataset folder that is given decides family, size and format, and the vocabulary follows the mazes.
+    """
+    from clew.data.config import DataConfig
+    from clew.data.loader import adopt_dataset
+    from clew.models.build import from_json, to_json
+    from clew.training.config import TrainConfig, is_text_model, vocabulary_of, with_vocabulary
+
+    plain = config.to_json()
+    names = [*SHORT_NAMES, *(name for name in flatten(plain) if not name.startswith("budget."))]
+    if any(SHORT_NAMES.get(name, name).startswith("budget.") for name in changes):
+        plain["budget"] = dict.fromkeys(plain["budget"])  # a budget replaces the other one
+    for name, value in changes.items():
+        if name == "size":
+            value = [value] if isinstance(value, int) else value
+        *groups, last = SHORT_NAMES.get(name, name).split(".")
+        part = plain
+        for group in groups:
+            part = part.get(group) if isinstance(part, dict) else None  # type: ignore[assignment]
+        if not isinstance(part, dict) or last not in part or isinstance(part[last], dict):
+            raise UserError(f"there is no setting {name!r} in this config; {_nearest(name, names)}")
+        part[last] = to_plain(value)
+    data = adopt_dataset(from_plain(DataConfig, plain["data"], "data of the config"), config.data)
+    model = from_json(plain["model"])
+    # A model may have more ids than its mazes need; only other mazes are a reason to change their number.
+    other_mazes = (data.format, data.shapes) != (config.data.format, config.data.shapes)
+    if is_text_model(model) and other_mazes and vocabulary_of(model) == vocabulary_of(config.model):
+        model = with_vocabulary(model, data)
+    return TrainConfig.from_json(plain | {"data": to_plain(data), "model": to_json(model)})
+
+
+def flatten(plain: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return nested settings by dotted names."""
+    found: dict[str, Any] = {}
+    for name, value in plain.items():
+        found |= flatten(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
+    return found
+
+
+def _nearest(name: str, names: Sequence[str]) -> str:
+    by_last = {known.rpartition(".")[2]: known for known in reversed(names)}
+    spelled = {"learning_rate": "lr"} | by_last | {known: known for known in names}
+    near = difflib.get_close_matches(name, spelled, n=1)
+    return f"did you mean {spelled[near[0]]}?" if near else f"its settings are {', '.join(names)}."

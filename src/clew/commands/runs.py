@@ -1,0 +1,152 @@
+"""`clew runs DIR`: a table of training runs. `clew plot RUN ...`: their curves."""
+
+from __future__ import annotations
+
+import json as json_module
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from clew.commands import format_table
+from clew.errors import UsageError, UserError
+from clew.files import read_json
+
+# Of a line of metrics.jsonl: the value on the x axis.
+X_AXES = {
+    "steps": lambda line: line["step"],
+    "mazes": lambda line: line["mazes"],
+    "hours": lambda line: line["elapsed"] / 3600,
+}
+
+
+def runs(*directories: Path, json: bool = False) -> None:
+    """Print a table of the runs below a folder: config, steps, training loss, exact paths on held-out mazes, age.
+
+    For example: clew runs runs
+
+    Args:
+        directories: the folders to search; the current one by default.
+        json: print one JSON document with a list of runs.
+    """
+    found = [run for directory in directories or (Path(),) for run in find_runs(directory)]
+    if not found:
+        raise UserError("no run was found; give the folder that holds run folders, each with a config.json.")
+    rows = [describe_run(run) for run in found]
+    if json:
+        print(json_module.dumps(rows, indent=2))
+        return
+    table = [["run", "config", "steps", "loss", "held-out exact %", "age"]]
+    for row in rows:
+        loss = "" if row["loss"] is None else f"{row['loss']:.4f}"
+        exact = "" if row["exact"] is None else f"{100 * row['exact']:.1f}"
+        table.append([row["name"], row["config"], f"{row['steps']:,}", loss, exact, _age(row["age_seconds"])])
+    print(format_table(table))
+
+
+def plot(
+    *runs: Path,
+    out: Path = Path("curves.png"),
+    y: Literal["loss", "exact"] = "loss",
+    x: Literal["steps", "mazes", "hours"] = "steps",
+) -> None:
+    """Plot the training curves of runs to a PNG file.
+
+    For example: clew plot runs/mlmu runs/next --y exact --x hours --out curves.png
+
+    Args:
+        runs: run folders, or folders that hold some.
+        out: the PNG file to write.
+        y: loss (training loss) or exact (exact paths on held-out mazes, %).
+        x: steps, mazes (seen in training) or hours (of training).
+    """
+    if not runs:
+        raise UsageError("give the folders of runs: clew plot RUN ... --out curves.png.")
+    if out.suffix != ".png":
+        raise UserError(f"{out} does not end in .png, the only format of `clew plot`.")
+
+    from clew.viz.panels import Panel, Point, Series, draw_panels
+
+    series = []
+    for run in (found for given in runs for found in find_runs(given)):
+        points = [Point(at, value) for at, value in curve(run, y, x)]
+        if points:
+            series.append(Series(run.name, points))
+    if not series:
+        raise UserError(f"none of the runs has any {y} to plot yet.")
+    label = "exact paths on held-out mazes, %" if y == "exact" else "training loss"
+    x_label = {"steps": "steps", "mazes": "mazes seen", "hours": "hours of training"}[x]
+    draw_panels(out, [Panel(label, x_label, label, series, percent=y == "exact")])
+    print(f"{out}: {len(series)} runs")
+
+
+def find_runs(folder: Path) -> list[Path]:
+    """Return the run folders in or below a folder, sorted; not those inside another run."""
+    if not folder.is_dir():
+        raise UserError(f"{folder} is not a folder; give one that holds runs.")
+    found = []
+    for path, folders, files in os.walk(folder):
+        if "config.json" in files:
+            found.append(Path(path))
+            folders.clear()
+        folders.sort()
+    return found
+
+
+def describe_run(run: Path) -> dict[str, Any]:
+    """Return what the table shows of a run, from config.json and metrics.jsonl, without torch."""
+    last: dict[str, dict[str, Any]] = {line["kind"]: line for line in metrics(run)}
+    step, evaluation = last.get("step", {}), last.get("evaluation", {})
+    changed = max(file.stat().st_mtime for file in (run / "config.json", run / "metrics.jsonl") if file.exists())
+    return {
+        "name": run.as_posix(),
+        "config": _summary(run / "config.json"),
+        "steps": max(step.get("step", 0), evaluation.get("step", 0)),
+        "loss": step.get("loss"),
+        "exact": evaluation.get("scores", {}).get("exact"),
+        "age_seconds": round(time.time() - changed),
+    }
+
+
+def metrics(run: Path) -> Iterator[dict[str, Any]]:
+    """Yield the lines of metrics.jsonl that are complete."""
+    file = run / "metrics.jsonl"
+    text = file.read_text(encoding="utf-8", errors="replace") if file.exists() else ""
+    for line in text.splitlines():
+        try:
+            value = json_module.loads(line)
+        except (ValueError, RecursionError):  # a kill has cut the last line short
+            continue
+        match value:
+            case {"step": int(), "elapsed": int() | float(), "kind": "step" | "evaluation"}:
+                yield value
+
+
+def curve(run: Path, y: str, x: str) -> Iterator[tuple[float, float]]:
+    """Yield the points of a run's curve; an evaluation lies at the mazes of the last step before it."""
+    mazes = 0
+    for line in metrics(run):
+        mazes = line.get("mazes", mazes)
+        value = line.get("loss") if y == "loss" else line.get("scores", {}).get("exact")
+        if value is not None:
+            yield X_AXES[x](line | {"mazes": mazes}), value if y == "loss" else 100 * value
+
+
+def _summary(file: Path) -> str:
+    """Return objective, model and mazes in a few words."""
+    try:
+        value = read_json(file)
+        data, sizes = value["data"], value["data"]["sizes"]
+        width = data.get("width") or sizes[-1]
+        size = f"{sizes[0]}-{sizes[-1]}" if len(sizes) > 1 else f"{sizes[-1]}x{width}"
+        return f"{value['objective']['name']} {value['model']['kind']} {data['family']} {size}"
+    except (UserError, KeyError, TypeError, IndexError):
+        return "unreadable config.json"
+
+
+def _age(seconds: int) -> str:
+    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"
