@@ -31,11 +31,11 @@ def test_a_converted_run_gives_the_published_numbers(tmp_path, capsys):
 def test_without_a_json_file_the_size_must_be_given(tmp_path):
     weights = shutil.copy(GOLDEN, tmp_path / "weights.safetensors")
     with pytest.raises(UserError, match="give --size"):
-        convert(weights, tmp_path / "run")
-    convert(weights, tmp_path / "run", size=5, heads=8)
+        convert(Path(weights), out=tmp_path / "run")
+    convert(Path(weights), out=tmp_path / "run", size=5, heads=8)
     model, config = load_model(tmp_path / "run")
     assert (model.config.heads, config.data.sizes) == (8, (5,))
-    convert(weights, tmp_path / "astar", size=10, family="astar")
+    convert(Path(weights), out=tmp_path / "astar", size=10, family="astar")
     assert load_model(tmp_path / "astar")[1].data.format == "wall-list"
 
 
@@ -49,22 +49,24 @@ def test_without_a_json_file_the_size_must_be_given(tmp_path):
         ({"size": 0}, "0"),
         ({"heads": 5}, "5 heads"),
         ({"weights": Path("nowhere.safetensors"), "size": 4}, "there is no file"),
+        ({"weights": Path("nowhere.safetensors")}, "there is no file"),
     ],
 )
 def test_what_does_not_fit_is_one_sentence_and_leaves_nothing(tmp_path, options, message):
+    options = dict(options)
     with pytest.raises(UserError, match=message):
-        convert(**({"weights": GOLDEN, "out": tmp_path / "run"} | options))
+        convert(options.pop("weights", GOLDEN), out=tmp_path / "run", **options)
     assert not (tmp_path / "run").exists()
 
 
 def test_a_folder_with_other_things_is_left_alone(tmp_path):
-    convert(GOLDEN, tmp_path / "run")
+    convert(GOLDEN, out=tmp_path / "run")
     with pytest.raises(UserError, match="already holds a run"):
-        convert(GOLDEN, tmp_path / "run")
+        convert(GOLDEN, out=tmp_path / "run")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "letter.txt").write_text("dear")
     with pytest.raises(UserError, match="holds other files"):
-        convert(GOLDEN, tmp_path / "other")
+        convert(GOLDEN, out=tmp_path / "other")
 
 
 def test_a_cut_off_file_is_told_on_the_command_line(tmp_path, capsys):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -26,7 +28,7 @@ def test_the_list_shows_every_config(capsys: pytest.CaptureFixture[str]) -> None
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines[: len(CONFIGS)]] == list(CONFIGS)
     assert lines[len(CONFIGS)].startswith("{paper,published}-")
-    assert run(["train"]) == 0
+    assert run(["train", "--help"]) == 0
     assert "usage: clew train CONFIG" in capsys.readouterr().out
 
 
@@ -103,23 +105,78 @@ def test_mistakes_get_one_sentence(
 
 
 @pytest.mark.parametrize(
-    "bad", [["--colour", "red"], ["--model.depth", "3"], ["--model.width", "15"], ["--batch-size", "many"]]
+    ("bad", "code", "sentence"),
+    [
+        (["--colour", "red"], 2, "has no option --colour"),
+        (["--model.depth", "3"], 2, "has no option --model.depth; did you mean --model.encoder-depth?"),
+        (["--batch-size", "many"], 2, "--batch-size cannot be 'many'; give a whole number."),
+        (["--objective.weighting", "on"], 2, "--objective.weighting cannot be 'on'"),
+        (["--model.width", "15"], 1, "15"),
+        (["--sweep", "lr"], 2, "--sweep cannot be 'lr'; give a field and its values, such as lr=1e-3,3e-4."),
+        (["--sweep", "lrr=1"], 1, "there is no setting 'lrr' in this config; did you mean lr?"),
+        (["--seeds", "0"], 1, "0 seeds train nothing"),
+    ],
 )
-def test_unknown_fields_are_refused(tmp_path: Path, bad: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        run(["train", "tiny", "--out", str(tmp_path / "x"), *bad])
-    assert ended.value.code == 2
+def test_unknown_fields_are_refused(
+    tmp_path: Path, bad: list[str], code: int, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["train", "tiny", "--out", str(tmp_path / "x"), *bad]) == code
+    error = capsys.readouterr().err
+    assert sentence in error
+    assert error.count("\n") == 1
     assert not (tmp_path / "x").exists()
 
 
 def test_help_shows_the_configs_own_values(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        run(["train", "tiny", "--help"])
-    assert ended.value.code == 0
-    told = capsys.readouterr().out
-    for words in ("--out", "--minutes", "--optimizer.lr", "--model.encoder-depth", "--objective.rates.sampling"):
-        assert words in told
-    assert "--budget.steps" not in told
+    assert run(["train", "tiny", "--help"]) == 0
+    printed = capsys.readouterr().out
+    for words in ("--out", "--minutes", "--optimizer.lr", "--model.encoder-depth", "--objective.rates.shape"):
+        assert words in printed
+    assert "--budget.steps" not in printed
+    assert "(default 32)" in printed
+
+
+def test_a_sweep_trains_every_combination(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "sweep"
+    words = ["train", "tiny", "--out", str(out), *SMALL, "--sweep", "lr=1e-3,3e-4", "--seeds", "2"]
+    assert run(words) == 0
+    names = ["lr=1e-3-seed=0", "lr=1e-3-seed=1", "lr=3e-4-seed=0", "lr=3e-4-seed=1"]
+    assert sorted(os.listdir(out)) == names
+    configs = [load_config(out / name) for name in names]
+    assert [(config.optimizer.lr, config.seed) for config in configs] == [(1e-3, 0), (1e-3, 1), (3e-4, 0), (3e-4, 1)]
+    capsys.readouterr()
+
+    assert run(["runs", str(out)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["run", "config", "steps", "loss", "held-out", "exact", "%", "age"]
+    assert lines[1].split()[:6] == [f"{out}/{names[0]}", "mlm-u", "encoder-decoder", "dfs", "3x3", "2"]
+    assert run(["runs", str(out), "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["steps"] for row in rows] == [2] * 4
+    assert all(row["loss"] > 0 and 0 <= row["exact"] <= 1 and row["age_seconds"] < 600 for row in rows)
+
+    for y, x in (("loss", "steps"), ("exact", "mazes"), ("loss", "hours")):
+        picture = tmp_path / f"{y}-{x}.png"
+        assert run(["plot", str(out), "--y", y, "--x", x, "--out", str(picture)]) == 0
+        assert picture.read_bytes().startswith(b"\x89PNG")
+    assert capsys.readouterr().out.splitlines()[-1] == f"{picture}: 4 runs"
+
+
+def test_a_sweep_on_slurm_submits_every_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    jobs: list[tuple[Path, str | None]] = []
+
+    def submit(work: Any, out: Path, options: Any) -> SimpleNamespace:
+        pickle.loads(pickle.dumps(work))
+        jobs.append((out, options.partition))
+        return SimpleNamespace(job_id=str(len(jobs)))
+
+    monkeypatch.setattr("clew.training.launch.submit", submit)
+    words = ["train", "tiny", "--out", str(tmp_path / "s"), "--launcher", "slurm", "--slurm.partition", "gpu"]
+    assert run([*words, "--seeds", "2"]) == 0
+    assert jobs == [(tmp_path / "s" / "seed=0", "gpu"), (tmp_path / "s" / "seed=1", "gpu")]
+    assert "job 2 is in the queue" in capsys.readouterr().out
 
 
 def test_sigterm_saves_and_leaves_and_the_same_command_goes_on(tmp_path: Path) -> None:

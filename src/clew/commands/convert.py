@@ -53,6 +53,8 @@ def convert(
     family = canonical_family(family)
     if family not in FORMAT_OF:
         raise UserError(f"there are no published models of {family} mazes; use --family dfs or astar.")
+    if not weights.is_file():
+        raise UserError(f"there is no file {weights}; give the weights to convert.")
     beside = read_beside(weights)
     side = size if size is not None else beside.grid
     if side is None:

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from clew.evaluation.scores import Evaluation
     from clew.evaluation.tasks import Embedding
     from clew.mazes.maze import TaskBatch
-    from clew.models.config import Precision
     from clew.trained import TrainedModel
 
 ALL = "all"
@@ -192,7 +191,10 @@ def _print(evaluations: list[Evaluation], what: str) -> None:
     print(format_table(rows))
     for each in evaluations:
         if counts := {name: count for name, count in each.failures().items() if count}:
-            print(f"{printable(each.name)}, {each.decoder} fails: " + "; ".join(f"{name} {n:,}" for name, n in counts.items()))
+            print(
+                f"{printable(each.name)}, {each.decoder} fails: "
+                + "; ".join(f"{name} {n:,}" for name, n in counts.items())
+            )
 
 
 def _precisions(evaluations: list[Evaluation]) -> str:
