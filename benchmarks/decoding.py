@@ -151,6 +151,7 @@ def measure(mazes: int, size: str) -> dict[str, Any]:
     states = [codec.decoding_state(tasks) for _ in range(2)]
     length_B = codec.truth(tasks)[1]
     bare = build_model(sized_config("encoder-decoder", size, vocabulary=codec.vocabulary.size), seed=SEED).eval()
+    assert isinstance(states[0], DecodingState)
     model = KnownLengths(bare, states[0], length_B)
 
     # A short pass first, so that neither form pays for what is only done once.

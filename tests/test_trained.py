@@ -139,7 +139,7 @@ def test_evaluation_on_held_out_mazes_and_its_report(cell_run, tmp_path):
     assert "one-pass" in (tmp_path / "report.html").read_text()
 
 
-def test_a_next_token_model_is_read_left_to_right_unless_told_otherwise(next_token_run):
+def test_a_next_token_model_is_decoded_left_to_right_by_default(next_token_run):
     model = clew.load(next_token_run)
     task = generate("dfs", 3, 3, seed=0, first=0, count=1, split="test", workers=1)[0][0]
     assert model.solve(task).passes >= 1
@@ -147,7 +147,7 @@ def test_a_next_token_model_is_read_left_to_right_unless_told_otherwise(next_tok
         model.solve(task, decoder="threshold")
 
 
-def test_weights_give_the_same_answers_as_their_run(cell_run, tmp_path, monkeypatch):
+def test_exported_weights_give_the_same_paths_as_their_run(cell_run, tmp_path, monkeypatch):
     export_weights(cell_run, tmp_path / "shipped" / "small", about="made by a test")
     monkeypatch.setattr(loading, "_SHIPPED", (tmp_path / "shipped",))
     assert list(shipped_models()) == ["small"]
@@ -206,14 +206,14 @@ def damage(folder, change):
         (lambda value: value.update(form="poem"), "no text format 'poem'"),
     ],
 )
-def test_damaged_weights_are_told(cell_run, tmp_path, change, problem):
+def test_damaged_weights_are_refused(cell_run, tmp_path, change, problem):
     export_weights(cell_run, tmp_path / "w")
     damage(tmp_path / "w", change)
     with pytest.raises(UserError, match=problem):
         clew.load(tmp_path / "w")
 
 
-def test_a_cut_off_weights_file_is_told(cell_run, tmp_path):
+def test_a_truncated_weights_file_is_refused(cell_run, tmp_path):
     export_weights(cell_run, tmp_path / "w")
     file = tmp_path / "w" / "model.safetensors"
     file.write_bytes(file.read_bytes()[:1000])

@@ -24,6 +24,11 @@ from clew.errors import UserError
 from clew.models.cell_network import CellNetwork, CellNetworkConfig
 
 
+@pytest.fixture(autouse=True)
+def no_plugins(monkeypatch):
+    monkeypatch.setitem(clew.registry._components, "decoder", {})
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -41,12 +46,12 @@ from clew.models.cell_network import CellNetwork, CellNetworkConfig
         ("repair:rounds=0", "1 or more rounds"),
     ],
 )
-def test_a_wrong_name_or_option_is_told_in_one_sentence(text, problem):
+def test_wrong_names_and_options_are_refused(text, problem):
     with pytest.raises(UserError, match=problem):
         parse_decoder(text)
 
 
-def test_a_model_has_the_decoders_that_it_can_use():
+def test_decoders_for_a_model_are_those_that_suit_it():
     codec = Codec.of("edge-list", 4, 4)
     models = random_models(codec)
     assert list(decoders_for(models["decoder-only"])) == list(decoders_for(models["causal"])) == ["left-to-right"]
@@ -125,9 +130,8 @@ def test_the_steps_of_a_maze_rebuild_its_response(name):
 
 
 @pytest.fixture
-def plugin(monkeypatch):
+def plugin():
     """A decoder from outside, in a module without `from __future__ import annotations`."""
-    monkeypatch.setitem(clew.registry._components, "decoder", {})
 
     @clew.registry.register("decoder", "every-nth")
     @dataclass(frozen=True)

@@ -53,7 +53,7 @@ def test_wrong_places_of_texts():
     assert wrong_positions(edge, TASK, tokens) == [1]
 
 
-class Stumbles(Oracle):
+class WrongOnce(Oracle):
     """Says something wrong at place 2 as long as nothing is known, and the truth afterwards."""
 
     def __call__(self, batch, order_BT, query_BT):
@@ -71,21 +71,21 @@ def test_a_wrong_place_is_hidden_with_its_margin_and_asked_for_again():
     tasks = tasks.select((tasks.length_N > 6).nonzero()[0])
     codec = Codec.of("grid", 5, 5)
     decoder = Repair(Threshold(0.5), rounds=2, margin=1)
-    broken = decode(Stumbles(codec, tasks), codec.decoding_state(tasks), Threshold(0.5))
+    broken = decode(WrongOnce(codec, tasks), codec.decoding_state(tasks), Threshold(0.5))
     truth_BR, _ = codec.truth(tasks)
     wrong_B = (broken.token_BR[:, : truth_BR.shape[1]] != truth_BR).any(1)
     assert wrong_B.any()
-    steps = list(decode_steps(Stumbles(codec, tasks), codec.decoding_state(tasks), decoder))
+    steps = list(decode_steps(WrongOnce(codec, tasks), codec.decoding_state(tasks), decoder))
     assert [step.hidden for step in steps] == [False, True, False]
     # Only the mazes that are wrong, places 0 to 4: 1 to 3 are to blame (the steps into 2 and out of it), 1 around.
     assert set(steps[1].row_F.tolist()) == set(wrong_B.nonzero()[:, 0].tolist())
     assert set(steps[1].position_F.tolist()) <= {0, 1, 2, 3, 4}
-    repaired = decode(Stumbles(codec, tasks), codec.decoding_state(tasks), decoder)
+    repaired = decode(WrongOnce(codec, tasks), codec.decoding_state(tasks), decoder)
     assert torch.equal(repaired.token_BR[:, : truth_BR.shape[1]], truth_BR)
     assert repaired.passes_B.tolist() == [2 if wrong else 1 for wrong in wrong_B.tolist()]
 
 
-def test_the_budget_ends_a_hopeless_repair():
+def test_repair_ends_after_its_rounds():
     tasks = tasks_for("grid", count=2)
     codec = Codec.of("grid", 5, 5)
 

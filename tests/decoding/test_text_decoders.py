@@ -28,7 +28,7 @@ KINDS = {
 
 @pytest.mark.parametrize("name", DECODERS)
 @pytest.mark.parametrize("form", FORMS)
-def test_every_decoder_reads_a_perfect_model_perfectly(form, name):
+def test_every_decoder_decodes_a_perfect_model(form, name):
     tasks = tasks_for(form)
     codec = Codec.of(form, 5, 5)
     decoded = decode(Oracle(codec, tasks), codec.decoding_state(tasks), decoder_named(name))
@@ -38,13 +38,13 @@ def test_every_decoder_reads_a_perfect_model_perfectly(form, name):
 
 
 @pytest.mark.parametrize("name", DECODERS)
-def test_every_decoder_ends_on_a_model_that_knows_nothing(name):
+def test_every_decoder_ends_with_an_untrained_model(name):
     tasks = tasks_for("grid", count=4, side=4)
     codec = Codec.of("grid", 4, 4)
     model = random_models(codec)["encoder-decoder"]
     decoded = decode(model, codec.decoding_state(tasks), decoder_named(name))
-    places = torch.arange(17)
-    assert bool((decoded.token_BR >= 0).eq(places < decoded.length_B[:, None]).all()), "no holes before the end"
+    position_R = torch.arange(17)
+    assert bool((decoded.token_BR >= 0).eq(position_R < decoded.length_B[:, None]).all()), "no holes before the end"
     again = decode(model, codec.decoding_state(tasks), decoder_named(name))
     assert torch.equal(decoded.token_BR, again.token_BR)
 
@@ -98,7 +98,7 @@ def predictions_of(entropies):
 @example([1.0, 1e-20, 1e-20], 0.0)
 @given(st.lists(st.floats(0, 3, width=32, allow_subnormal=False), min_size=1, max_size=8), st.floats(0, 4))
 @settings(max_examples=60, deadline=None)
-def test_the_entropy_bound_holds_and_no_further_place_would_fit(entropies, bound):
+def test_the_entropy_bound_holds_and_no_further_position_would_fit(entropies, bound):
     chosen = EntropyBound(bound).choose(predictions_of(entropies))[0]
     taken = sorted(e for e, c in zip(entropies, chosen.tolist(), strict=True) if c)
     left = sorted(e for e, c in zip(entropies, chosen.tolist(), strict=True) if not c)
@@ -109,14 +109,14 @@ def test_the_entropy_bound_holds_and_no_further_place_would_fit(entropies, bound
         assert sum(taken) >= bound - 1e-4
 
 
-def test_threshold_and_certainty_choose_as_they_say():
+def test_threshold_and_certainty_choose_the_best_positions():
     predictions = predictions_of([0.1, 2.0, 0.05, 1.0])
     assert Threshold(0.9).choose(predictions).tolist() == [[True, False, True, False]]
     assert Threshold(0.99).choose(predictions).tolist() == [[False, False, True, False]]
     assert Certainty("entropy", 2).choose(predictions).tolist() == [[True, False, True, False]]
 
 
-class SaysTheEndEverywhere(Oracle):
+class PredictsTheEndEverywhere(Oracle):
     """Is a little surer of the end than of the true token wherever nothing further right is known."""
 
     def __call__(self, batch, order_BT, query_BT):
@@ -125,11 +125,11 @@ class SaysTheEndEverywhere(Oracle):
         return logits
 
 
-def test_the_end_cannot_stand_before_something_known():
+def test_the_end_token_is_not_predicted_before_a_known_position():
     tasks = tasks_for("grid", count=1)
     codec = Codec.of("grid", 5, 5)
     state = codec.decoding_state(tasks)
-    model = SaysTheEndEverywhere(codec, tasks)
+    model = PredictsTheEndEverywhere(codec, tasks)
     model.end = state.end
     row = torch.tensor([0])
     state.fill(row, torch.tensor([4]), model.truth_BR[:, 4], torch.ones(1))
@@ -138,7 +138,7 @@ def test_the_end_cannot_stand_before_something_known():
     assert state.token_BR[0, :4].tolist() == model.truth_BR[0, :4].tolist()
 
 
-def first_places(said_BR, token) -> set[int]:
+def first_positions(said_BR, token) -> set[int]:
     """Return the positions at which responses first have this token."""
     return {row.index(token) for row in said_BR.tolist() if token in row}
 
@@ -155,7 +155,7 @@ def test_fast_equals_naive_token_for_token(form, kind):
 
     # A random model may never predict the end: a token that occurs at different positions serves as the end instead.
     said_BR = run(LeftToRightNaive(), -2).token_BR
-    end = max(said_BR.unique().tolist(), key=lambda token: len(first_places(said_BR, token)))
+    end = max(said_BR.unique().tolist(), key=lambda token: len(first_positions(said_BR, token)))
     naive, fast = run(LeftToRightNaive(), end), run(LeftToRight(), end)
     assert torch.equal(naive.token_BR, fast.token_BR)
     assert torch.equal(naive.length_B, fast.length_B)
@@ -167,7 +167,7 @@ def test_fast_equals_naive_token_for_token(form, kind):
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("decoder", [LeftToRight(), LeftToRightNaive()])
-def test_a_perfect_model_is_read_perfectly(form, decoder):
+def test_left_to_right_decodes_a_perfect_model_in_one_pass_per_token(form, decoder):
     tasks = tasks_for(form)
     codec = Codec.of(form, 5, 5)
     oracle = Oracle(codec, tasks)

@@ -25,14 +25,7 @@ from clew.decoding.cells import CellState, CellWalk
 from clew.decoding.codec import Codec
 from clew.decoding.repair import Repair
 from clew.decoding.state import Decoder, DecodingState, Step
-from clew.decoding.text_decoders import (
-    BothEnds,
-    Certainty,
-    EntropyBound,
-    LeftToRight,
-    RightToLeft,
-    Threshold,
-)
+from clew.decoding.text_decoders import Certainty, EndFirst, EntropyBound, LeftToRight, Threshold
 from clew.errors import UserError
 from clew.mazes.maze import Cell, TaskBatch
 from clew.models.cell_network import CellNetwork
@@ -62,8 +55,8 @@ class Entry:
 
 DECODERS: dict[str, Entry] = {
     "left-to-right": Entry(LeftToRight),
-    "right-to-left": Entry(RightToLeft),
-    "both-ends": Entry(BothEnds),
+    "right-to-left": Entry(EndFirst, {"both_ends": False}),
+    "both-ends": Entry(EndFirst, {"both_ends": True}),
     "certainty": Entry(Certainty, {"by": "probability"}),
     "certainty-margin": Entry(Certainty, {"by": "margin"}),
     "certainty-entropy": Entry(Certainty, {"by": "entropy"}),

@@ -3,8 +3,8 @@
 `LeftToRight`, the paper's decoding, fills the leftmost hidden position in each pass. It queries unfinished mazes only,
 over sequences that end at that position, and caches the keys and values of decoder-only models.
 
-`RightToLeft` and `BothEnds` first fill the end token: one pass queries every position and takes the first where the
-end is the most likely token, or else the one where its probability is highest.
+`EndFirst` (right-to-left, both-ends) begins with the end token: one pass queries every position and takes the first
+where the end is the most likely token, or else the one where its probability is highest.
 
 The parallel decoders query every hidden position in each pass and fill some of them:
 
@@ -92,54 +92,38 @@ def _cached_steps(model: DecoderOnly, state: DecodingState, row_N: Tensor) -> It
 
 
 @dataclass(frozen=True)
-class RightToLeft:
-    """Fill the end token first, then the rightmost hidden position, one a pass."""
+class EndFirst:
+    """Fill the end token first, then the rightmost hidden position in each pass, or the leftmost and the rightmost."""
+
+    both_ends: bool = False
 
     any_order = True
 
     def steps(self, model: Model, state: DecodingState, row_N: Tensor) -> Iterator[Step]:
-        yield from _fill_end(model, state, row_N)
-        yield from _fill_ends(model, state, row_N, left=False)
+        known_end_B = (state.known_BR & (state.token_BR == state.end)).any(1)
+        if len(without_N := state.unfinished(row_N[~known_end_B[row_N]])):
+            yield _fill_end(model, state, without_N)
+        while len(row_N := state.unfinished(row_N)):
+            hidden_NR = state.hidden(row_N)
+            want_NR = _leftmost(hidden_NR.flip(1)).flip(1)
+            if self.both_ends:
+                want_NR = want_NR | _leftmost(hidden_NR)
+            logits_FV = state.query(model, row_N, want_NR).float()
+            logits_FV[:, state.end] = -torch.inf  # it is known, further right
+            probability_F, token_F = logits_FV.softmax(-1).max(-1)
+            n, position_F = want_NR.nonzero(as_tuple=True)
+            yield state.fill(row_N[n], position_F, token_F, probability_F)
 
 
-@dataclass(frozen=True)
-class BothEnds:
-    """Fill the end token first, then the leftmost and the rightmost hidden position, two a pass."""
-
-    any_order = True
-
-    def steps(self, model: Model, state: DecodingState, row_N: Tensor) -> Iterator[Step]:
-        yield from _fill_end(model, state, row_N)
-        yield from _fill_ends(model, state, row_N, left=True)
-
-
-def _fill_end(model: Model, state: DecodingState, row_N: Tensor) -> Iterator[Step]:
-    """Fill the end token of the mazes that have none yet, in one pass."""
-    known_end_B = (state.known_BR & (state.token_BR == state.end)).any(1)
-    row_N = state.unfinished(row_N[~known_end_B[row_N]])
-    if not len(row_N):
-        return
+def _fill_end(model: Model, state: DecodingState, row_N: Tensor) -> Step:
+    """Fill the end token of mazes without one, in one pass."""
     predicted = predict(model, state, row_N)
     hidden_NR = state.hidden(row_N)
     first_N = _first(hidden_NR & (predicted.token_NR == state.end), state.position_R)[:, 0]
     likeliest_N = predicted.end_NR.masked_fill(~hidden_NR, -1).argmax(1)
     position_N = torch.where(first_N < state.max_response_length, first_N, likeliest_N)
     probability_N = predicted.end_NR.gather(1, position_N[:, None])[:, 0]
-    yield state.fill(row_N, position_N, torch.full_like(position_N, state.end), probability_N)
-
-
-def _fill_ends(model: Model, state: DecodingState, row_N: Tensor, left: bool) -> Iterator[Step]:
-    """Fill the rightmost hidden position in each pass, and with `left` the leftmost too."""
-    while len(row_N := state.unfinished(row_N)):
-        hidden_NR = state.hidden(row_N)
-        want_NR = _leftmost(hidden_NR.flip(1)).flip(1)
-        if left:
-            want_NR = want_NR | _leftmost(hidden_NR)
-        logits_FV = state.query(model, row_N, want_NR).float()
-        logits_FV[:, state.end] = -torch.inf  # it is known, further right
-        probability_F, token_F = logits_FV.softmax(-1).max(-1)
-        n, position_F = want_NR.nonzero(as_tuple=True)
-        yield state.fill(row_N[n], position_F, token_F, probability_F)
+    return state.fill(row_N, position_N, torch.full_like(position_N, state.end), probability_N)
 
 
 @dataclass(frozen=True)

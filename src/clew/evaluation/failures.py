@@ -1,9 +1,9 @@
-"""What is wrong with a predicted path: one class for each, defined here and nowhere else.
+"""Failure classes of predicted paths.
 
     failure = classify(task, true_path, predicted)      # None if it is the true path, else a name of FAILURES
 
-The classes are asked in the order of FAILURES, and the first that fits is the one. They are those that the paper
-describes, and "longer path" for what is left of the valid ones. Path-star graphs have classes of their own.
+They are those that the paper describes, and "longer path" for the remaining valid ones. The first that fits, in the
+order of FAILURES, is taken. Path-star graphs have classes of their own.
 """
 
 from __future__ import annotations
@@ -15,37 +15,34 @@ from clew.mazes.checks import is_shortest, is_valid
 from clew.mazes.maze import Cell, Path, PathStar, Task
 from clew.mazes.solvers import bfs_path
 
-# name -> what a path of the class is
 FAILURES = {
-    "unparsable": "the tokens say no path at all",
+    "unparsable": "the tokens are not a path",
     "equally short": "a valid path as short as the true one, but another",
     "diagonal or gap": "some step goes to a cell that is no neighbour, or stands still, or leaves the maze",
     "through a wall": "every step goes to a neighbour, but some through a wall or into a wall cell",
-    "wrong turn, then back": "every step is possible and it arrives, or is on its way, but it has been somewhere twice",
-    "longer path": "a valid path that is no shortest one, though it is nowhere twice",
+    "wrong turn, then back": "every step is possible and it ends on a shortest path, but it visits a cell twice",
+    "longer path": "a valid path that is not a shortest one and visits no cell twice",
     "short of the goal": "a possible walk that ends on a shortest path before the goal",
     "wrong end": "a possible walk that begins elsewhere than at the start, or ends off every shortest path",
 }
-
-
 GRAPH_FAILURES = {
-    "unparsable": "the tokens say no path at all",
+    "unparsable": "the tokens are not a path",
     "wrong arm": "the first step follows an edge, but into an arm that does not lead to the goal",
     "no such edge": "some step joins two nodes that no edge joins",
     "wrong end": "every step follows an edge, but it begins elsewhere than at the start or does not end at the goal",
-    "longer path": "it arrives, but visits a node twice",
+    "longer path": "it ends at the goal, but visits a node twice",
 }
 
 
 def failure_classes(tasks: Iterable[Task]) -> dict[str, str]:
-    """The classes that predictions for these tasks may have, each with what it means."""
+    """Return the classes that predictions for these tasks may have, with their descriptions."""
     graphs = [isinstance(task.maze, PathStar) for task in tasks]
     classes = {} if graphs and all(graphs) else dict(FAILURES)
     return classes | {name: words for name, words in GRAPH_FAILURES.items() if any(graphs) and name not in classes}
 
 
 def classify(task: Task, true_path: Path, predicted: Path | None) -> str | None:
-    """The class of a prediction that is not the true path; None if it is. `predicted` is None if it is unparsable."""
+    """Return the class of a prediction, or None if it is the true path; `predicted` is None if it is unparsable."""
     if not predicted:
         return "unparsable"
     if predicted == true_path:
@@ -82,7 +79,7 @@ def _adjacent(a: Cell, b: Cell) -> bool:
 
 
 def _on_shortest_path(task: Task, cell: Cell) -> bool:
-    """Whether some shortest path from start to goal visits the cell."""
+    """Return whether some shortest path from start to goal visits the cell."""
     whole = bfs_path(task)
     there, onwards = bfs_path(Task(task.maze, task.start, cell)), bfs_path(Task(task.maze, cell, task.goal))
     if whole is None or there is None or onwards is None:

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clew.evaluation.failures import classify, failure_classes
 from clew.evaluation.intervals import Proportion, proportion, token_proportion
@@ -33,8 +33,7 @@ MAX_LENGTH_BINS = 8
 CALIBRATION_BINS = 10
 
 
-@dataclass(frozen=True)
-class Token:
+class Token(NamedTuple):
     """A predicted token: the probability that the model gave it when it was filled in, and whether it is right."""
 
     confidence: float
