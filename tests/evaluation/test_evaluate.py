@@ -46,9 +46,8 @@ class KnownResponses:
 @pytest.mark.parametrize("batch_size", [2, 100])
 def test_scores_count_known_responses(decoder, batch_size):
     tasks = tasks_of()
-    evaluation = evaluate_tasks(
-        KnownResponses(tasks, nonsense=(1, 4)), CODEC, tasks, decoder_named(decoder), batch_size
-    )
+    model = KnownResponses(tasks, nonsense=(1, 4))
+    evaluation = evaluate_tasks(model, CODEC, tasks, decoder_named(decoder), batch_size)
     assert [outcome.exact for outcome in evaluation.outcomes] == [True, False, True, True, False, True]
     assert evaluation.outcomes[1].failure == "unparsable"
     assert evaluation.outcomes[1].problem.startswith("token 1 is '<PATH_END>'")
@@ -77,7 +76,7 @@ def test_a_batch_size_of_zero_is_refused():
 
 @pytest.mark.parametrize(("precision", "dtype"), [("fp32", None), ("bf16", torch.bfloat16), ("fp16", torch.float16)])
 def test_the_model_computes_in_the_precision_that_is_asked_for(precision, dtype):
-    class Notes(Knows):
+    class Notes(KnownResponses):
         def __call__(self, batch, order_BT, query_BT):
             found.add(torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None)
             return super().__call__(batch, order_BT, query_BT)
@@ -89,8 +88,8 @@ def test_the_model_computes_in_the_precision_that_is_asked_for(precision, dtype)
     assert evaluation.precision == evaluation.to_json()["precision"] == precision
 
 
-class LittleMemory(Knows):
-    """Has room for a few mazes at once."""
+class LittleMemory(KnownResponses):
+    """Runs out of memory with more than a few mazes at once."""
 
     def __init__(self, tasks, most, error):
         super().__init__(tasks)

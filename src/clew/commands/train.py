@@ -25,8 +25,8 @@ from clew.commands import announce_compilation
 from clew.commands.options import Option, call, field_options, function_options, parse, unknown_option
 from clew.errors import UsageError, UserError, printable
 from clew.registry import load_plugins, loaded_plugins
-from clew.training.launch import SlurmOptions
 from clew.training.callbacks import LogOptions
+from clew.training.launch import SlurmOptions
 
 if TYPE_CHECKING:
     from clew.training.callbacks import RunEnd
@@ -192,9 +192,9 @@ def _number(text: str) -> Any:
 
 def submit(config: TrainConfig, out: Path, resume: str, slurm: SlurmOptions, log: LogOptions) -> None:
     """Submit a run to Slurm."""
+    from clew.training.callbacks import build_loggers
     from clew.training.checkpoint import CONFIG_FILE
     from clew.training.launch import job_folder, submit
-    from clew.training.callbacks import build_loggers
 
     build_loggers(log)  # a missing package is reported here and not in a job's log
     if resume == "never" and (out / CONFIG_FILE).exists():
