@@ -199,11 +199,11 @@ def train(
 
     import clew
     from clew.training import train as training
-    from clew.training.progress import terminal_view
+    from clew.training.progress import ProgressDisplay
 
     if isinstance(config, str):
         config = clew.config(config)
-    shown = [] if quiet else [terminal_view()]
+    shown = [] if quiet else [ProgressDisplay()]
     return training.train(config, Path(out), callbacks=[*shown, *callbacks], resume=resume)
 
 

@@ -108,7 +108,7 @@ def test_mistakes_get_one_sentence(
     ("bad", "code", "sentence"),
     [
         (["--colour", "red"], 2, "has no option --colour"),
-        (["--model.depth", "3"], 2, "has no option --model.depth; did you mean --model.encoder-depth?"),
+        (["--model.depth", "3"], 2, "has no option --model.depth; did you mean --model."),
         (["--batch-size", "many"], 2, "--batch-size cannot be 'many'; give a whole number."),
         (["--objective.weighting", "on"], 2, "--objective.weighting cannot be 'on'"),
         (["--model.width", "15"], 1, "15"),
