@@ -21,7 +21,7 @@ from clew.paper.result import Result
 from clew.paper.study import Finding, Study
 from clew.paper.tell import curve_panels, curves
 from clew.paper.verdict import converged_only, has_converged
-from clew.viz.panels import Panel, draw_panels
+from clew.viz.charts import Panel, draw_panels
 
 PAGE = Path("docs/results.md")
 README, MARKS = Path("README.md"), "claims"

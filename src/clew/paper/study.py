@@ -18,7 +18,7 @@ from clew.evaluation.tasks import Embedding
 from clew.paper.result import Result
 from clew.training.config import TrainConfig
 from clew.viz.drawing import Picture
-from clew.viz.panels import Panel
+from clew.viz.charts import Panel
 
 Scale = Literal["smoke", "laptop", "paper"]
 SCALES: tuple[Scale, ...] = get_args(Scale)

@@ -14,7 +14,7 @@ from typing import Literal
 
 from clew.paper.result import Entry, Mean, Result, mean_of, run_name
 from clew.paper.study import Finding, Table
-from clew.viz.panels import Panel, Point, Series
+from clew.viz.charts import Panel, Point, Series
 
 EXACT, PER_TOKEN = "exact paths, %", "right tokens, %"
 SCORE_WORDS = {"exact": "exact", "per_token": "per token", "valid": "valid", "shortest": "shortest"}

@@ -17,7 +17,7 @@ from clew.paper.result import Result
 from clew.paper.study import Study
 from clew.paper.tell import curve_panels
 from clew.paper.verdict import converged_only
-from clew.viz.panels import draw_panels
+from clew.viz.charts import draw_panels
 
 
 def write_result(study: Study, value: dict[str, Any], place: Place) -> Path:

@@ -1,144 +1,208 @@
-"""Small charts as SVG text for an HTML page: points with error bars, joined or not.
+"""Charts of measured values, as bars or lines (matplotlib): PNG files, with drawn mazes below, and inline SVG.
 
-    chart_svg([Series("threshold", [Dot(10, 0.9, 0.85, 0.93, "10 cells: 90 %")])], Axes("path length", "exact"))
+    draw_panels("results/astar/laptop.png", [Panel("exact paths", "size", "%", [Series("MLM-U", [Point("4x4", 98)])])])
+    panel_svg(panel)      # for an HTML page
 
-Colours of text and lines come from the page (classes `axis`, `grid`, `label`), those of the series are their own. A
-dot's note shows when the pointer rests on it.
+Points whose x is a word stand side by side as bars; points whose x is a number are joined to lines.
 """
 
 from __future__ import annotations
 
+import io
 import math
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from typing import TYPE_CHECKING
 
-# Told apart by people who see few colours, and readable on light and dark grounds.
+from clew.files import PathLike, atomic_write
+from clew.viz.drawing import TEXT, Picture
+from clew.viz.picture import draw_task
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Distinguishable with colour blindness, on light and dark backgrounds.
 COLOURS = ("#4269d0", "#e8710a", "#3ca951", "#a463f2", "#d6409f", "#0e9aa7", "#9c6b4e", "#8a8d91", "#c9a300", "#5b5ea6")
-_WIDTH, _HEIGHT = 460, 300
-_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 14, 12, 46
+_MARKERS = "osD^vPXp*h"
+_PANEL_WIDTH, _PANEL_HEIGHT, _MAZE = 4.6, 3.4, 2.5  # inches
+_PANELS_IN_A_ROW, _MAZES_IN_A_ROW, _NAMES_IN_A_ROW = 4, 4, 3
+_INK = "#010203"  # becomes the colour of the page's text
 
 
 @dataclass(frozen=True)
-class Dot:
-    """A measured value with its interval, and the note that explains it."""
+class Point:
+    """A measured value with its standard error, or with how far its interval goes below and above it."""
 
-    x: float
+    x: float | str
     y: float
-    low: float
-    high: float
-    note: str
+    error: float | tuple[float, float] = 0.0
+
+    @property
+    def errors(self) -> tuple[float, float]:
+        return self.error if isinstance(self.error, tuple) else (self.error, self.error)
 
 
 @dataclass(frozen=True)
 class Series:
-    """Dots of one colour."""
+    """Points of one colour."""
 
     name: str
-    dots: Sequence[Dot]
+    points: Sequence[Point]
+    colour: int | None = None  # index of the colour; by default the series' place in the panel
+    dashed: bool = False
 
 
 @dataclass(frozen=True)
-class Axes:
-    """What the two directions mean; y goes up to 1 and is shown in per cent."""
+class Panel:
+    """One chart."""
 
+    title: str
     x_label: str
     y_label: str
-    x_from: float | None = None  # by default what the dots need
-    x_to: float | None = None
+    series: Sequence[Series]
+    log_x: bool = False
+    percent: bool = True  # y goes from 0, or `y_from`, to 100
     y_from: float = 0.0
-    log: bool = False  # x grows by factors
-    diagonal: bool = False  # a line where y is x
-    named: bool = False  # each series' name beside its first dot
+    diagonal: bool = False  # with a line where y equals x
 
 
-def chart_svg(series: Sequence[Series], axes: Axes) -> str:
-    """The chart; the colours follow the order of the series."""
-    xs = [dot.x for each in series for dot in each.dots] or [1.0]
-    low = axes.x_from if axes.x_from is not None else min(xs)
-    high = axes.x_to if axes.x_to is not None else max(xs)
-    if axes.log:
-        low, high = 10 ** math.floor(math.log10(max(low, 1e-9))), 10 ** math.ceil(math.log10(max(high, 1e-9)))
-    if high <= low:
-        high = low * 10 if axes.log else low + 1
+def draw_panels(file: PathLike, panels: Sequence[Panel], galleries: Sequence[Sequence[Picture]] = ()) -> None:
+    """Write a PNG file with the panels above and the drawn mazes below, each gallery on rows of its own."""
+    from matplotlib.figure import Figure
 
-    def across(x: float) -> float:
-        share = math.log(x / low) / math.log(high / low) if axes.log else (x - low) / (high - low)
-        return _LEFT + share * (_WIDTH - _LEFT - _RIGHT)
+    mazes = [gallery[i : i + _MAZES_IN_A_ROW] for gallery in galleries for i in range(0, len(gallery), _MAZES_IN_A_ROW)]
+    assert panels or mazes, "a picture shows something"
+    across, rows = min(len(panels), _PANELS_IN_A_ROW), math.ceil(len(panels) / _PANELS_IN_A_ROW)
+    width = max(_PANEL_WIDTH * across, _MAZE * max(map(len, mazes), default=0))
+    heights = [rows * _PANEL_HEIGHT] * bool(panels) + [len(mazes) * (_MAZE + 0.3)] * bool(mazes)
+    figure = Figure(figsize=(width, sum(heights)), layout="constrained")
+    parts = list(figure.subfigures(len(heights), 1, height_ratios=heights, squeeze=False).flat)
+    if panels:
+        spots = list(parts[0].subplots(rows, across, squeeze=False).flat)
+        for ax, panel in zip(spots, panels, strict=False):
+            _draw_panel(ax, panel)
+        for ax in spots[len(panels) :]:
+            ax.set_axis_off()
+    if mazes:
+        grid = parts[-1].subplots(len(mazes), max(map(len, mazes)), squeeze=False)
+        for spots, row in zip(grid, mazes, strict=True):
+            for ax, (task, path, predicted, title) in zip(spots, row, strict=False):
+                draw_task(ax, task, path, predicted)
+                ax.set_title(title, fontsize=8, color=TEXT)
+            for ax in spots[len(row) :]:
+                ax.set_axis_off()
+    with atomic_write(file, "wb") as out:
+        figure.savefig(out, format="png", dpi=120, metadata={"Software": None})
 
-    def up(y: float) -> float:
-        share = (max(y, axes.y_from) - axes.y_from) / (1 - axes.y_from)
-        return _HEIGHT - _BOTTOM - share * (_HEIGHT - _TOP - _BOTTOM)
 
-    parts = [_grid(axes, low, high, across, up)]
-    if axes.diagonal:
-        parts.append(
-            f'<path class="grid dashed" d="M{across(low):.1f} {up(low):.1f}L{across(high):.1f} {up(high):.1f}"/>'
-        )
-    for number, each in enumerate(series):
-        colour = COLOURS[number % len(COLOURS)]
-        dots = sorted(each.dots, key=lambda dot: dot.x)
-        if len(dots) > 1:
-            line = "L".join(f"{across(dot.x):.1f} {up(dot.y):.1f}" for dot in dots)
-            parts.append(f'<path fill="none" stroke="{colour}" stroke-width="2" opacity="0.75" d="M{line}"/>')
-        for dot in dots:
-            x = across(dot.x)
-            parts.append(
-                f'<g><title>{escape(dot.note)}</title><path stroke="{colour}" stroke-width="1.5" opacity="0.55" '
-                f'd="M{x:.1f} {up(dot.low):.1f}V{up(dot.high):.1f}"/>'
-                f'<circle cx="{x:.1f}" cy="{up(dot.y):.1f}" r="4.5" fill="{colour}"/></g>'
-            )
-    if axes.named:
-        parts += _names(series, across, up)
-    return (
-        f'<svg class="chart" role="img" viewBox="0 0 {_WIDTH} {_HEIGHT}" aria-label="{escape(axes.y_label)} by '
-        f'{escape(axes.x_label)}">{"".join(parts)}</svg>'
+def panel_svg(panel: Panel) -> str:
+    """Return the panel, without its title, as SVG for an HTML page; its text has the page's colour and font."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    # Equal charts give equal text: ids come from a hash with a fixed salt, and there is no date.
+    style = {"svg.fonttype": "none", "svg.hashsalt": "clew", "text.color": _INK, "axes.labelcolor": _INK}
+    style |= dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color", "grid.color"), _INK)
+    with rc_context({**style, "font.family": "sans-serif", "font.sans-serif": ["system-ui"], "font.size": 9}):
+        figure = Figure(figsize=(_PANEL_WIDTH, _PANEL_HEIGHT), layout="constrained")
+        ax = figure.subplots()
+        _draw_panel(ax, panel)
+        ax.set_title("")
+        out = io.StringIO()
+        metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+        figure.savefig(out, format="svg", transparent=True, metadata=metadata)  # type: ignore[arg-type]
+    svg = out.getvalue()
+    svg = re.sub(r' id="(?![a-z][0-9a-f]{10}")[^"]*"', "", svg[svg.index("<svg") :])  # only those that are referred to
+    label = escape(f"{panel.y_label} by {panel.x_label}")
+    head = f'<svg class="chart" role="img" aria-label="{label}"'
+    return re.sub(r'^<svg(.*?) width="[^"]*" height="[^"]*"', rf"{head}\1", svg, flags=re.S, count=1).replace(
+        _INK, "currentColor"
     )
 
 
-def _grid(axes: Axes, low: float, high: float, across: Callable[[float], float], up: Callable[[float], float]) -> str:
-    parts = []
-    for value in _ticks(axes.y_from, 1.0, log=False):
-        y = up(value)
-        parts.append(f'<path class="grid" d="M{_LEFT} {y:.1f}H{_WIDTH - _RIGHT}"/>')
-        parts.append(f'<text class="axis" x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{100 * value:g} %</text>')
-    for x in _ticks(low, high, axes.log):
-        parts.append(
-            f'<text class="axis" x="{across(x):.1f}" y="{_HEIGHT - _BOTTOM + 18}" text-anchor="middle">{x:g}</text>'
+def _draw_panel(ax: Axes, panel: Panel) -> None:
+    if any(isinstance(point.x, str) for series in panel.series for point in series.points):
+        _bars(ax, panel)
+    else:
+        _lines(ax, panel)
+    wide = len(panel.series) == 4 or sum(len(series.name) for series in panel.series) > 48
+    across = 2 if wide else _NAMES_IN_A_ROW
+    rows = math.ceil(len(panel.series) / across) if len(panel.series) > 1 else 0
+    ax.set_title(panel.title, fontsize=10, pad=6 + 13 * rows)
+    ax.set_xlabel(panel.x_label)
+    ax.set_ylabel(panel.y_label)
+    if panel.percent:
+        ax.set_ylim(panel.y_from, 100 + 0.05 * (100 - panel.y_from))
+    else:
+        ax.set_ylim(bottom=0)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(axis="y", linewidth=0.4, alpha=0.4)
+    ax.set_axisbelow(True)
+    if rows:  # above the chart, where it covers nothing
+        legend = ax.legend(fontsize=7.5, frameon=False, ncols=across, columnspacing=1.2, loc="lower center")
+        legend.set_bbox_to_anchor((0.5, 0.97), ax.transAxes)
+
+
+def _colour(series: Series, place: int) -> str:
+    return COLOURS[(place if series.colour is None else series.colour) % len(COLOURS)]
+
+
+def _bars(ax: Axes, panel: Panel) -> None:
+    words = list(dict.fromkeys(str(point.x) for series in panel.series for point in series.points))
+    width = 0.8 / len(panel.series)
+    for place, series in enumerate(panel.series):
+        shift = (place - (len(panel.series) - 1) / 2) * width
+        bars = ax.bar(
+            [words.index(str(point.x)) + shift for point in series.points],
+            [point.y for point in series.points],
+            yerr=list(zip(*(point.errors for point in series.points), strict=True)) or None,
+            width=0.92 * width,
+            color=_colour(series, place),
+            error_kw={"capsize": 2.5, "elinewidth": 1, "ecolor": "#3a3a3a"},
+            label=series.name,
         )
-    parts.append(
-        f'<text class="label" x="{(_LEFT + _WIDTH - _RIGHT) / 2}" y="{_HEIGHT - 6}" text-anchor="middle">'
-        f"{escape(axes.x_label)}</text>"
+        ax.bar_label(bars, fmt="%.1f" if panel.percent else "%.3g", fontsize=6.5, padding=1)
+    # Long words are written at an angle, so that they do not run into one another.
+    slanted = len(words) * max(map(len, words), default=0) > 54
+    ax.set_xticks(
+        range(len(words)), words, fontsize=8, rotation=28 if slanted else 0, ha="right" if slanted else "center"
     )
-    return "".join(parts)
 
 
-def _names(series: Sequence[Series], across: Callable[[float], float], up: Callable[[float], float]) -> list[str]:
-    """The series' names beside their first dots, moved down where they would cover one another."""
-    placed: list[tuple[float, float, float]] = []  # left, right, y of the names so far
-    parts = []
-    spots = [(across(s.dots[0].x), up(s.dots[0].y), s.name, i) for i, s in enumerate(series) if s.dots]
-    for x, y, name, number in sorted(spots, key=lambda spot: spot[1]):
-        width = 6.2 * len(name)
-        left = x + 8 if x + 8 + width < _WIDTH else x - 8 - width
-        while any(
-            abs(y - other) < 12 and left < right and other_left < left + width for other_left, right, other in placed
-        ):
-            y += 3
-        placed.append((left, left + width, y))
-        colour = COLOURS[number % len(COLOURS)]
-        parts.append(f'<text x="{left:.1f}" y="{y + 4:.1f}" font-size="11" fill="{colour}">{escape(name)}</text>')
-    return parts
+def _lines(ax: Axes, panel: Panel) -> None:
+    for place, series in enumerate(panel.series):
+        points = sorted(series.points, key=lambda point: float(point.x))
+        x, y = [float(point.x) for point in points], [point.y for point in points]
+        colour, marker = _colour(series, place), _MARKERS[place % len(_MARKERS)]
+        style = "--" if series.dashed else "-"
+        ax.plot(x, y, color=colour, marker=marker, markersize=4, linestyle=style, label=series.name)
+        low, high = [p.y - p.errors[0] for p in points], [p.y + p.errors[1] for p in points]
+        ax.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
+        if len(points) == 1:
+            ax.vlines(x, low, high, color=colour, alpha=0.5)
+    if panel.diagonal:
+        ax.plot([0, 100], [0, 100], color="grey", linewidth=0.8, linestyle=":")
+    tried = sorted({float(point.x) for series in panel.series for point in series.points})
+    if panel.log_x:
+        ax.set_xscale("log")
+        # The values that were tried, and no others, unless they are too close to one another.
+        close = any(b / a < 1.3 for a, b in zip(tried, tried[1:], strict=False))
+        ticks = [t for d in range(-9, 10) for t in (10.0**d, 2 * 10.0**d, 5 * 10.0**d)] if close else tried
+        if close:
+            ticks = [t for t in ticks if tried[0] / 2 < t < tried[-1] * 2]
+            ax.set_xlim(ticks[0], ticks[-1])
+        ax.set_xticks(ticks, [_short(x) for x in ticks])
+        ax.minorticks_off()
+    else:
+        ax.set_xlim(left=0)
+        ax.xaxis.set_major_formatter(lambda x, position: _thousands(x))
 
 
-def _ticks(low: float, high: float, log: bool) -> list[float]:
-    if log:
-        decades = range(round(math.log10(low)), round(math.log10(high)) + 1)
-        return [x for d in decades for x in (10.0**d, 2 * 10.0**d, 5 * 10.0**d) if low <= x <= high * 1.001]
-    step = next(s for s in _round_steps() if (high - low) / s <= 7)
-    first = math.ceil(low / step - 1e-9)
-    return [round(i * step, 6) for i in range(first, math.floor(high / step + 1e-9) + 1)]
+def _thousands(x: float) -> str:
+    return f"{x / 1e6:g}M" if x >= 1e6 else f"{x / 1e3:g}k" if x >= 1e3 else f"{x:g}"
 
 
-def _round_steps() -> list[float]:
-    return [step * 10.0**power for power in range(-3, 7) for step in (1, 2, 5)]
+def _short(x: float) -> str:
+    return f"{x:,.0f}" if x >= 1 else f"{x:.0e}".replace("e-0", "e-")

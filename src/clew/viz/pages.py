@@ -1,16 +1,10 @@
-"""The style sheet of the HTML pages: quiet, narrow enough to read, light or dark as the reader has it.
-
-Pages that are written by hand but for a part between two marks, which is made from results.
-
-    write_between_marks(Path("docs/cells.md"), "cells-dfs", text)
-
-puts the text between `<!-- cells-dfs: begin -->` and `<!-- cells-dfs: end -->`, in place of what stood there.
-
-What the HTML pages are put together from: the frame, tables, charts with their titles, galleries of mazes.
+"""Parts of the HTML pages: frame, tables, charts, galleries of mazes; and generated sections of Markdown pages.
 
     write_html("out.html", document("title", header, body))
+    write_between_marks(Path("docs/cells.md"), "cells-dfs", text)
 
-Style and drawings are inside a page; it loads nothing and runs no script.
+A page has its style and drawings inside and loads nothing. `write_between_marks` replaces the text between
+`<!-- cells-dfs: begin -->` and `<!-- cells-dfs: end -->`.
 """
 
 from __future__ import annotations
@@ -23,59 +17,39 @@ from typing import Any
 
 from clew.errors import UserError
 from clew.evaluation.intervals import Proportion
-from clew.evaluation.scores import Outcome
+from clew.evaluation.scores import Evaluation, Outcome
 from clew.files import PathLike, atomic_write
+from clew.viz.charts import Panel, Point, panel_svg
 from clew.viz.drawing import BROKEN, GOAL, PREDICTED, START, TRUE_PATH, task_svg
 
 STYLE = """
-:root { color-scheme: light dark; --ground: #fbfaf7; --card: #ffffff; --ink: #22262b; --quiet: #6b7280;
-  --line: #e3e2dc; --accent: #b3202c; }
-@media (prefers-color-scheme: dark) { :root { --ground: #16181c; --card: #1f2228; --ink: #e8e6e1; --quiet: #9aa1ac;
-  --line: #343842; --accent: #ff7a85; } }
-* { box-sizing: border-box; }
-body { margin: 0; background: var(--ground); color: var(--ink);
-  font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
+:root { color-scheme: light dark; --ground: #fbfaf7; --card: #fff; --ink: #22262b; --quiet: #6b7280; --line: #e3e2dc; }
+@media (prefers-color-scheme: dark) {
+  :root { --ground: #16181c; --card: #1f2228; --ink: #e8e6e1; --quiet: #9aa1ac; --line: #343842; } }
+body { margin: 0; background: var(--ground); color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }
 main { max-width: 1100px; margin: 0 auto; padding: 2.5rem 1.25rem 4rem; }
-header { border-bottom: 3px solid var(--accent); padding-bottom: 0.75rem; margin-bottom: 1.5rem; }
-h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 0.5rem; letter-spacing: -0.01em; }
+header { border-bottom: 3px solid #b3202c; padding-bottom: 0.75rem; margin-bottom: 1.5rem; }
+h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 0.5rem; }
 h2 { font-size: 1.25rem; margin: 2.2rem 0 0.6rem; }
 h3 { font-size: 1rem; margin: 1.4rem 0 0.5rem; }
-header p { margin: 0.2rem 0; color: var(--quiet); }
-.quiet, .note, footer { color: var(--quiet); font-weight: 400; }
-.note { font-size: 0.875rem; margin: 0.5rem 0; }
-footer { margin-top: 3rem; font-size: 0.875rem; }
-.legend { list-style: none; display: flex; flex-wrap: wrap; gap: 0.25rem 1.25rem; padding: 0; margin: 0.75rem 0 0;
-  font-size: 0.9rem; }
+header p, .quiet, .note, footer, dd, figcaption { color: var(--quiet); font-weight: 400; }
+.note, footer, figcaption, dt, dd, summary, .legend { font-size: 0.9rem; }
+.legend { list-style: none; display: flex; flex-wrap: wrap; gap: 0.25rem 1.25rem; padding: 0; }
 .swatch { display: inline-block; width: 0.75em; height: 0.75em; border-radius: 50%; margin-right: 0.45em; }
-.wide { overflow-x: auto; background: var(--card); border: 1px solid var(--line); border-radius: 10px; }
+.wide, figure { background: var(--card); border: 1px solid var(--line); border-radius: 10px; overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: 0.925rem; }
-th, td { text-align: right; padding: 0.55rem 0.8rem; white-space: nowrap; }
+th, td { text-align: right; padding: 0.5rem 0.8rem; white-space: nowrap; border-top: 1px solid var(--line); }
 th:first-child, td:first-child, th:nth-child(2), td:nth-child(2) { text-align: left; }
-th { font-weight: 600; color: var(--quiet); font-size: 0.8rem; border-bottom: 1px solid var(--line); }
-tr + tr td { border-top: 1px solid var(--line); }
 td small { display: block; color: var(--quiet); font-size: 0.75rem; }
-.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(420px, 100%), 1fr)); gap: 1rem;
-  margin-top: 1.5rem; }
-figure { margin: 0; background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: 0.9rem; }
-figcaption { font-size: 0.875rem; color: var(--quiet); }
-.charts figcaption { font-weight: 600; color: var(--ink); margin-bottom: 0.4rem; min-height: 2.6em; }
-.chart { width: 100%; height: auto; display: block; }
-.chart .grid { stroke: var(--line); fill: none; }
-.chart .dashed { stroke-dasharray: 4 4; stroke: var(--quiet); }
-.chart .axis { fill: var(--quiet); font-size: 11px; }
-details { margin: 0.6rem 0; }
-summary { cursor: pointer; font-size: 0.9rem; }
-dt { font-weight: 600; font-size: 0.9rem; margin-top: 0.5rem; }
-dd { margin: 0; color: var(--quiet); font-size: 0.9rem; }
-.chart .label { fill: var(--ink); font-size: 12px; }
+.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(420px, 100%), 1fr)); gap: 1rem; }
+figure { margin: 0; padding: 0.9rem; }
+.chart, .gallery svg { width: 100%; height: auto; display: block; }
 .gallery { display: grid; grid-template-columns: repeat(auto-fill, minmax(210px, 1fr)); gap: 1rem; }
-.gallery svg { width: 100%; height: auto; display: block; border-radius: 4px; }
-.gallery figcaption { text-align: center; margin-top: 0.5rem; }
 """
 
 
 def write_between_marks(page: Path, name: str, text: str) -> None:
-    """Put a text between the two marks of this name; UserError unless the page has both, once, in order."""
+    """Replace the text between the two marks of this name; UserError unless the page has both, once, in order."""
     old = page.read_text(encoding="utf-8")
     begin, end = _marked_part(page, old, name)
     with atomic_write(page) as file:
@@ -83,14 +57,14 @@ def write_between_marks(page: Path, name: str, text: str) -> None:
 
 
 def between_marks(page: Path, name: str) -> str:
-    """What stands between the two marks."""
+    """Return the text between the two marks."""
     text = page.read_text(encoding="utf-8")
     begin, end = _marked_part(page, text, name)
     return text[begin:end].removeprefix("\n")
 
 
 def has_marks(page: Path, name: str) -> bool:
-    """Whether there is such a page with a mark of this name."""
+    """Return whether there is such a page with a mark of this name."""
     return page.is_file() and f"<!-- {name}:" in page.read_text(encoding="utf-8")
 
 
@@ -108,7 +82,7 @@ def write_html(file: PathLike, html: str) -> None:
 
 
 def document(title: str, header: str, body: str) -> str:
-    """A whole page; `header` stands below the title, and both are HTML already."""
+    """Return a whole page; `header` and `body` are HTML already."""
     when = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -119,21 +93,21 @@ def document(title: str, header: str, body: str) -> str:
     )
 
 
-def paragraphs(sentences: Sequence[str]) -> str:
-    return "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences)
-
-
-def origin_line(origin: dict[str, Any]) -> str:
-    """Command, seeds, machine and versions, from clew.provenance."""
+def page_header(notes: Sequence[str], origin: dict[str, Any]) -> str:
+    """Return the notes, and command, seeds, machine and versions from clew.provenance."""
     seeds = ", ".join(map(str, origin["seeds"]))
     versions = ", ".join(f"{name} {number}" for name, number in origin["versions"].items())
     commit = f", commit {origin['commit'][:10]}" if origin["commit"] else ""
-    where = f"Seed {seeds}. {origin['cores']} cores of {origin['cpu']}, {origin['system']}; {versions}{commit}."
-    return f"<p>Made by <code>{escape(origin['command'])}</code>. {escape(where)}</p>"
+    where = f"{f'Seed {seeds}. ' * bool(seeds)}{origin['cores']} cores of {origin['cpu']}, {origin['system']}"
+    lines = [escape(note) for note in notes]
+    lines.append(f"Made by <code>{escape(origin['command'])}</code>. {escape(f'{where}; {versions}{commit}.')}")
+    return "".join(f"<p>{line}</p>" for line in lines)
 
 
-def legend(colours: dict[str, str]) -> str:
-    """A colour before each name."""
+def maze_legend() -> str:
+    """Return a legend of the colours of drawn mazes."""
+    colours = {"start": START, "goal": GOAL, "true path": TRUE_PATH, "predicted path (arrows)": PREDICTED}
+    colours["a step that the maze does not have"] = BROKEN
     items = [
         f'<li><span class="swatch" style="background:{colour}"></span>{escape(name)}</li>'
         for name, colour in colours.items()
@@ -141,33 +115,56 @@ def legend(colours: dict[str, str]) -> str:
     return f'<ul class="legend">{"".join(items)}</ul>'
 
 
-def maze_legend() -> str:
-    """The colours of drawn mazes."""
-    path = {"true path": TRUE_PATH, "predicted path (arrows)": PREDICTED, "a step that the maze does not have": BROKEN}
-    return legend({"start": START, "goal": GOAL, **path})
-
-
-def section(title: str, body: str, note: str) -> str:
+def section(title: str, body: str, note: str = "") -> str:
     return f"<section><h2>{escape(title)}</h2>{body}<p class=note>{escape(note)}</p></section>"
 
 
-def chart(title: str, svg: str) -> str:
-    return f"<figure><figcaption>{escape(title)}</figcaption>{svg}</figure>"
+def folded(summary: str, body: str) -> str:
+    return f'<details><summary class="quiet">{escape(summary)}</summary>{body}</details>'
+
+
+def chart(panel: Panel) -> str:
+    """Return a chart with its title above and its numbers in a folded table below."""
+    rows = [
+        [escape(each.name), f"{point.x:g}" if isinstance(point.x, float) else str(point.x), *_value(point)]
+        for each in panel.series
+        for point in each.points
+    ]
+    numbers = folded("numbers", table(["", panel.x_label, panel.y_label, "interval"], rows))
+    return f"<figure><figcaption>{escape(panel.title)}</figcaption>{panel_svg(panel)}{numbers}</figure>"
+
+
+def _value(point: Point) -> tuple[str, str]:
+    below, above = point.errors
+    return f"{point.y:.1f}", f"{point.y - below:.1f} to {point.y + above:.1f}" if below or above else ""
+
+
+def charts(panels: Sequence[Panel]) -> str:
+    return f'<div class="charts">{"".join(map(chart, panels))}</div>'
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Cells are HTML already."""
+    """Return a table whose cells are HTML already."""
     top = "".join(f"<th>{escape(name)}</th>" for name in head)
     body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
     return f'<div class="wide"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
-def percent(share: Proportion) -> str:
-    return f"{100 * share.share:.1f}<small>{100 * share.low:.1f} to {100 * share.high:.1f}</small>"
+def percent(value: Proportion) -> str:
+    return f"{100 * value.share:.1f}<small>{100 * value.low:.1f} to {100 * value.high:.1f}</small>"
+
+
+def percent_point(x: float, value: Proportion) -> Point:
+    """Return a chart's point in per cent, with its 95 % interval."""
+    return Point(x, 100 * value.share, (100 * (value.share - value.low), 100 * (value.high - value.share)))
+
+
+def milliseconds(evaluation: Evaluation) -> str:
+    return f"{1000 * evaluation.seconds / max(1, len(evaluation)):.1f}"
 
 
 def gallery(outcomes: Sequence[Outcome], caption: Callable[[Outcome], str]) -> str:
-    """The mazes with the true path as a line and the predicted one as arrows."""
+    """Return the mazes with the true path as a line and the predicted one as arrows."""
     cards = [
         f"<figure>{task_svg(each.task, each.path, each.predicted)}"
         f"<figcaption>{escape(caption(each))}</figcaption></figure>"
@@ -177,23 +174,17 @@ def gallery(outcomes: Sequence[Outcome], caption: Callable[[Outcome], str]) -> s
 
 
 def result_of(outcome: Outcome) -> str:
-    """What became of a maze, in a word or two."""
+    """Return what became of a maze, in a word or two."""
     if outcome.exact:
         return "exact"
     return "another shortest path" if outcome.shortest else str(outcome.failure)
 
 
 def maze_list(outcomes: Sequence[Outcome]) -> str:
-    """A folded table with a row for every maze, in the order of their numbers."""
+    """Return a folded table with a row for every maze."""
     rows = [
-        [
-            str(number),
-            escape(result_of(each)),
-            f"{each.length:,}",
-            f"{len(each.predicted):,}" if each.predicted else "",
-            str(each.passes),
-        ]
-        for number, each in enumerate(outcomes)
+        [str(i), escape(result_of(each)), str(each.length), str(len(each.predicted or [])), str(each.passes)]
+        for i, each in enumerate(outcomes)
     ]
-    body = table(["maze", "result", "cells of the true path", "cells of the predicted path", "passes"], rows)
-    return f'<details><summary class="quiet">all {len(rows):,} mazes</summary>{body}</details>'
+    head = ["maze", "result", "cells of the true path", "cells of the predicted path", "passes"]
+    return folded(f"all {len(rows):,} mazes", table(head, rows))

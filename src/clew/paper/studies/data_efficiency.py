@@ -18,7 +18,7 @@ from clew.paper.result import Result
 from clew.paper.study import Claim, Finding, Run, Show, Study
 from clew.paper.tell import EXACT, pivot, point
 from clew.paper.verdict import ALPHA, NOT_MEASURED, concluded, paired
-from clew.viz.panels import Panel, Series
+from clew.viz.charts import Panel, Series
 
 SIZES = {"laptop": (4,), "paper": (5, 10)}
 COUNTS = {"laptop": (2_000, 6_000, 20_000, 60_000), "paper": (25_000, 50_000, 75_000, 100_000)}

@@ -12,7 +12,7 @@ from clew.paper.studies.cells import LEFT_TO_RIGHT, cell_config
 from clew.paper.study import Claim, Exam, Finding, Run, Show, Study
 from clew.paper.tell import EXACT, point, table_of
 from clew.paper.verdict import Side, verdict_on_best
-from clew.viz.panels import Panel, Series
+from clew.viz.charts import Panel, Series
 
 FIRST = "left-to-right"
 BY_CERTAINTY = [name for name in DECODERS if name.startswith("certainty")]

@@ -12,7 +12,7 @@ from clew.paper.result import Result
 from clew.paper.study import Claim, Finding, Run, Show, Study, Table
 from clew.paper.tell import EXACT, point, score_table
 from clew.paper.verdict import Side, verdict, verdict_on_best
-from clew.viz.panels import Panel, Series
+from clew.viz.charts import Panel, Series
 
 SIZES = {"smoke": 4, "laptop": 4, "paper": 10}
 LAPTOP_SIZE = SIZES["laptop"]

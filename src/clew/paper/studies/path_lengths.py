@@ -15,7 +15,7 @@ from clew.paper.recipes import square
 from clew.paper.result import Result
 from clew.paper.study import Claim, Finding, Scale, Show, Study, Table
 from clew.paper.verdict import concluded
-from clew.viz.panels import Panel, Point, Series
+from clew.viz.charts import Panel, Point, Series
 
 SIZES, COUNT = (10, 20, 30), 2_000
 FAMILIES = {"astar": ("A*", "#5b8bd0"), "dfs": ("DFS", "#e2804f")}  # in the paper's order: its name and its colour

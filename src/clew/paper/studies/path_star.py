@@ -19,7 +19,7 @@ from clew.paper.study import Claim, Exam, Finding, Run, Show, Study, Table
 from clew.paper.tell import EXACT, bars, curves, exam_table, pivot, reached, table_of
 from clew.paper.verdict import Side, verdict
 from clew.training.config import TrainConfig
-from clew.viz.panels import Panel
+from clew.viz.charts import Panel
 
 ON_MLMU, REVERSED = "next token on MLM-U's network", "next token, path reversed"
 PAIRS, CONTROLS, SIZES, SETS, MASKS, SAMPLERS, MODELS = (

@@ -16,7 +16,7 @@ from clew.paper.result import Result
 from clew.paper.study import Claim, Exam, Finding, Run, Show, Study, Table
 from clew.paper.tell import EXACT, PER_TOKEN, exam_table, point
 from clew.paper.verdict import Side, verdict
-from clew.viz.panels import Panel, Series
+from clew.viz.charts import Panel, Series
 
 # Trained on, tested on. Two sides apart at least: around a maze that is one side smaller there are but a handful of
 # larger ones, of which often none is held out.

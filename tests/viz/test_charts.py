@@ -9,7 +9,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from clew.mazes.generate import generate
-from clew.viz.panels import Panel, Point, Series, _draw_panel, draw_panels
+from clew.viz.charts import Panel, Point, Series, _draw_panel, draw_panels
 
 BARS = Panel(
     "bars", "size", "%", [Series("a", [Point("3x3", 40, 2), Point("4x4", 60)]), Series("b", [Point("4x4", 5)])]
