@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --quiet 
 .PHONY: help install test lint demo clean
 
 help:
-	@echo "make demo   install, then see what Clew does, in five minutes"
+	@echo "make demo   install, then see what Clew does, in six minutes"
 	@echo "make test   install, then ruff, mypy and pytest"
 	@echo "make clean  remove the virtual environment and caches"
 

@@ -102,7 +102,7 @@ def test_the_command_line_imports_no_command_at_the_top() -> None:
         ("files.py", "from clew.mazes.maze import Maze"),
         ("api.py", "from clew.commands.train import train"),
         ("demo.py", "from clew.cli import run"),
-        ("demo/a.py", "import clew.web"),
+        ("demo.py", "import clew.web"),
         ("commands/a.py", "from clew.cli import run"),
         ("__init__.py", "from clew.mazes.maze import Maze"),
     ],

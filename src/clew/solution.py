@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from html import escape
 
 from clew.decoding.codec import Codec
 from clew.decoding.decode import TaskStep, default_decoder, parse_decoder
 from clew.decoding.state import Step
 from clew.evaluation.evaluate import evaluate_tasks
 from clew.evaluation.scores import Outcome
+from clew.files import PathLike
 from clew.mazes.checks import path_problem
 from clew.mazes.maze import Path, Task, TaskBatch
 from clew.mazes.solvers import bfs_path
@@ -70,7 +70,16 @@ class Solution:
         return task_svg(self.task, None if self.is_shortest else self.shortest_path, self.path)
 
     def _repr_html_(self) -> str:
-        return f"<figure>{self._repr_svg_()}<figcaption>{escape(f'{self.verdict} {self.cost}')}</figcaption></figure>"
+        """Return a drawing with a slider over the steps, for a notebook."""
+        from clew.viz.animation import solution_html
+
+        return solution_html(self)
+
+    def animate(self, path: PathLike) -> None:
+        """Write the steps as an animated GIF."""
+        from clew.viz.animation import animate
+
+        animate(self, path)
 
 
 def solve_tasks(

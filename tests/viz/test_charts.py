@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import struct
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
 from matplotlib.figure import Figure
 
 from clew.mazes.generate import generate
-from clew.viz.charts import Panel, Point, Series, _draw_panel, draw_panels
+from clew.viz.charts import Panel, Point, Series, _draw_panel, draw_panels, panel_svg
 
 BARS = Panel(
     "bars", "size", "%", [Series("a", [Point("3x3", 40, 2), Point("4x4", 60)]), Series("b", [Point("4x4", 5)])]
@@ -76,3 +78,23 @@ def test_many_mazes_are_counted_in_thousands() -> None:
     labels = [label.get_text() for label in axes.get_xticklabels()]
     assert "500k" in labels
     assert "1M" in labels
+
+
+def test_inline_charts_are_equal_and_take_the_pages_colours() -> None:
+    svg = panel_svg(BARS)
+    assert svg == panel_svg(BARS)
+    assert svg.startswith('<svg class="chart" role="img" aria-label="% by size" viewBox=')
+    assert ">4x4</text>" in svg
+    assert "currentColor" in svg
+    ids = re.findall(r' id="([^"]+)"', svg)
+    assert ids
+    assert all(f"#{each}" in svg for each in ids)
+    assert not re.search(r"xlink|<style|<metadata|20\d\d-\d\d", svg)
+    ET.fromstring(svg)
+
+
+def test_close_values_on_a_logarithmic_axis_have_round_ticks() -> None:
+    points = [Series(str(x), [Point(x, 90, (5, 2))]) for x in (1.0, 1.05, 14.0)]
+    axes = drawn(Panel("", "passes", "%", points, log_x=True, y_from=80, diagonal=True))
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "2", "5", "10", "20"]
+    assert axes.get_ylim()[0] == 80

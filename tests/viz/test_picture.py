@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import xml.etree.ElementTree as ET
@@ -34,7 +33,7 @@ from clew.viz.drawing import (
     task_shapes,
     task_svg,
 )
-from clew.viz.picture import draw_task, save_picture
+from clew.viz.picture import draw_task, save_picture, task_image
 
 CORRIDOR = Task(Maze.from_edges(2, 3, [((0, 0), (0, 1)), ((0, 1), (0, 2)), ((0, 2), (1, 2))]), (0, 0), (1, 2))
 ROOM = Task(Maze.from_walls(3, 3, [(1, 1), (1, 2)]), (0, 0), (2, 2))
@@ -93,12 +92,8 @@ def test_the_walls_in_the_svg_are_the_mazes(task: Task) -> None:
 
 def pixels(task: Task, path: list[Cell] | None = None, predicted: list[Cell] | None = None) -> npt.NDArray[np.uint8]:
     """The task drawn with 40 pixels a cell, the margin cut off."""
-    figure = Figure(figsize=(task.maze.width + 2 * MARGIN, task.maze.height + 2 * MARGIN), dpi=40)
-    draw_task(figure.add_axes((0.0, 0.0, 1.0, 1.0)), task, path, predicted)
-    file = io.BytesIO()
-    figure.savefig(file, format="png")
     edge = round(40 * MARGIN)
-    return np.asarray(Image.open(file).convert("RGB"))[edge:-edge, edge:-edge]
+    return np.asarray(task_image(task, path, predicted, cell=40))[edge:-edge, edge:-edge]
 
 
 def colour_at(image: npt.NDArray[np.uint8], row: float, col: float) -> str:

@@ -66,7 +66,7 @@ def plot(
     if out.suffix != ".png":
         raise UserError(f"{out} does not end in .png, the only format of `clew plot`.")
 
-    from clew.viz.panels import Panel, Point, Series, draw_panels
+    from clew.viz.charts import Panel, Point, Series, draw_panels
 
     series = []
     for run in (found for given in runs for found in find_runs(given)):

@@ -17,8 +17,8 @@ from typing import Any, Literal, get_args
 from clew.evaluation.tasks import Embedding
 from clew.paper.result import Result
 from clew.training.config import TrainConfig
-from clew.viz.drawing import Picture
 from clew.viz.charts import Panel
+from clew.viz.drawing import Picture
 
 Scale = Literal["smoke", "laptop", "paper"]
 SCALES: tuple[Scale, ...] = get_args(Scale)

@@ -14,6 +14,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from clew.files import PathLike, atomic_write
@@ -105,7 +106,7 @@ def panel_svg(panel: Panel) -> str:
     # Equal charts give equal text: ids come from a hash with a fixed salt, and there is no date.
     style = {"svg.fonttype": "none", "svg.hashsalt": "clew", "text.color": _INK, "axes.labelcolor": _INK}
     style |= dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color", "grid.color"), _INK)
-    with rc_context({**style, "font.family": "sans-serif", "font.sans-serif": ["system-ui"], "font.size": 9}):
+    with rc_context({**style, "font.family": "DejaVu Sans", "font.size": 9}):
         figure = Figure(figsize=(_PANEL_WIDTH, _PANEL_HEIGHT), layout="constrained")
         ax = figure.subplots()
         _draw_panel(ax, panel)
@@ -114,12 +115,12 @@ def panel_svg(panel: Panel) -> str:
         metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         figure.savefig(out, format="svg", transparent=True, metadata=metadata)  # type: ignore[arg-type]
     svg = out.getvalue()
-    svg = re.sub(r' id="(?![a-z][0-9a-f]{10}")[^"]*"', "", svg[svg.index("<svg") :])  # only those that are referred to
-    label = escape(f"{panel.y_label} by {panel.x_label}")
-    head = f'<svg class="chart" role="img" aria-label="{label}"'
-    return re.sub(r'^<svg(.*?) width="[^"]*" height="[^"]*"', rf"{head}\1", svg, flags=re.S, count=1).replace(
-        _INK, "currentColor"
-    )
+    svg = svg[svg.index("<svg") :].replace("xlink:href", "href").replace(_INK, "currentColor")
+    svg = svg.replace("'DejaVu Sans'", "sans-serif")
+    svg = re.sub(r"<style.*?</style>", "", svg)  # it would apply to the whole page
+    svg = re.sub(r' id="(?![a-z][0-9a-f]{10}")[^"]*"', "", svg)  # only ids that are referred to stay
+    head = f'<svg class="chart" role="img" aria-label="{escape(panel.y_label)} by {escape(panel.x_label)}"'
+    return re.sub(r"^<svg[^>]*?( viewBox=[^ ]* [^>]*?\")[^>]*>", rf"{head}\1>", svg, count=1)
 
 
 def _draw_panel(ax: Axes, panel: Panel) -> None:
@@ -188,12 +189,11 @@ def _lines(ax: Axes, panel: Panel) -> None:
     if panel.log_x:
         ax.set_xscale("log")
         # The values that were tried, and no others, unless they are too close to one another.
-        close = any(b / a < 1.3 for a, b in zip(tried, tried[1:], strict=False))
-        ticks = [t for d in range(-9, 10) for t in (10.0**d, 2 * 10.0**d, 5 * 10.0**d)] if close else tried
-        if close:
-            ticks = [t for t in ticks if tried[0] / 2 < t < tried[-1] * 2]
-            ax.set_xlim(ticks[0], ticks[-1])
-        ax.set_xticks(ticks, [_short(x) for x in ticks])
+        if any(b / a < 1.3 for a, b in pairwise(tried)):
+            round_ones = [step * 10.0**power for power in range(-9, 10) for step in (1, 2, 5)]
+            tried = [x for x in round_ones if tried[0] / 2 < x < tried[-1] * 2]
+            ax.set_xlim(tried[0] / 1.1, tried[-1])
+        ax.set_xticks(tried, [_short(x) for x in tried])
         ax.minorticks_off()
     else:
         ax.set_xlim(left=0)

@@ -65,9 +65,7 @@ def write_demo_page(file: PathLike, page: DemoPage) -> None:
             points.append(percent_point(float(trial.side), trial.evaluation.exact))
     learnt = [Series("", [Point(minutes, 100 * exact) for minutes, exact in page.learnt])]
     panels = [
-        Panel(
-            "Exact path, by size of the maze", "cells a side", "exact %", [Series(*each) for each in sizes.items()]
-        ),
+        Panel("Exact path, by size of the maze", "cells a side", "exact %", [Series(*each) for each in sizes.items()]),
         Panel("The cell network trained by this command, on held-out mazes", "minutes of training", "exact %", learnt),
     ]
     body = [section("Accuracy", table(_HEAD, list(map(_row, page.trials))), _NOTE), charts(panels)]

@@ -1,7 +1,7 @@
 """Drawn tasks as images and as PNG or SVG files (pillow).
 
-    save_picture("mazes.png", [(task, path, None, "DFS 10x10"), (other, path, predicted, "a failure")])
-    draw_task(ax, task, path=path)      # on the axes of a matplotlib figure
+save_picture("mazes.png", [(task, path, None, "DFS 10x10"), (other, path, predicted, "a failure")])
+draw_task(ax, task, path=path)      # on the axes of a matplotlib figure
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ from clew.paper.result import Result
 from clew.paper.studies.astar import astar_run
 from clew.paper.study import Claim, Finding, Run, Show, Study, Table
 from clew.paper.verdict import NOT_MEASURED, concluded
-from clew.viz.drawing import Picture
 from clew.viz.charts import Panel, Point, Series
+from clew.viz.drawing import Picture
 
 DFS, ASTAR = "DFS", "A*"
 # Mazes that the other studies train on, so that nothing is trained for this one alone: the smaller and the larger side.
