@@ -38,7 +38,7 @@ from clew.tokenization.ascii import draw_ascii
 from clew.trained import TrainedModel, load, shipped_models
 from clew.training.checkpoint import CONFIG_FILE
 from clew.training.config import Budget
-from clew.training.progress import terminal_view
+from clew.training.progress import ProgressDisplay
 from clew.training.run_folder import RunFolder
 from clew.training.train import Run, train
 from clew.viz.demo_page import DemoPage, Trial, write_demo_page
@@ -48,8 +48,8 @@ FAMILIES = {"dfs": "DFS", "astar": "A*"}
 SHIPPED = ("cells-dfs", "cells-astar")
 CELLS = ("just trained", "cells-dfs-10", "trained-by-demo")  # name on the page, config, folder of the run
 STARS = (
-    ("MLM-U, just trained", "star-2x4-mlmu-sampler", "trained-by-demo-mlmu"),
-    ("next token, just trained", "star-2x4-next", "trained-by-demo-next"),
+    ("MLM-U", "star-2x4-mlmu-sampler", "trained-by-demo-mlmu"),
+    ("next token", "star-2x4-next", "trained-by-demo-next"),
 )
 
 
@@ -179,7 +179,7 @@ def learn(what: tuple[str, str, str], minutes: float, folder: Path, console: Con
     name, config, run_name = what
     chosen = replace(config_named(config), budget=Budget(minutes=minutes), evaluate_every=100, checkpoint_every=100)
     forget(folder / run_name)
-    end = train(chosen, folder / run_name, callbacks=[terminal_view(console.file)]).end
+    end = train(chosen, folder / run_name, callbacks=[ProgressDisplay(console.file)]).end
     if end.reason == "signal":
         raise Stopped(end.signal)
     return replace(load(folder / run_name), name=name)
@@ -218,7 +218,7 @@ def turns(
 def solve(model: TrainedModel, size: Size, seed: int, console: Console, until: float = float("inf")) -> Trial:
     """Solve batch by batch, one batch at least, as long as time.perf_counter() stays below `until`."""
     sized = f"{FAMILIES.get(model.family, model.family)} {size.side}x{size.side}"
-    what = sized if size.side else model.family
+    what = sized if size.side else model.family.replace("path-star-", "star ")
     (tasks,) = model.held_out(size=size.side or None, n=size.mazes, seed=seed)
     parts: list[Evaluation] = []
     took = 0.0

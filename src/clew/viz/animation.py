@@ -65,10 +65,12 @@ def animate(solution: Solved, path: PathLike, milliseconds: int = _MILLISECONDS)
     """Write a GIF with one frame a step, `milliseconds` each; the last frame, with the path, is held."""
     if not str(path).lower().endswith(".gif"):
         raise UserError(f"{path} must end in .gif, since an animation is a GIF file.")
+    from PIL import Image
+
     size = drawing_size(solution.task)
     cell = min(32.0, max(8.0, _PIXELS / (max(size) + 2 * MARGIN)))
     images = [
-        with_text(shapes_image(shapes, *size, cell), below=caption).quantize(64, dither=0)
+        with_text(shapes_image(shapes, *size, cell), below=caption).quantize(64, dither=Image.Dither.NONE)
         for shapes, caption in frames(solution)
     ]
     durations = [milliseconds] * (len(images) - 1) + [_LAST_MILLISECONDS]

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from clew.files import PathLike, atomic_write
 from clew.viz.drawing import TEXT, Picture
@@ -104,7 +104,12 @@ def panel_svg(panel: Panel) -> str:
     from matplotlib.figure import Figure
 
     # Equal charts give equal text: ids come from a hash with a fixed salt, and there is no date.
-    style = {"svg.fonttype": "none", "svg.hashsalt": "clew", "text.color": _INK, "axes.labelcolor": _INK}
+    style: dict[Any, Any] = {
+        "svg.fonttype": "none",
+        "svg.hashsalt": "clew",
+        "text.color": _INK,
+        "axes.labelcolor": _INK,
+    }
     style |= dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color", "grid.color"), _INK)
     with rc_context({**style, "font.family": "DejaVu Sans", "font.size": 9}):
         figure = Figure(figsize=(_PANEL_WIDTH, _PANEL_HEIGHT), layout="constrained")
@@ -113,7 +118,7 @@ def panel_svg(panel: Panel) -> str:
         ax.set_title("")
         out = io.StringIO()
         metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-        figure.savefig(out, format="svg", transparent=True, metadata=metadata)  # type: ignore[arg-type]
+        figure.savefig(out, format="svg", transparent=True, metadata=metadata)
     svg = out.getvalue()
     svg = svg[svg.index("<svg") :].replace("xlink:href", "href").replace(_INK, "currentColor")
     svg = svg.replace("'DejaVu Sans'", "sans-serif")

@@ -85,8 +85,8 @@ def task_shapes(
 ) -> tuple[list[Shape], str]:
     """Return the shapes from the bottom up, the background first, and a note about cells that cannot be drawn."""
     maze, centre = task.maze, centres(task)
-    nodes = dict.fromkeys(n for branch in maze.branches() for n in branch) if isinstance(maze, PathStar) else maze
-    true_cells, inside = ([cell for cell in cells or [] if cell in nodes] for cells in (path, predicted))
+    nodes = list(dict.fromkeys(n for arm in maze.branches() for n in arm)) if isinstance(maze, PathStar) else []
+    true_cells, inside = ([cell for cell in cells or [] if cell in (nodes or maze)] for cells in (path, predicted))
     true_line = Line(TRUE_PATH, 0.2, [[centre(cell) for cell in _corners(true_cells)]])
     shapes: list[Shape] = [Fill(PAPER, [box(0, 0, *drawing_size(task))])]
     words: list[Word] = []
