@@ -133,7 +133,7 @@ def _marks(task: Task, passes: dict[Cell, int], last: int) -> list[Shape]:
 
 def _polygon(task: Task, cell: Cell, half: float) -> Polygon:
     """Return a square in a maze; around a node of a graph a ring, since the node itself is drawn above it."""
-    x, y = centres(task)(cell)
+    x, y = centres(task.maze)(cell)
     if isinstance(task.maze, PathStar):
         return disc((x, y), 0.1 + half)
     return rounded_square((x, y), half) if half < 0.5 else box(x - half, y - half, 1, 1)

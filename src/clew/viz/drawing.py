@@ -31,7 +31,7 @@ MARGIN = 0.25  # of a cell, around the drawing, so that the frame is wholly visi
 
 Point = tuple[float, float]
 Polygon = list[Point]
-Picture = tuple[Task, Sequence[Cell] | None, Sequence[Cell] | None, str]  # task, path, predicted, title
+Picture = tuple[Task | Maze, Sequence[Cell] | None, Sequence[Cell] | None, str]  # task, path, predicted, title
 
 
 @dataclass(frozen=True)
@@ -62,39 +62,42 @@ class Word:
 Shape = Fill | Line | Word
 
 
-def drawing_size(task: Task) -> tuple[int, int]:
+def drawing_size(task: Task | Maze) -> tuple[int, int]:
     """Return width and height of the drawing, in cells."""
-    if isinstance(task.maze, PathStar):
-        branches = task.maze.branches()
+    maze = task if isinstance(task, Maze) else task.maze
+    if isinstance(maze, PathStar):
+        branches = maze.branches()
         return max(map(len, branches)), len(branches)
-    return task.maze.width, task.maze.height
+    return maze.width, maze.height
 
 
-def centres(task: Task) -> Callable[[Cell], Point]:
+def centres(maze: Maze) -> Callable[[Cell], Point]:
     """Return the function from a cell, or from a node of a path-star graph, to its centre."""
-    if not isinstance(task.maze, PathStar):
+    if not isinstance(maze, PathStar):
         return lambda cell: (cell[1] + 0.5, cell[0] + 0.5)
-    branches = task.maze.branches()
+    branches = maze.branches()
     found = {node: (step + 0.5, row + 0.5) for row, nodes in enumerate(branches) for step, node in enumerate(nodes)}
     found[branches[0][0]] = (0.5, len(branches) / 2)
     return found.__getitem__
 
 
 def task_shapes(
-    task: Task, path: Sequence[Cell] | None = None, predicted: Sequence[Cell] | None = None
+    task: Task | Maze, path: Sequence[Cell] | None = None, predicted: Sequence[Cell] | None = None
 ) -> tuple[list[Shape], str]:
     """Return the shapes from the bottom up, the background first, and a note about cells that cannot be drawn."""
-    maze, centre = task.maze, centres(task)
+    maze = task if isinstance(task, Maze) else task.maze
+    ends = [] if isinstance(task, Maze) else [(START, task.start), (GOAL, task.goal)]
+    centre = centres(maze)
     nodes = list(dict.fromkeys(n for arm in maze.branches() for n in arm)) if isinstance(maze, PathStar) else []
     true_cells, inside = ([cell for cell in cells or [] if cell in (nodes or maze)] for cells in (path, predicted))
     true_line = Line(TRUE_PATH, 0.2, [[centre(cell) for cell in _corners(true_cells)]])
     shapes: list[Shape] = [Fill(PAPER, [box(0, 0, *drawing_size(task))])]
     words: list[Word] = []
     if isinstance(maze, PathStar):
-        plain = [node for node in nodes if node not in (task.start, task.goal)]
+        plain = [node for node in nodes if node not in [end for _, end in ends]]
         shapes += [Line(STONE, 0.08, [[centre(a), centre(b)] for a, b in maze.edges()]), true_line]
-        groups = ((GRID, plain), (START, [task.start]), (GOAL, [task.goal]))
-        shapes += [Fill(colour, [disc(centre(node), 0.3) for node in group]) for colour, group in groups]
+        shapes.append(Fill(GRID, [disc(centre(node), 0.3) for node in plain]))
+        shapes += [Fill(colour, [disc(centre(node), 0.3)]) for colour, node in ends]
         words = [Word(INK, 0.3, maze.name(node), centre(node)) for node in nodes]
         outside = ("label is", "labels are", "not in the graph")
     else:
@@ -103,8 +106,7 @@ def task_shapes(
         frame = box(0, 0, maze.width, maze.height)
         shapes += [
             Fill(STONE, _wall_boxes(maze)),
-            Fill(START, [rounded_square(centre(task.start))]),
-            Fill(GOAL, [rounded_square(centre(task.goal))]),
+            *(Fill(colour, [rounded_square(centre(cell))]) for colour, cell in ends),
             Line(STONE, 0.18, [[*frame, frame[0]], *_walls_between(maze)]),
             true_line,
         ]
@@ -217,7 +219,7 @@ _GAP = 14  # pixels between panels
 
 
 def task_svg(
-    task: Task, path: Sequence[Cell] | None = None, predicted: Sequence[Cell] | None = None, title: str = ""
+    task: Task | Maze, path: Sequence[Cell] | None = None, predicted: Sequence[Cell] | None = None, title: str = ""
 ) -> str:
     """Return one drawn task."""
     return grid_svg([(task, path, predicted, title)], columns=1)
@@ -246,7 +248,7 @@ def svg_document(width: float, height: float, body: str) -> str:
     )
 
 
-def scaled_svg(task: Task, body: str, top: float = 0.0) -> tuple[float, float, str]:
+def scaled_svg(task: Task | Maze, body: str, top: float = 0.0) -> tuple[float, float, str]:
     """Return width, height and content in pixels of a drawing of the task that is given in cells."""
     columns, rows = (side + 2 * MARGIN for side in drawing_size(task))
     cell = min(32.0, max(6.0, _PANEL / max(columns, rows)))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from clew.errors import UserError
 from clew.files import PathLike, atomic_write
-from clew.mazes.maze import Cell, Task
+from clew.mazes.maze import Cell, Maze, Task
 from clew.viz.drawing import MARGIN, TEXT, Fill, Picture, Point, Shape, Word, drawing_size, grid_svg, task_shapes
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def shapes_image(shapes: Sequence[Shape], width: float, height: float, cell: flo
 
 
 def task_image(
-    task: Task, path: Sequence[Cell] | None = None, predicted: Sequence[Cell] | None = None, cell: float = _CELL
+    task: Task | Maze, path: Sequence[Cell] | None = None, predicted: Sequence[Cell] | None = None, cell: float = _CELL
 ) -> Image:
     """Return a drawn task at `cell` pixels a cell."""
     return shapes_image(task_shapes(task, path, predicted)[0], *drawing_size(task), cell)
@@ -79,7 +79,7 @@ def with_text(image: Image, above: str = "", below: str = "") -> Image:
 
 
 def draw_task(
-    ax: Axes, task: Task, path: Sequence[Cell] | None = None, predicted: Sequence[Cell] | None = None
+    ax: Axes, task: Task | Maze, path: Sequence[Cell] | None = None, predicted: Sequence[Cell] | None = None
 ) -> None:
     """Draw a task on matplotlib axes; a note about cells that cannot be drawn goes below."""
     ax.imshow(task_image(task, path, predicted), interpolation="antialiased")
