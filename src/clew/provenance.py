@@ -1,8 +1,6 @@
-"""Where a measured number comes from: the command, the seeds, the date, the machine and the versions.
+"""Provenance of a measured number: command, seeds, date, machine and versions; no host name and no path.
 
-    write_json("results/speed.json", {"provenance": provenance("python benchmarks/generation.py", seeds=[0]), ...})
-
-Every file in results/ carries it. No host name and no path of the machine is told.
+write_json("results/speed.json", {"provenance": provenance("python benchmarks/generation.py", seeds=[0]), ...})
 """
 
 from __future__ import annotations
@@ -16,11 +14,13 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-_PACKAGES = ("clew", "torch", "numba", "numpy")
+from clew import __version__
+
+_PACKAGES = ("torch", "numba", "numpy")
 
 
 def provenance(command: str, seeds: Sequence[int]) -> dict[str, Any]:
-    """What to write beside a measured number."""
+    """Return what is written beside a measured number."""
     return {
         "command": command,
         "seeds": list(seeds),
@@ -28,13 +28,13 @@ def provenance(command: str, seeds: Sequence[int]) -> dict[str, Any]:
         "cpu": cpu_model(),
         "cores": os.cpu_count(),
         "system": platform.system(),
-        "versions": {"python": platform.python_version(), **_versions()},
+        "versions": {"python": platform.python_version(), "clew": __version__, **_versions()},
         "commit": git_commit(),
     }
 
 
 def cpu_model() -> str:
-    """The processor's own name where Linux tells it, else its architecture."""
+    """Return the processor's name where Linux has it, else its architecture."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -44,7 +44,7 @@ def cpu_model() -> str:
 
 
 def git_commit() -> str | None:
-    """The commit of the repository that this very file is tracked in; None for an installed package."""
+    """Return the commit of the repository that tracks this file; None for an installed package."""
     here = Path(__file__)
     git = ["git", "-C", str(here.parent)]
     try:
