@@ -9,7 +9,7 @@ import pytest
 
 from clew.cli import run
 from clew.mazes.checks import is_shortest
-from clew.tokenization.read import read_tasks
+from clew.tokenization.read import iter_tasks
 
 GOLDEN = FilePath(__file__).parents[1] / "golden"
 FIELDS = ["path", "length", "num_shortest", "prompt", "plan", "trace"]
@@ -54,7 +54,7 @@ def test_bfs_paths_are_as_short(capsys: pytest.CaptureFixture[str]) -> None:
     by_bfs = [
         json.loads(line) for line in solve(capsys, GOLDEN / "astar.jsonl", "--solver", "bfs", "--json").splitlines()
     ]
-    for read, answer in zip(read_tasks(GOLDEN / "astar.jsonl"), by_bfs, strict=True):
+    for read, answer in zip(iter_tasks(GOLDEN / "astar.jsonl"), by_bfs, strict=True):
         assert is_shortest(read.task, [(y, x) for x, y in answer["path"]])
 
 

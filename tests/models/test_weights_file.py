@@ -171,7 +171,7 @@ def test_a_model_with_more_ids_than_its_text_has_solves(tmp_path):
 def test_a_vocabulary_beside_the_weights_decides_the_order(tmp_path):
     weights = random_encoder_decoder(128, 16, 1, 1, seed=0)
     torch.save(weights, tmp_path / "a.pt")
-    ours = format_named("wall-list").vocabulary(4, 4).to_json()
+    ours = list(format_named("wall-list").vocabulary(4, 4).tokens)
     (tmp_path / "a.json").write_text(json.dumps({"grid": 4, "vocab": ours}))
     model, _ = converted(tmp_path / "a.pt", tmp_path / "run", "--family", "astar")
     assert torch.equal(model.embedding.weight, weights["wte.weight"])

@@ -59,8 +59,8 @@ def test_a_step_that_is_no_step_is_drawn_as_a_question() -> None:
 
 
 def test_walls_between_cells_cannot_be_drawn_as_wall_cells() -> None:
-    with pytest.raises(UserError, match="use the passages look"):
-        draw_ascii(parse_ascii(PASSAGES.splitlines()).task, look="walls")
+    with pytest.raises(UserError, match="use the style passages"):
+        draw_ascii(parse_ascii(PASSAGES.splitlines()).task, style="walls")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from clew.mazes.checks import is_shortest
 from clew.mazes.solvers import astar, bfs_path, num_shortest
 from clew.tokenization.edge_list import EdgeList
-from clew.tokenization.read import read_tasks
+from clew.tokenization.read import iter_tasks
 from clew.tokenization.vocabulary import Vocabulary
 from clew.tokenization.wall_list import WallList, plan_tokens, prompt_tokens, trace_tokens
 
@@ -28,7 +28,7 @@ def test_edge_list_lines(size: int, count: int) -> None:
         assert edges is not None
         assert path is not None
         assert task.maze.cells.shape == (size, size)
-        assert EdgeList().encode_edges(edges, task.start, task.goal, path).text == line
+        assert EdgeList().encode_edges(edges, task, path).text == line
         assert path == bfs_path(task)
         assert num_shortest(task) == 1
 
@@ -36,7 +36,7 @@ def test_edge_list_lines(size: int, count: int) -> None:
 def test_the_edge_list_vocabulary_is_the_published_one() -> None:
     golden = json.loads((GOLDEN / "mlmu-tiny.json").read_text())
     vocabulary = EdgeList().vocabulary(4, 4)
-    assert vocabulary == Vocabulary.from_json(golden["vocab"])
+    assert vocabulary == Vocabulary(tuple(golden["vocab"]))
     assert vocabulary.size == golden["config"]["vocab_size"]
     for text in golden["text"]:
         assert EdgeList().parse(text.split()).task.maze.cells.shape == (4, 4)
@@ -70,8 +70,8 @@ def test_wall_list_lines(line: dict) -> None:
 
 
 def test_the_lines_are_read_from_files() -> None:
-    assert [read.kind for read in read_tasks(GOLDEN / "dfs-5.txt")] == ["edge-list"] * 100
-    tasks = read_tasks(GOLDEN / "astar.jsonl")
+    assert [read.kind for read in iter_tasks(GOLDEN / "dfs-5.txt")] == ["edge-list"] * 100
+    tasks = list(iter_tasks(GOLDEN / "astar.jsonl"))
     assert [read.line for read in tasks] == list(range(1, 172))
     for read, line in zip(tasks, ASTAR_LINES, strict=True):
         assert read.task.maze.cells.shape == (line["height"], line["width"])

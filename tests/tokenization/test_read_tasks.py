@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from clew.errors import UserError
 from clew.mazes.maze import Maze, Task
 from clew.tokenization.format import format_named
-from clew.tokenization.read import MAX_LINE_BYTES, iter_tasks, read_tasks
+from clew.tokenization.read import MAX_LINE_BYTES, ReadTask, iter_tasks
 
 TASK = Task(Maze.from_walls(2, 3, [(0, 1)]), (0, 0), (0, 2))
 PATH = [(0, 0), (1, 0), (1, 1), (1, 2), (0, 2)]
@@ -25,6 +25,10 @@ JSON = json.dumps(JSON_TASK)
 EDGE_LIST = format_named("edge-list").encode(TASK, PATH).text
 WALL_LIST = "start 0 0 goal 1 1"
 DRAWING = "S#G\n..."
+
+
+def read_tasks(source: str | FilePath) -> list[ReadTask]:
+    return list(iter_tasks(source))
 
 
 def write(folder: FilePath, content: str | bytes) -> FilePath:

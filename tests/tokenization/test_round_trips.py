@@ -6,6 +6,8 @@ Shape suffixes: N mazes, T tokens.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise, product
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -13,11 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clew.errors import UserError
+from clew.mazes.generate import generate
 from clew.mazes.maze import Cell, Maze, Path, PathStar, Task, TaskBatch
-from clew.tokenization.ascii import Look, draw_ascii, parse_ascii
+from clew.registry import register
+from clew.tokenization.ascii import Style, draw_ascii, parse_ascii
 from clew.tokenization.edge_list import shuffled_edges
 from clew.tokenization.encode import encode_batch
 from clew.tokenization.format import format_named
+from clew.tokenization.tokens import Encoded
+from clew.tokenization.vocabulary import Vocabulary
 
 SEEDS = st.integers(0, 2**64 - 1)
 
@@ -128,17 +134,17 @@ def test_a_batch_is_encoded_as_its_tasks_are(name: str, data: st.DataObject, sha
         assert (encoded.tokens_NT[i, total:] == vocabulary.pad_id).all()
 
 
-@given(data=st.data(), look=st.sampled_from(["passages", "walls"]))
+@given(data=st.data(), style=st.sampled_from(["passages", "walls"]))
 @settings(max_examples=60, deadline=None)
-def test_a_drawing_reads_back_the_same(data: st.DataObject, look: Look) -> None:
-    case = data.draw(cases("walls" if look == "walls" else data.draw(st.sampled_from(["passages", "walls", "mixed"]))))
-    drawing = draw_ascii(case.task, case.path, look)
+def test_a_drawing_reads_back_the_same(data: st.DataObject, style: Style) -> None:
+    case = data.draw(cases("walls" if style == "walls" else data.draw(st.sampled_from(["passages", "walls", "mixed"]))))
+    drawing = draw_ascii(case.task, case.path, style)
     parsed = parse_ascii(drawing.splitlines())
     assert parsed.task == case.task
     # One character a cell cannot show a step from S to G; two characters cannot show a path without a step.
-    visible = len(case.path) > (2 if look == "walls" else 1)
+    visible = len(case.path) > (2 if style == "walls" else 1)
     assert parsed.path == (case.path if visible else None)
-    assert parse_ascii(draw_ascii(case.task, None, look).splitlines()).path is None
+    assert parse_ascii(draw_ascii(case.task, None, style).splitlines()).path is None
     assert parse_ascii([line.rstrip() for line in drawing.splitlines()]) == parsed  # as editors leave it
 
 
@@ -186,3 +192,36 @@ def test_a_batch_may_be_empty(name: str) -> None:
 def test_an_unknown_format_is_named() -> None:
     with pytest.raises(UserError, match=r"'hex': choose one of edge-list, wall-list, wall-list-trace, grid, "):
         format_named("hex")
+
+
+@register("format", "turns")
+class Turns:
+    """A format as a plug-in would add it: the cells of a wall maze as one word a row, the path as compass letters."""
+
+    name, end_token = "turns", "."
+    steps: ClassVar = {"N": (-1, 0), "S": (1, 0), "W": (0, -1), "E": (0, 1)}
+
+    def vocabulary(self, height: int, width: int) -> Vocabulary:
+        words = ["".join(word) for word in product("#-ab", repeat=width)]
+        return Vocabulary.of([*words, ":", self.end_token, *self.steps])
+
+    def encode(self, task: Task, path: Path | None, *, seed: int = 0) -> Encoded:
+        marks = dict.fromkeys(task.maze.walls(), "#") | {task.goal: "b"} | {task.start: "a"}
+        rows, cols = range(task.maze.height), range(task.maze.width)
+        prompt = ["".join(marks.get((row, col), "-") for col in cols) for row in rows]
+        letters = {step: letter for letter, step in self.steps.items()}
+        response = [letters[b[0] - a[0], b[1] - a[1]] for a, b in pairwise(path or [])]
+        return Encoded([*prompt, ":"], [*response, self.end_token] if path else [])
+
+
+def test_a_registered_format_is_encoded_task_by_task() -> None:
+    batch = generate("astar", 3, 4, seed=0, first=0, count=20, split="any")
+    encoded = encode_batch("turns", batch, np.zeros(20, dtype=np.uint64))
+    vocabulary = Turns().vocabulary(3, 4)
+    for i, (task, path) in enumerate(batch):
+        one = Turns().encode(task, path)
+        assert vocabulary.decode(encoded.tokens_NT[i, : encoded.total_length_N[i]]) == one.tokens
+        assert encoded.prompt_length_N[i] == len(one.prompt) == 4
+        assert (encoded.tokens_NT[i, encoded.total_length_N[i] :] == vocabulary.pad_id).all()
+    with pytest.raises(UserError, match=r"choose one of edge-list, .*turns, or give --plugin"):
+        format_named("turn")

@@ -113,7 +113,7 @@ def test_grid(text: str, message: str) -> None:
         ("3 5 5 1 |", r"token 3 is '5', but \|, <PATH_START> or the end of the text"),
         ("3 5 | 5 1 | 3", "ends after token 7, but a node"),
         ("3 5 | 5 1 | 3 1 <PATH_START> <PATH_END>", "token 10 is '<PATH_END>', but a node"),
-        ("3 5 | 5 1 | 3 1 <PATH_START> 3 |", r"token 11 is '\|', but <PATH_END> or a node"),
+        ("3 5 | 5 1 | 3 1 <PATH_START> 3 |", r"token 11 is '\|', but a node from 0 to 7 or <PATH_END>"),
         ("3 5 | 5 1 | 3 1 <PATH_START> 3 <PATH_END> 5", "token 12 is '5', but the end of the text"),
         ("3 5 | 5 1 | 2 1 <PATH_START>", "the start 2 is on no edge"),
         ("3 5 | 5 1 | 3 2 <PATH_START>", "the goal 2 is on no edge"),

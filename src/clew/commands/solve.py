@@ -124,21 +124,17 @@ def _plain_path(read: ReadTask, path: Path) -> list[Any]:
 
 def _json_line(read: ReadTask, path: Path, events: list[Event] | None) -> str:
     from clew.mazes.solvers import num_shortest
-    from clew.tokenization.edge_list import EdgeList, shuffled_edges
-    from clew.tokenization.path_star import PathStarList
+    from clew.tokenization.edge_list import EdgeList, PathStarList, shuffled_edges
     from clew.tokenization.wall_list import plan_tokens, prompt_tokens, trace_tokens
 
     task = read.task
     # A maze that is open everywhere is told by both formats; it stays in the one it came in.
-    if read.kind == "path-star":
-        written = PathStarList().encode_edges(read.edges or [], task, path)
-        prompt, plan = written.prompt, written.response
-    elif task.maze.has_wall_cells_only and read.kind != "edge-list":
+    if task.maze.has_wall_cells_only and read.kind != "edge-list":
         prompt, plan = prompt_tokens(task), plan_tokens(path)
     else:
-        edges = read.edges or shuffled_edges(task.maze, seed=0)
-        written = EdgeList().encode_edges(edges, task.start, task.goal, path)
-        prompt, plan = written.prompt, written.response
+        form = PathStarList() if read.kind == "path-star" else EdgeList()
+        encoded = form.encode_edges(read.edges or shuffled_edges(task.maze, seed=0), task, path)
+        prompt, plan = encoded.prompt, encoded.response
     answer: dict[str, Any] = {
         "path": _plain_path(read, path),
         "length": len(path),

@@ -292,7 +292,7 @@ def _finish(settings: DatasetSettings, directory: Path) -> None:
     vocabulary = format_named(settings.format).vocabulary(settings.height, settings.width)
     description = {
         **settings.to_json(),
-        "vocabulary": vocabulary.to_json(),
+        "vocabulary": list(vocabulary.tokens),
         "files": {name: asdict(record) for name, record in records.items()},
     }
     description["sha256"] = hash_description(description)

@@ -29,7 +29,7 @@ from clew.decoding.state import DecodingState
 from clew.errors import UserError
 from clew.mazes.maze import Cell, Path, TaskBatch
 from clew.mazes.solvers import MAX_EVENTS_PER_CELL
-from clew.tokenization.cell_labels import LABELS
+from clew.tokenization.cell_grid import LABELS
 from clew.tokenization.format import format_named
 from clew.tokenization.tokens import cell_token
 from clew.tokenization.vocabulary import Vocabulary

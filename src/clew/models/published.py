@@ -280,7 +280,7 @@ def published_tokens(family: str, height: int, width: int) -> list[str]:
     words of Searchformer's vocabulary, sorted as strings.
     """
     if family == "dfs":
-        return format_named("edge-list").vocabulary(height, width).to_json()
+        return list(format_named("edge-list").vocabulary(height, width).tokens)
     words = ["start", "goal", "wall", "create", "close", "plan"]
     numbers = [str(number) for number in range(max(height, width))]
     costs = [f"c{cost}" for cost in range(height * width)]

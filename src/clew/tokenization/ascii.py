@@ -1,6 +1,6 @@
-"""Mazes drawn with plain characters, and read back.
+"""Drawings of mazes with plain characters.
 
-Walls between cells (`look="passages"`): each cell is two characters, a role and an arrow of the path; `##` is a wall
+Walls between cells (`style="passages"`): each cell is two characters, a role and an arrow of the path; `##` is a wall
 cell.
 
     +--+--+--+
@@ -9,7 +9,7 @@ cell.
     |##| >  ^|
     +--+--+--+
 
-Wall cells (`look="walls"`): each cell is one character.
+Wall cells (`style="walls"`): each cell is one character.
 
     S>>v
     .##v
@@ -35,25 +35,23 @@ import numpy as np
 
 from clew.errors import UserError
 from clew.mazes.maze import EAST, MAX_SIDE, MIN_SIDE, SIDES, SOUTH, WALL, Cell, Cells, Maze, Path, PathStar, Task
-from clew.tokenization.tokens import Parsed, cell_token, shown
+from clew.tokenization.tokens import Parsed, cell_token, quoted
 
-Look = Literal["passages", "walls"]
+Style = Literal["passages", "walls"]
 ARROWS = {(-1, 0): "^", (1, 0): "v", (0, -1): "<", (0, 1): ">"}
 _STEPS = {arrow: step for step, arrow in ARROWS.items()}
 START, GOAL, BOTH, SOLID, FREE = "S", "G", "B", "#", "."
 _ROLES = (START, GOAL, BOTH)
 
 
-def draw_ascii(task: Task, path: Path | None = None, look: Look | None = None) -> str:
-    """The maze as lines of text; without a look, wall cells where they tell the whole maze, else passages."""
+def draw_ascii(task: Task, path: Path | None = None, style: Style | None = None) -> str:
+    """Return the drawing; without a style, wall cells where they determine the maze, else passages."""
     if isinstance(task.maze, PathStar):
         return _draw_graph(task, task.maze, path or [])
-    if look is None:
-        look = "walls" if task.maze.has_wall_cells_only else "passages"
-    arrows = {
-        a: ARROWS.get((b[0] - a[0], b[1] - a[1]), "?") for a, b in zip(path or [], (path or [])[1:], strict=False)
-    }
-    return _draw_walls(task, arrows) if look == "walls" else _draw_passages(task, arrows)
+    if style is None:
+        style = "walls" if task.maze.has_wall_cells_only else "passages"
+    arrows = {a: ARROWS.get((b[0] - a[0], b[1] - a[1]), "?") for a, b in pairwise(path or [])}
+    return _draw_walls(task, arrows) if style == "walls" else _draw_passages(task, arrows)
 
 
 def _role(task: Task, cell: Cell) -> str:
@@ -77,16 +75,15 @@ def _draw_graph(task: Task, graph: PathStar, path: Path) -> str:
 
 def _draw_walls(task: Task, arrows: dict[Cell, str]) -> str:
     if not task.maze.has_wall_cells_only:
-        raise UserError("a maze with walls between cells cannot be drawn with wall cells alone; use the passages look.")
+        raise UserError(
+            "a maze with walls between cells cannot be drawn with wall cells alone; use the passages style."
+        )
 
     def character(cell: Cell) -> str:
-        if task.maze.is_wall(cell):
-            return SOLID
-        return _role(task, cell) or arrows.get(cell, FREE)
+        return SOLID if task.maze.is_wall(cell) else _role(task, cell) or arrows.get(cell, FREE)
 
-    return "\n".join(
-        "".join(character((row, col)) for col in range(task.maze.width)) for row in range(task.maze.height)
-    )
+    rows, cols = range(task.maze.height), range(task.maze.width)
+    return "\n".join("".join(character((row, col)) for col in cols) for row in rows)
 
 
 def _draw_passages(task: Task, arrows: dict[Cell, str]) -> str:
@@ -104,7 +101,7 @@ def _draw_passages(task: Task, arrows: dict[Cell, str]) -> str:
 
 
 def parse_ascii(lines: Sequence[str], first_line: int = 1) -> Parsed:
-    """The task of a drawing, and its path if one is drawn; `first_line` is the number of its first line."""
+    """Return the task of a drawing, and its path if one is drawn; `first_line` is the number of its first line."""
     if not lines:
         raise UserError("there is no maze to read: the drawing has no lines.")
     reader = _DrawingReader([line.rstrip() for line in lines], first_line)
@@ -112,7 +109,7 @@ def parse_ascii(lines: Sequence[str], first_line: int = 1) -> Parsed:
 
 
 class _DrawingReader:
-    """Collects cells, roles and arrows from a drawing, and names line and column of what is wrong."""
+    """Collects roles and arrows from a drawing, and names line and column of what is wrong."""
 
     def __init__(self, lines: Sequence[str], first_line: int) -> None:
         self.lines = lines
@@ -124,7 +121,7 @@ class _DrawingReader:
         return f"line {self.first_line + line}, column {column + 1}"
 
     def at(self, line: int, column: int) -> str:
-        """The character there; editors cut spaces at the end of a line, so what is missing is a space."""
+        """Return the character there; editors cut spaces at the end of a line, so what is missing is a space."""
         text = self.lines[line]
         return text[column] if column < len(text) else " "
 
@@ -157,7 +154,7 @@ class _DrawingReader:
                     self.mark(character, (row, col), row, col)
                 elif character not in (FREE, " "):
                     raise UserError(
-                        f"{self.where(row, col)}: {shown(character)} is no part of a maze; "
+                        f"{self.where(row, col)}: {quoted(character)} is no part of a maze; "
                         "use # for walls, . for free cells, S and G for start and goal, ^ v < > for the path."
                     )
         return self.parsed(Maze.from_walls(height, width, cells))
@@ -180,7 +177,7 @@ class _DrawingReader:
         for line in range(0, 2 * height + 1, 2):
             for column in range(0, len(top), inside + 1):
                 if (character := self.at(line, column)) != "+":
-                    raise UserError(f"{self.where(line, column)}: {shown(character)} stands where a + must be.")
+                    raise UserError(f"{self.where(line, column)}: {quoted(character)} stands where a + must be.")
         cells = np.zeros((height, width), dtype=np.uint8)
         for row in range(height):
             for col in range(width):
@@ -199,7 +196,7 @@ class _DrawingReader:
                 self.mark(character, cell, line, column)
             elif character != " " and cells[cell] != WALL:
                 raise UserError(
-                    f"{self.where(line, column)}: {shown(character)} is no part of a cell; "
+                    f"{self.where(line, column)}: {quoted(character)} is no part of a cell; "
                     "use S and G for start and goal, ^ v < > for the path, # for a wall cell."
                 )
         for bit, (dr, dc, _) in SIDES.items():
@@ -216,11 +213,13 @@ class _DrawingReader:
                 cells[cell] |= bit
 
     def is_open(self, wall: str, places: list[tuple[int, int]]) -> bool:
-        """Whether nothing stands at these places; half a wall is an error."""
+        """Return whether nothing stands at these places; half a wall is an error."""
         found = [self.at(*place) for place in places]
         for place, character in zip(places, found, strict=True):
             if character not in (wall, " ") or character != found[0]:
-                raise UserError(f"{self.where(*place)}: {shown(character)} stands where only {wall} or a space can be.")
+                raise UserError(
+                    f"{self.where(*place)}: {quoted(character)} stands where only {wall} or a space can be."
+                )
         return found[0] == " "
 
     def check_shape(self, height: int, width: int) -> None:
@@ -240,10 +239,8 @@ class _DrawingReader:
         return Parsed(task, self.path(task) if self.arrows else None)
 
     def path(self, task: Task) -> Path:
-        """The path that the arrows draw from start to goal."""
-        following = {
-            cell: (cell[0] + _STEPS[arrow][0], cell[1] + _STEPS[arrow][1]) for cell, arrow in self.arrows.items()
-        }
+        """Return the path that the arrows draw from start to goal."""
+        following = {(r, c): (r + _STEPS[arrow][0], c + _STEPS[arrow][1]) for (r, c), arrow in self.arrows.items()}
         path = [task.start]
         if task.start not in following:
             # The start hides its own arrow: the second cell is the one that no arrow points to.

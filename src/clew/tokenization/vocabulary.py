@@ -1,4 +1,4 @@
-"""Which tokens a format has, and the number of each.
+"""The vocabulary of a format: its tokens and their ids.
 
     vocabulary = Vocabulary.of(["(0,0)", "(0,1)", ";"])
     ids_T = vocabulary.encode(["(0,1)", ";"])
@@ -20,14 +20,14 @@ import numpy as np
 import numpy.typing as npt
 
 from clew.errors import UserError
-from clew.tokenization.tokens import shown
+from clew.tokenization.tokens import quoted
 
 PAD, MASK, BOS, EOS, UNK = SPECIAL_TOKENS = ("[PAD]", "[MASK]", "[BOS]", "[EOS]", "[UNK]")
 SIZE_MULTIPLE = 128
 
 
 def padded_size(tokens: int) -> int:
-    """The number of ids that a model has for so many tokens."""
+    """Return the number of ids that a model has for so many tokens."""
     return -(-tokens // SIZE_MULTIPLE) * SIZE_MULTIPLE
 
 
@@ -39,7 +39,7 @@ class Vocabulary:
 
     @classmethod
     def of(cls, tokens: Iterable[str]) -> Vocabulary:
-        """The vocabulary of these tokens and the special ones."""
+        """Return the vocabulary of these tokens and the special ones."""
         return cls(tuple(sorted({*tokens, *SPECIAL_TOKENS})))
 
     def __post_init__(self) -> None:
@@ -63,34 +63,19 @@ class Vocabulary:
     def pad_id(self) -> int:
         return self.id_of[PAD]
 
-    @property
-    def mask_id(self) -> int:
-        return self.id_of[MASK]
-
     def encode(self, tokens: Sequence[str]) -> npt.NDArray[np.int32]:
-        """The ids of the tokens; an unknown token is named with its place."""
+        """Return the ids of the tokens; an unknown token is named with its place."""
         id_of = self.id_of
         try:
             return np.array([id_of[token] for token in tokens], dtype=np.int32)
         except KeyError:
             place, token = next((i, token) for i, token in enumerate(tokens) if token not in id_of)
             raise UserError(
-                f"token {place + 1} is {shown(token)}, which is not among the {len(self.tokens)} tokens of the "
+                f"token {place + 1} is {quoted(token)}, which is not among the {len(self.tokens)} tokens of the "
                 "vocabulary: check the maze's size and format against the ones the vocabulary was made for."
             ) from None
 
     def decode(self, ids_T: Iterable[int]) -> list[str]:
-        """The tokens of the ids; an id without a token (a model may answer one) reads [UNK]."""
+        """Return the tokens of the ids; an id without a token (a model may predict one) reads [UNK]."""
         count = len(self.tokens)
         return [self.tokens[i] if 0 <= i < count else UNK for i in map(int, ids_T)]
-
-    def to_json(self) -> list[str]:
-        """What dataset and run descriptions store: the list of tokens."""
-        return list(self.tokens)
-
-    @classmethod
-    def from_json(cls, value: object) -> Vocabulary:
-        """The vocabulary stored by `to_json`."""
-        if not isinstance(value, list):
-            raise UserError("a stored vocabulary must be a list of tokens.")
-        return cls(tuple(value))

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from clew.errors import UserError
 from clew.mazes.maze import MIN_SIDE, Cell, Maze, Path, Task, check_shape
 from clew.mazes.solvers import Event, astar
-from clew.tokenization.tokens import PATH_START, Parsed, TokenReader, Written, cell_token, check_grid
+from clew.tokenization.tokens import PATH_START, Encoded, Parsed, TokenReader, cell_token, check_grid
 from clew.tokenization.vocabulary import Vocabulary
 
 BEGIN, END = "bos", "eos"
@@ -46,17 +46,14 @@ class WallList:
             words += [CREATE, CLOSE, *(f"c{cost}" for cost in range(height * width + 1))]
         return Vocabulary.of(words)
 
-    def encode(self, task: Task, path: Path | None, *, seed: int = 0) -> Written:
-        """The task and its path as a model's sequence; nothing in it is left to chance.
-
-        The trace is that of the deterministic A*, whatever found the path.
-        """
+    def encode(self, task: Task, path: Path | None, *, seed: int = 0) -> Encoded:
+        """Return the task and its path; the trace is that of the deterministic A*, whatever found the path."""
         check_grid(task, self.name)
         prompt = [BEGIN, *prompt_tokens(task), END, PATH_START]
         if path is None:
-            return Written(prompt, [])
+            return Encoded(prompt, [])
         trace = trace_tokens(astar(task).trace) if self.with_trace else []
-        return Written(prompt, [BEGIN, *trace, *plan_tokens(path), END])
+        return Encoded(prompt, [BEGIN, *trace, *plan_tokens(path), END])
 
     def parse(self, tokens: Sequence[str], *, height: int | None = None, width: int | None = None) -> Parsed:
         reader = TokenReader(tokens)
@@ -70,12 +67,11 @@ class WallList:
         return Parsed(Task(maze, start, goal), path or None, trace=tuple(trace) or None)
 
     def parse_response(self, tokens: Sequence[str], *, height: int, width: int) -> Path:
-        _, path = _parse_response(TokenReader(tokens), height, width)
-        return path
+        return _parse_response(TokenReader(tokens), height, width)[1]
 
 
 def prompt_tokens(task: Task) -> list[str]:
-    """Searchformer's plain prompt: `start x y goal x y wall x y ...`, walls in index order."""
+    """Return Searchformer's plain prompt: `start x y goal x y wall x y ...`, walls in index order."""
     if not task.maze.has_wall_cells_only:
         raise UserError(
             "the wall-list format can only write mazes whose walls are whole cells; "
@@ -85,12 +81,12 @@ def prompt_tokens(task: Task) -> list[str]:
 
 
 def plan_tokens(path: Path) -> list[str]:
-    """Searchformer's plain plan: `plan x y plan x y ...`."""
+    """Return Searchformer's plain plan: `plan x y plan x y ...`."""
     return _each(PLAN, path)
 
 
 def trace_tokens(trace: Iterable[Event]) -> list[str]:
-    """Searchformer's plain trace: `create x y cG cH close x y cG cH ...`."""
+    """Return Searchformer's plain trace: `create x y cG cH close x y cG cH ...`."""
     return [token for kind, cell, cost, estimate in trace for token in (kind, *_x_y(cell), f"c{cost}", f"c{estimate}")]
 
 
