@@ -1,4 +1,4 @@
-"""Whether a path solves a task, whether it is a shortest one, and what is wrong with it.
+"""Checks of paths: whether a path solves a task, whether it is a shortest one, and what is wrong with it.
 
 A valid path is a walk from the start to the goal through open sides; it may visit a cell twice. Paths come from models
 too, so any list of cells is allowed, also one that leaves the maze.
@@ -22,7 +22,7 @@ from clew.mazes.solvers import Indices, bfs_path, search_breadth_first, write_pa
 
 
 def path_problem(task: Task, path: Path) -> str | None:
-    """The first thing that is wrong with `path` as an answer to `task`, in one sentence; None if it is valid."""
+    """Return the first thing that is wrong with the path, in one sentence; None if it is valid."""
     name = task.maze.name
     if not path:
         return "the path is empty."
@@ -37,12 +37,12 @@ def path_problem(task: Task, path: Path) -> str | None:
 
 
 def is_valid(task: Task, path: Path) -> bool:
-    """Whether `path` walks from the start to the goal through open sides."""
+    """Return whether `path` walks from the start to the goal through open sides."""
     return path_problem(task, path) is None
 
 
 def is_shortest(task: Task, path: Path) -> bool:
-    """Whether `path` is valid and no valid path is shorter."""
+    """Return whether `path` is valid and no valid path is shorter."""
     if not is_valid(task, path):
         return False
     best = bfs_path(task)
@@ -51,30 +51,12 @@ def is_shortest(task: Task, path: Path) -> bool:
 
 
 def check_batch(batch: TaskBatch) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """(valid_N, shortest_N) of a batch's own paths, compiled; they may be empty or leave the maze."""
-    if batch.height == 1:
-        return _check_graphs(batch)
+    """Return (valid_N, shortest_N) of a batch's own paths, which may be empty or leave the maze."""
+    if batch.height == 1:  # path-star graphs are small
+        checked = [(is_valid(*pair), is_shortest(*pair)) for pair in batch]
+        return np.array([valid for valid, _ in checked], bool), np.array([shortest for _, shortest in checked], bool)
     valid_N, shortest_N = np.zeros(len(batch), np.bool_), np.zeros(len(batch), np.bool_)
     _check(batch.cells_NHW, batch.start_N, batch.goal_N, batch.path, batch.offset_N1, valid_N, shortest_N)
-    return valid_N, shortest_N
-
-
-def _check_graphs(batch: TaskBatch) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """The same for path-star graphs: a walk in a tree is a shortest one unless some step takes the last one back.
-
-    Shape suffixes: N graphs, P nodes of all paths, S steps between two of them.
-    """
-    row_P, node_P, length_N = np.repeat(np.arange(len(batch)), batch.length_N), batch.path, batch.length_N
-    inside_P = (node_P >= 0) & (node_P < batch.width)
-    before_P = batch.cells_NHW[row_P, 0, np.where(inside_P, node_P, 0)]
-    a_S, b_S = node_P[:-1], node_P[1:]
-    joined_S = inside_P[:-1] & inside_P[1:] & (a_S != b_S) & ((before_P[1:] == a_S) | (before_P[:-1] == b_S))
-    valid_N = length_N > 0
-    first_N, last_N = batch.offset_N1[:-1][valid_N], batch.offset_N1[1:][valid_N] - 1
-    valid_N[valid_N] = (node_P[first_N] == batch.start_N[valid_N]) & (node_P[last_N] == batch.goal_N[valid_N])
-    valid_N[row_P[1:][(row_P[1:] == row_P[:-1]) & ~joined_S]] = False
-    shortest_N = valid_N.copy()
-    shortest_N[row_P[2:][(row_P[2:] == row_P[:-2]) & (node_P[2:] == node_P[:-2])]] = False
     return valid_N, shortest_N
 
 

@@ -75,9 +75,7 @@ def _draw_graph(task: Task, graph: PathStar, path: Path) -> str:
 
 def _draw_walls(task: Task, arrows: dict[Cell, str]) -> str:
     if not task.maze.has_wall_cells_only:
-        raise UserError(
-            "a maze with walls between cells cannot be drawn with wall cells alone; use the passages style."
-        )
+        raise UserError("a maze with walls between cells cannot be drawn as wall cells; use the style passages.")
 
     def character(cell: Cell) -> str:
         return SOLID if task.maze.is_wall(cell) else _role(task, cell) or arrows.get(cell, FREE)

@@ -170,9 +170,9 @@ class PathStarList:
                 raise UserError(f"the {what} {node} is on no edge of the graph; name one of its nodes.")
         labels = width or max(MIN_LABELS, 1 + max([*named, *(node for _, node in path or [])]))
         task = Task(PathStar.from_pairs(labels, pairs), (0, start), (0, goal))
-        return Parsed(
-            task, path[::-1] if path and self.reverse else path, edges=tuple(((0, a), (0, b)) for a, b in pairs)
-        )
+        if path and self.reverse:
+            path.reverse()
+        return Parsed(task, path, edges=tuple(((0, a), (0, b)) for a, b in pairs))
 
     def parse_response(self, tokens: Sequence[str], *, height: int, width: int) -> Path:
         reader = TokenReader(tokens)

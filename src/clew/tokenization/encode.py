@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from clew.errors import UserError
-from clew.mazes.maze import ABSENT, EAST, SOUTH, WALL, TaskBatch, offsets
+from clew.mazes.maze import ABSENT, EAST, SOUTH, WALL, TaskBatch, cells_from_solid, offsets
 from clew.mazes.solvers import trace_batch
 from clew.tokenization import cell_grid, edge_list, wall_list
 from clew.tokenization.format import FORMATS, Format, format_named
@@ -148,7 +148,12 @@ def _write_path_star(texts: _Texts, seed_N: npt.NDArray[np.uint64], reverse: boo
 
 def _write_wall_list(texts: _Texts, with_trace: bool) -> None:
     batch, words = texts.batch, wall_list
-    check_wall_cells_only(batch)
+    wrong_N = (batch.cells_NHW != cells_from_solid(batch.cells_NHW == WALL)).any((1, 2))
+    if wrong_N.any():
+        raise UserError(
+            f"maze {int(wrong_N.argmax())} of the batch has walls between cells, which the wall-list format cannot "
+            "write; use edge-list."
+        )
     ids = texts.ids(*map(str, range(max(batch.height, batch.width))))
     bos, eos, start, goal, wall, plan = texts.ids(
         words.BEGIN, words.END, words.START, words.GOAL, words.WALL_WORD, words.PLAN
@@ -209,16 +214,3 @@ def _write_each(texts: _Texts, form: Format, seed_N: npt.NDArray[np.uint64]) -> 
         texts.append(row_P, texts.ids(*(token for each in tokens for token in each)))
         if part == "prompt":
             texts.prompt_length_N = texts.length_N
-
-
-def check_wall_cells_only(batch: TaskBatch) -> None:
-    """Raise UserError unless the wall cells determine every maze of the batch."""
-    cells, free = batch.cells_NHW, batch.cells_NHW != WALL
-    wrong_rows = (free[:, :-1] & free[:, 1:]) != ((cells[:, :-1] & SOUTH) != 0)
-    wrong_cols = (free[:, :, :-1] & free[:, :, 1:]) != ((cells[:, :, :-1] & EAST) != 0)
-    wrong_N = wrong_rows.any((1, 2)) | wrong_cols.any((1, 2))
-    if wrong_N.any():
-        raise UserError(
-            f"maze {int(wrong_N.argmax())} of the batch has walls between cells, which the wall-list format cannot "
-            "write; use edge-list."
-        )
