@@ -42,7 +42,7 @@ from clew.models.cell_network import CellNetworkConfig
 from clew.paper.cell_configs import CELLS_A_STEP, REACHABLE, cell_model, cells
 from clew.provenance import provenance
 from clew.training.distributed import World
-from clew.training.run_folder import RunState
+from clew.training.run_folder import TrainingState
 from clew.training.step import accumulate_gradient, draw_part, flush_denormals, gradient_norm, scale_gradient
 
 SIDES = (5, 8, 10, 15, 20, 25, 30)
@@ -211,7 +211,7 @@ class TrainingStep:
 
     def __init__(self, family: str, side: int, mazes: int | None = None) -> None:
         self.config = cells(family, (side,), steps=1000)
-        self.state, self.world = RunState(self.config, World()), World()
+        self.state, self.world = TrainingState(self.config, World()), World()
         self.mazes = mazes or mazes_a_batch(family, side)
         loader = build_loader(self.config.data, self.config.batch_size, self.config.seed)
         tasks = loader.batch(0).rows(slice(0, self.mazes))

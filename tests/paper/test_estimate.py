@@ -10,7 +10,7 @@ import torch
 
 from clew.data.config import DataConfig
 from clew.models.build import build_model, count_parameters
-from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
+from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig, autocast
 from clew.objectives.config import ObjectiveConfig
 from clew.paper import estimate
 from clew.paper.catalogue import STUDIES
@@ -29,7 +29,6 @@ from clew.paper.named_configs import config_named
 from clew.paper.plan import NEEDS_FILE, all_needs, plan, read_needs
 from clew.paper.runner import Options, unique_runs
 from clew.training.config import Budget
-from clew.training.step import autocast
 
 DATA = DataConfig(sizes=(4,))
 CPU = torch.device("cpu")

@@ -19,8 +19,8 @@ from clew.errors import UserError
 from clew.models.build import build_model
 from clew.models.config import EncoderDecoderConfig
 from clew.objectives.config import ObjectiveConfig, RateConfig
-from clew.training import loop
 from clew.training import run_folder as run_state
+from clew.training import train as loop
 from clew.training.callbacks import EvaluationReport, RunEnd, RunStart, StepReport
 from clew.training.checkpoint import find_checkpoint, latest_checkpoint, load_model, read_state
 from clew.training.config import Budget, TrainConfig

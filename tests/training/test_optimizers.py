@@ -146,7 +146,7 @@ def test_resumes_bit_for_bit(kind, stop):
         assert torch.equal(a, b)
 
 
-def test_state_names_are_those_of_the_bare_model():
+def test_state_names_are_those_of_the_unwrap_model():
     config = OptimizerConfig("muon")
     plain = build_optimizer(make_net(), config).state_tensors()
     assert "momentum.blocks.0.weight" in plain

@@ -6,11 +6,12 @@ import random
 
 import torch
 
-from clew.training.step import SMALLEST_SCALE, LossScale, autocast
+from clew.models.config import autocast
+from clew.training.step import SMALLEST_SCALE, GradScaler
 
 
 def test_the_scale_moves_as_torchs_does() -> None:
-    ours, theirs = LossScale("fp16"), torch.amp.GradScaler("cpu")
+    ours, theirs = GradScaler("fp16"), torch.amp.GradScaler("cpu")
     weight = torch.nn.Parameter(torch.zeros(1))
     optimizer = torch.optim.SGD([weight])
     chance = random.Random(0)
@@ -27,17 +28,17 @@ def test_the_scale_moves_as_torchs_does() -> None:
 
 def test_the_others_have_no_scale() -> None:
     for precision in ("fp32", "bf16"):
-        scale = LossScale(precision)  # type: ignore[arg-type]
+        scale = GradScaler(precision)  # type: ignore[arg-type]
         scale.update(False)
         assert (scale.value, scale.can_shrink) == (1.0, False)
 
 
 def test_a_scale_that_cannot_help_gives_up() -> None:
-    scale = LossScale("fp16")
+    scale = GradScaler("fp16")
     while scale.can_shrink:
         scale.update(False)
     assert scale.value == SMALLEST_SCALE
-    again = LossScale("fp16")
+    again = GradScaler("fp16")
     again.load_state(scale.state())
     assert again.state() == scale.state()
 

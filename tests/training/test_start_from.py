@@ -11,7 +11,7 @@ from clew.errors import UserError
 from clew.training.checkpoint import load_model, load_start
 from clew.training.config import Budget
 from clew.training.distributed import World
-from clew.training.run_folder import RunState
+from clew.training.run_folder import TrainingState
 from clew.training.train import train
 
 
@@ -19,11 +19,11 @@ def test_the_first_weights_are_those_of_the_other_run(tmp_path: Path) -> None:
     train(tiny_config(), tmp_path / "first")
     config = tiny_config(start_from=str(tmp_path / "first"), seed=5)
     trained, _ = load_model(tmp_path / "first")
-    begun = RunState(config, World()).model
+    begun = TrainingState(config, World()).model
     for name, weight in trained.state_dict().items():
         assert torch.equal(begun.state_dict()[name], weight)
     assert not torch.equal(
-        next(iter(RunState(tiny_config(seed=5), World()).model.parameters())), next(iter(begun.parameters()))
+        next(iter(TrainingState(tiny_config(seed=5), World()).model.parameters())), next(iter(begun.parameters()))
     )
 
 
@@ -33,7 +33,7 @@ def test_a_folder_of_weights_will_do(tmp_path: Path) -> None:
     weights.mkdir()
     (source,) = (tmp_path / "first" / "checkpoints").glob("*6/model.safetensors")
     shutil.copy(source, weights)
-    model = RunState(tiny_config(seed=5), World()).model
+    model = TrainingState(tiny_config(seed=5), World()).model
     load_start(model, weights)
     trained, _ = load_model(tmp_path / "first")
     assert all(torch.equal(a, b) for a, b in zip(model.parameters(), trained.parameters(), strict=True))

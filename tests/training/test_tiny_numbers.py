@@ -11,7 +11,7 @@ import pytest
 import torch
 from tiny_runs import tiny_config
 
-from clew.training import loop
+from clew.training import train as loop
 from clew.training.config import Budget
 from clew.training.step import accumulate_gradient
 from clew.training.train import train

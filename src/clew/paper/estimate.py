@@ -34,12 +34,12 @@ from clew.data.config import PAPER_MAZES, DataConfig
 from clew.data.loader import StreamLoader
 from clew.decoding.codec import Codec
 from clew.models.build import ModelConfig, training_flops
-from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
+from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig, Precision
 from clew.objectives.config import ObjectiveConfig, build_objective
 from clew.paper.recipes import parameters_of
 from clew.training.config import TrainConfig
 from clew.training.distributed import World
-from clew.training.step import Part, Precision, draw_part
+from clew.training.step import Part, draw_part
 
 GB = 1e9
 SAMPLE = 256  # mazes whose lengths and operations are counted

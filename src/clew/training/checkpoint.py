@@ -1,29 +1,27 @@
-"""Parameters by name, and sharded tensors made whole: what everything that is saved by name needs.
-
-for name, parameter in named_parameters(model): ...    # the names of the bare model
-whole(tensor)                                          # a DTensor's full value; collective, all ranks must call
-copy_into(tensor, whole_tensor)                        # and back into the shards
-
-Checkpoints: a folder of safetensors and one JSON, there wholly or not at all; and models loaded from them.
+"""Checkpoints: a folder of safetensors and one JSON, written wholly or not at all, with checksums.
 
     checkpoints/00001000/model.safetensors       the weights by name
                          optimizer.safetensors   its state by parameter name
                          ema.safetensors         the average of the weights, if the run keeps one
-                         state.json              step, seconds, and whatever else the loop goes on from
+                         state.json              step, seconds, ..., and the SHA-256 of each file
 
     path = write_checkpoint(run / "checkpoints", step, {"model": weights, ...}, state)
     model, config = load_model("runs/x", which="best")
 
 The folder is written under another name, flushed to the disk and then renamed, so a kill or a full disk at any moment
 leaves the older checkpoints as they were. Nothing in it depends on the number of processes, and none of it is pickle.
+Checkpoints of versions that stored no checksums are read unchecked.
 """
 
 from __future__ import annotations
 
 import errno
+import hashlib
+import json
 import os
 import secrets
 import shutil
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -37,32 +35,31 @@ from clew.errors import UserError
 from clew.files import read_json, write_json
 from clew.models.build import build_model
 from clew.training.config import TrainConfig
-from clew.training.named_tensors import bare_model, bare_name, copy_into, whole
-
-# What DDP and torch.compile put before the names of the model that they wrap.
-
+from clew.training.distributed import copy_into, full_tensor, parameter_name, unwrap_model
 
 CONFIG_FILE = "config.json"
 CHECKPOINTS = "checkpoints"
 STATE_FILE = "state.json"
 MODEL_FILE = "model.safetensors"
+_CHECKSUMS = "sha256"
 _UNFINISHED, _DISCARDED = ".unfinished-", ".discarded-"
 
 
 def checkpoint_name(step: int) -> str:
-    """Names sort as their steps do."""
+    """Return the folder's name; names sort as their steps do."""
     return f"{step:08d}"
 
 
 def steps_saved(checkpoints: Path) -> list[int]:
-    """The steps that have a checkpoint, rising."""
+    """Return the steps that have a checkpoint, in rising order."""
     if not checkpoints.is_dir():
         return []
-    return sorted(int(p.name) for p in checkpoints.iterdir() if p.name.isdigit() and (p / STATE_FILE).is_file())
+    names = [path.name for path in checkpoints.iterdir() if (path / STATE_FILE).is_file()]
+    return sorted(int(name) for name in names if name.isascii() and name.isdigit())
 
 
 def latest_checkpoint(run: str | Path) -> Path | None:
-    """The newest checkpoint of a run, if it has any."""
+    """Return the newest checkpoint of a run, or None."""
     checkpoints = Path(run) / CHECKPOINTS
     steps = steps_saved(checkpoints)
     return checkpoints / checkpoint_name(steps[-1]) if steps else None
@@ -71,21 +68,30 @@ def latest_checkpoint(run: str | Path) -> Path | None:
 def write_checkpoint(
     checkpoints: Path, step: int, tensors: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, Any]
 ) -> Path:
-    """Write NAME.safetensors for each entry of `tensors`, and state.json; the checkpoint's folder."""
+    """Write NAME.safetensors for each entry of `tensors`, and state.json; return the checkpoint's folder."""
     final = checkpoints / checkpoint_name(step)
     last = latest_checkpoint(checkpoints.parent)
+    for name, named in tensors.items():
+        for key, tensor in named.items():
+            if not torch.isfinite(tensor).all():
+                raise UserError(
+                    f"{key!r} of the {name} is not finite after step {step}, so no checkpoint was written; the last "
+                    f"good one is {last or 'none'}: train from it with a lower --optimizer.lr in a new run."
+                )
     temporary = checkpoints / f"{_UNFINISHED}{secrets.token_hex(6)}"
     try:
         checkpoints.mkdir(parents=True, exist_ok=True)
         temporary.mkdir()
+        checksums = {}
         for name, named in tensors.items():
             # The bytes first: the library's own writer reports a full disk as an error of its own kind.
             data = safetensors.torch.save({key: tensor.cpu().contiguous() for key, tensor in named.items()})
+            checksums[f"{name}.safetensors"] = hashlib.sha256(data).hexdigest()
             with open(temporary / f"{name}.safetensors", "wb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-        write_json(temporary / STATE_FILE, dict(state))  # flushes itself, and then the folder
+        _write_state(temporary, state, checksums)  # flushes itself, and then the folder
         if final.exists():  # this very step was saved by a run that was then resumed from an older one
             discard(final)
         os.rename(temporary, final)
@@ -97,16 +103,30 @@ def write_checkpoint(
         kept = f"the last good one, {last}, is untouched" if last else "there is none before it"
         raise UserError(
             f"the disk is full, so the checkpoint of step {step} could not be written ({kept}); make room and run the "
-            "same command again to go on."
+            "same command again to resume."
         ) from None
     return final
 
 
+def update_state(checkpoint: Path, state: Mapping[str, Any]) -> None:
+    """Replace the state of a checkpoint whose tensors stay."""
+    _write_state(checkpoint, state, _read_state(checkpoint)[1])
+
+
+def _write_state(checkpoint: Path, state: Mapping[str, Any], checksums: Mapping[str, str]) -> None:
+    checksums = {**checksums, STATE_FILE: _state_checksum(state)}
+    write_json(checkpoint / STATE_FILE, {**state, _CHECKSUMS: checksums})
+
+
+def _state_checksum(state: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
+
+
 def discard(checkpoint: Path) -> None:
     """Remove a checkpoint, which at no moment is half there under its own name."""
-    doomed = checkpoint.with_name(f"{_DISCARDED}{secrets.token_hex(6)}")
-    os.rename(checkpoint, doomed)
-    shutil.rmtree(doomed, ignore_errors=True)
+    discarded = checkpoint.with_name(f"{_DISCARDED}{secrets.token_hex(6)}")
+    os.rename(checkpoint, discarded)
+    shutil.rmtree(discarded, ignore_errors=True)
 
 
 def remove_leftovers(checkpoints: Path) -> None:
@@ -125,10 +145,13 @@ def _flush_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def read_tensors(path: Path) -> dict[str, Tensor]:
-    """The tensors of a safetensors file."""
+def read_tensors(path: Path, sha256: str | None = None) -> dict[str, Tensor]:
+    """Return the tensors of a safetensors file, whose checksum must be `sha256` if that is given."""
     try:
-        return safetensors.torch.load_file(path)
+        data = path.read_bytes()
+        if sha256 is not None and hashlib.sha256(data).hexdigest() != sha256:
+            raise UserError(f"{path} is damaged: its SHA-256 is not the one that was stored when it was written.")
+        return safetensors.torch.load(data)
     except FileNotFoundError:
         raise UserError(f"{path} is missing, so the checkpoint cannot be used; take an older one.") from None
     except (SafetensorError, OSError) as error:
@@ -136,24 +159,45 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def read_state(checkpoint: Path) -> dict[str, Any]:
-    """What state.json says."""
+    """Return what state.json says."""
+    return _read_state(checkpoint)[0]
+
+
+def _read_state(checkpoint: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the state, and the checksums of the other files."""
+    path = checkpoint / STATE_FILE
     try:
-        state = read_json(checkpoint / STATE_FILE)
+        state = read_json(path)
     except FileNotFoundError:
         raise UserError(f"{checkpoint} is no checkpoint: it has no {STATE_FILE}.") from None
-    if not isinstance(state, dict) or not isinstance(state.get("step"), int):
-        raise UserError(f"{checkpoint / STATE_FILE} is not the state of a run; take another checkpoint.")
-    return state
+    if not isinstance(state, dict) or type(state.get("step")) is not int:
+        raise UserError(f"{path} is not the state of a run; take another checkpoint.")
+    if _CHECKSUMS not in state:
+        return state, {}
+    checksums = state.pop(_CHECKSUMS)
+    if not isinstance(checksums, dict) or checksums.pop(STATE_FILE, None) != _state_checksum(state):
+        raise UserError(f"{path} is damaged: its SHA-256 is not the one that was stored when it was written.")
+    return state, checksums
+
+
+def read_checkpoint(checkpoint: Path, *names: str) -> tuple[dict[str, Any], dict[str, dict[str, Tensor]]]:
+    """Return the state and the named tensors of a checkpoint, by default all it has; UserError if it is damaged."""
+    state, checksums = _read_state(checkpoint)
+    known = {Path(name).stem for name in [*checkpoint.glob("*.safetensors"), *checksums]}
+    files = {name: f"{name}.safetensors" for name in sorted(known) if not names or name in names}
+    if not files:
+        raise UserError(f"{checkpoint} holds no tensors; take another checkpoint.")
+    return state, {name: read_tensors(checkpoint / file, checksums.get(file)) for name, file in files.items()}
 
 
 def model_tensors(model: nn.Module) -> dict[str, Tensor]:
-    """The weights by name; sharded ones are gathered, so every process must call this."""
-    return {bare_name(name): whole(tensor).detach() for name, tensor in bare_model(model).state_dict().items()}
+    """Return the weights by name; sharded ones are gathered, so every process must call this."""
+    return {parameter_name(name): full_tensor(t).detach() for name, t in unwrap_model(model).state_dict().items()}
 
 
 def load_model_tensors(model: nn.Module, tensors: Mapping[str, Tensor], where: Path | str) -> None:
-    """Write weights into a model, sharded or not; UserError if they are of another one."""
-    own = {bare_name(name): tensor for name, tensor in bare_model(model).state_dict().items()}
+    """Copy weights into a model, sharded or not; UserError if they are of another one."""
+    own = {parameter_name(name): tensor for name, tensor in unwrap_model(model).state_dict().items()}
     if odd := sorted(own.keys() ^ tensors.keys()):
         raise UserError(f"{where} holds the weights of another model (see {odd[0]!r}); use it with its own config.")
     for name, tensor in own.items():
@@ -167,7 +211,7 @@ def load_model_tensors(model: nn.Module, tensors: Mapping[str, Tensor], where: P
 
 
 def load_config(run: str | Path) -> TrainConfig:
-    """The config that a run was started with."""
+    """Return the config of a run."""
     path = Path(run) / CONFIG_FILE
     if not path.is_file():
         raise UserError(f"{run} is not the folder of a run: it has no {CONFIG_FILE}; train one with `clew train`.")
@@ -175,38 +219,71 @@ def load_config(run: str | Path) -> TrainConfig:
 
 
 def find_checkpoint(run: str | Path, which: Literal["best", "last"] | int = "best") -> Path:
-    """A checkpoint of a run: the best on held-out mazes (the last if none was evaluated), the last, or of a step."""
-    last = latest_checkpoint(run)
+    """Return a checkpoint of a run: the best on held-out mazes (the last if none was evaluated), the last, or a step's.
+
+    Damaged checkpoints are passed over, with a line that says so; one that is asked for by its step is an error.
+    """
+    checkpoints = Path(run) / CHECKPOINTS
+    if isinstance(which, int):
+        found = checkpoints / checkpoint_name(which)
+        if not found.is_dir():
+            saved = ", ".join(map(str, steps_saved(checkpoints))) or "none"
+            raise UserError(f"{run} holds no checkpoint of step {which}; it holds {saved}.")
+        return found
+    last = newest_sound_checkpoint(run, "model", "ema")
     if last is None:
         raise UserError(f"{run} holds no checkpoint yet; let it train for longer.")
-    if which == "last":
-        return last
     best = read_state(last).get("best")
-    step = which if which != "best" else best["step"] if best else int(last.name)
-    found = last.with_name(checkpoint_name(step))
-    if not found.is_dir():
-        saved = ", ".join(map(str, steps_saved(last.parent)))
-        raise UserError(f"{run} holds no checkpoint of step {step}; it holds {saved}.")
-    return found
+    step = best.get("step") if isinstance(best, dict) else None
+    if which == "last" or type(step) is not int:
+        return last
+    try:
+        read_checkpoint(checkpoints / checkpoint_name(step), "model", "ema")
+    except UserError as error:
+        print(f"clew: {error} The checkpoint {last.name} is used instead.", file=sys.stderr)
+        return last
+    return checkpoints / checkpoint_name(step)
+
+
+def newest_sound_checkpoint(run: str | Path, *names: str) -> Path | None:
+    """Return the newest checkpoint whose named tensors, by default all, can be read; None if the run has none.
+
+    Prints a line if a newer one is damaged; UserError if all are.
+    """
+    checkpoints = Path(run) / CHECKPOINTS
+    problem = ""
+    for step in reversed(steps_saved(checkpoints)):
+        path = checkpoints / checkpoint_name(step)
+        try:
+            read_checkpoint(path, *names)
+        except UserError as error:
+            problem = problem or str(error)
+            continue
+        if problem:
+            print(f"clew: {problem} The checkpoint {path.name} is used instead.", file=sys.stderr)
+        return path
+    if problem:
+        raise UserError(f"{run} has no checkpoint that can be read: {problem}")
+    return None
 
 
 def load_model(
     run: str | Path, which: Literal["best", "last"] | int = "best", ema: bool = True
 ) -> tuple[nn.Module, TrainConfig]:
-    """A trained model, ready to answer, on the CPU, and its config; the average of its weights if it has one."""
+    """Return a trained model on the CPU, in eval mode, and its config; the average of its weights if it has one."""
     config = load_config(run)
     checkpoint = find_checkpoint(run, which)
+    _, tensors = read_checkpoint(checkpoint, "model", "ema")
     model = build_model(config.model, seed=0)
-    path = checkpoint / MODEL_FILE
-    load_model_tensors(model, read_tensors(path), path)
-    average = checkpoint / "ema.safetensors"
-    if ema and average.is_file():
-        load_average(model, read_tensors(average))
+    load_model_tensors(model, tensors.get("model", {}), checkpoint / MODEL_FILE)
+    if ema and "ema" in tensors:
+        averages = {name.removeprefix("average."): t for name, t in tensors["ema"].items() if name != "updates"}
+        load_model_tensors(model, model.state_dict() | averages, checkpoint / "ema.safetensors")
     return model.eval(), config
 
 
 def load_start(model: nn.Module, source: str | Path) -> None:
-    """Write the weights of a run, or of a folder with a model.safetensors, into a fresh model."""
+    """Copy the weights of a run, or of a folder with a model.safetensors, into a fresh model."""
     folder = Path(source)
     if (folder / CONFIG_FILE).is_file():
         tensors = model_tensors(load_model(folder)[0])
@@ -215,13 +292,3 @@ def load_start(model: nn.Module, source: str | Path) -> None:
     else:
         raise UserError(f"{source} is neither a run nor a folder of weights, so there is nothing to start from in it.")
     load_model_tensors(model, tensors, folder)
-
-
-@torch.no_grad()
-def load_average(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    """Put the averaged weights of ema.safetensors into a model."""
-    prefix = "average."
-    weights = dict(model.named_parameters())
-    for name, tensor in tensors.items():
-        if name.startswith(prefix):
-            weights[name.removeprefix(prefix)].copy_(tensor)

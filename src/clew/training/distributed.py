@@ -1,8 +1,9 @@
-"""One process or many: who am I, how do we add numbers up, and how is a model shared.
+"""Several processes: ranks, collective operations, DDP and FSDP2, and tensors by name whether sharded or not.
 
     with joined_world("auto") as world:            # alone, or what torchrun says; gloo on CPU, nccl on GPU
-        forward = share_model(model, "ddp", world)
+        forward = parallelize(model, "ddp", world)
         total = world.sum(tensor)
+        full_tensor(parameter)                     # a DTensor's full value; collective, all ranks must call
 
     torchrun --nproc-per-node 2 -m clew train tiny --out runs/tiny
 
@@ -27,6 +28,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from clew.errors import UserError
@@ -50,7 +52,7 @@ class World:
         return self.rank == 0
 
     def sum(self, tensor: Tensor) -> Tensor:
-        """The sum over all processes, on each of them; the tensor itself is not changed."""
+        """Return the sum over all processes, on each of them; the tensor itself is not changed."""
         if self.size == 1:
             return tensor
         total = tensor.to(self.device, copy=True)
@@ -58,7 +60,7 @@ class World:
         return total
 
     def max(self, tensor: Tensor) -> Tensor:
-        """The largest over all processes, on each of them."""
+        """Return the maximum over all processes, on each of them."""
         if self.size == 1:
             return tensor
         largest = tensor.to(self.device, copy=True)
@@ -66,7 +68,7 @@ class World:
         return largest
 
     def from_main(self, value: Any) -> Any:
-        """What the main process has, on all of them; plain Python values."""
+        """Return the main process's value on all of them; plain Python values."""
         if self.size == 1:
             return value
         held = [value]
@@ -94,7 +96,7 @@ class World:
 
 @contextmanager
 def joined_world(device: Literal["auto", "cpu", "cuda"] = "auto", timeout_hours: float = 4.0) -> Iterator[World]:
-    """Join the processes that torchrun has started, or be alone; leaves them in the end.
+    """Join the processes that torchrun has started, or be alone; leave them at the end.
 
     A process waits `timeout_hours` for the others: they decode different mazes in an evaluation, and one of them makes
     the dataset.
@@ -103,21 +105,21 @@ def joined_world(device: Literal["auto", "cpu", "cuda"] = "auto", timeout_hours:
         raise UserError("there is no CUDA device here; use --device cpu, or auto.")
     on_gpu = device != "cpu" and torch.cuda.is_available()
     rank, size, local_rank = (_number_from_environment(name) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
-    place = torch.device("cuda", local_rank or 0) if on_gpu else torch.device("cpu")
+    own_device = torch.device("cuda", local_rank or 0) if on_gpu else torch.device("cpu")
     if on_gpu:
-        torch.cuda.set_device(place)
+        torch.cuda.set_device(own_device)
     if rank is None or size is None or size == 1:
-        yield World(device=place)
+        yield World(device=own_device)
         return
-    timeout = timedelta(hours=timeout_hours)
-    dist.init_process_group("nccl" if on_gpu else "gloo", rank=rank, world_size=size, timeout=timeout)
-    world = World(rank, size, place)
+    world = World(rank, size, own_device)
     lost = False
     try:
+        timeout = timedelta(hours=timeout_hours)
+        dist.init_process_group("nccl" if on_gpu else "gloo", rank=rank, world_size=size, timeout=timeout)
         yield world
     except UserError:
         if not world.is_main:
-            sys.exit(1)  # the main process says it
+            sys.exit(1)  # the main process prints it
         raise
     except RuntimeError as error:
         lost = is_lost_process(error)
@@ -129,17 +131,17 @@ def joined_world(device: Literal["auto", "cpu", "cuda"] = "auto", timeout_hours:
             "messages of the lost one, and the same command resumes from the last checkpoint."
         ) from None
     finally:
-        if not (lost and on_gpu):  # NCCL would wait for the lost process
+        if dist.is_initialized() and not (lost and on_gpu):  # NCCL would wait for the lost process
             leave_group(world)
 
 
 def is_lost_process(error: RuntimeError) -> bool:
-    """Whether a collective operation failed because another process is gone or does not answer."""
+    """Return whether an operation failed because another process is gone or does not answer."""
     return isinstance(error, dist.DistError) or "gloo/transport" in str(error)
 
 
 def first_sentence(error: Exception) -> str:
-    """What torch says first, without the place in its sources."""
+    """Return the first sentence of torch's message, without the position in its sources."""
     text = str(error).splitlines()[0]
     return text.rpartition(".cc:")[2].partition("] ")[2].partition(". ")[0] or text
 
@@ -167,8 +169,8 @@ def _number_from_environment(name: str) -> int | None:
     return int(value)
 
 
-def share_model(model: nn.Module, parallel: Parallel, world: World) -> nn.Module:
-    """What to call for a forward pass: the model itself, or DDP around it, or the model sharded in place (FSDP2)."""
+def parallelize(model: nn.Module, parallel: Parallel, world: World) -> nn.Module:
+    """Return what to call for a forward pass: the model, DDP around it, or the model sharded in place (FSDP2)."""
     if world.size == 1:
         return model
     if parallel == "ddp":
@@ -182,7 +184,7 @@ def share_model(model: nn.Module, parallel: Parallel, world: World) -> nn.Module
 
 
 def _blocks(model: nn.Module) -> Iterator[nn.Module]:
-    """The members of the outermost lists of modules: each is gathered when it is used, and let go after.
+    """Yield the members of the outermost lists of modules: each is gathered when it is used, and freed after.
 
     A model with `shard_as_one` is gathered as a whole: its forward pass uses all weights over and over.
     """
@@ -196,12 +198,56 @@ def _blocks(model: nn.Module) -> Iterator[nn.Module]:
 
 
 @contextmanager
-def gradients_shared(forward: nn.Module, share: bool) -> Iterator[None]:
-    """Whether the backward pass within adds gradients up over the processes: only the last part of a step must."""
-    if isinstance(forward, DistributedDataParallel) and not share:
+def gradient_sync(forward: nn.Module, sync: bool) -> Iterator[None]:
+    """Add gradients up over the processes in backward passes within, if `sync`: only a step's last one must."""
+    if isinstance(forward, DistributedDataParallel) and not sync:
         with forward.no_sync():
             yield
         return
     if isinstance(forward, FSDPModule):
-        forward.set_requires_gradient_sync(share)
+        forward.set_requires_gradient_sync(sync)
     yield
+
+
+# What DDP and torch.compile put before the names of the model that they wrap.
+_WRAPPERS = {"module", "_orig_mod"}
+
+
+def parameter_name(name: str) -> str:
+    """Return a parameter's name without what DDP and torch.compile add, the same however a model is run."""
+    return ".".join(part for part in name.split(".") if part not in _WRAPPERS)
+
+
+def unwrap_model(model: nn.Module) -> nn.Module:
+    """Return the model inside DDP and torch.compile."""
+    while True:
+        inner = next((m for name, m in model.named_children() if name in _WRAPPERS), None)
+        if inner is None:
+            return model
+        model = inner
+
+
+def named_parameters(model: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
+    """Yield the trainable parameters, each once (a tied one under its first name)."""
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            yield parameter_name(name), parameter
+
+
+def full_tensor(tensor: Tensor) -> Tensor:
+    """Return the full value of a tensor that may be sharded; all ranks must call this, in the same order."""
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+
+def shard_like(full: Tensor, example: Tensor) -> Tensor:
+    """Return `full`, which every rank holds, sharded as `example` is."""
+    if not isinstance(example, DTensor):
+        return full
+    # No source rank: every rank shards its own copy, and nothing is sent.
+    return distribute_tensor(full, example.device_mesh, example.placements, src_data_rank=None)
+
+
+@torch.no_grad()
+def copy_into(tensor: Tensor, full: Tensor) -> None:
+    """Copy the full value into a tensor that may be sharded."""
+    tensor.copy_(shard_like(full.to(tensor.device, tensor.dtype), tensor))

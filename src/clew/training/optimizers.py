@@ -60,7 +60,14 @@ import torch
 from torch import Tensor, nn
 
 from clew.errors import UserError
-from clew.training.named_tensors import bare_model, bare_name, copy_into, named_parameters, shard_like, whole
+from clew.training.distributed import (
+    copy_into,
+    full_tensor,
+    named_parameters,
+    parameter_name,
+    shard_like,
+    unwrap_model,
+)
 
 # The quintic x -> a x + b x^3 + c x^5. Iterated 5 times it brings singular values from 0.002 to 1 (of a matrix of
 # norm 1) into [0.68, 1.21]; it does not settle at 1, which training does not need, and so gets there in few steps.
@@ -115,7 +122,7 @@ class Muon(torch.optim.Optimizer):
         momenta = [self.state[p]["momentum"] for p in matrices]
         torch._foreach_lerp_(momenta, grads, 1 - group["momentum"])
         ahead = torch._foreach_lerp(grads, momenta, group["momentum"])
-        update_NRC = orthogonalize(torch.stack([whole(x) for x in ahead]), group["steps"])
+        update_NRC = orthogonalize(torch.stack([full_tensor(x) for x in ahead]), group["steps"])
         updates = [shard_like(update, p) for update, p in zip(update_NRC.unbind(), matrices, strict=True)]
         if group["weight_decay"]:
             torch._foreach_mul_(matrices, 1 - group["lr"] * group["weight_decay"])
@@ -159,7 +166,7 @@ class Ema:
 
     def state_tensors(self) -> dict[str, Tensor]:
         """The average and the number of updates; sharded ones are gathered, so every rank must call this."""
-        averages = {_AVERAGE + name: whole(tensor) for name, tensor in self.average.items()}
+        averages = {_AVERAGE + name: full_tensor(tensor) for name, tensor in self.average.items()}
         return {_UPDATES: torch.tensor(self.updates), **averages}
 
     def load_state_tensors(self, tensors: dict[str, Tensor]) -> None:
@@ -256,7 +263,7 @@ class NamedOptimizer(torch.optim.Optimizer):
         Sharded state is gathered, so every rank must call this.
         """
         return {
-            f"{key}.{name}": whole(value).detach()
+            f"{key}.{name}": full_tensor(value).detach()
             for parameter, name in self.names.items()
             for key, value in self.state[parameter].items()
         }
@@ -289,11 +296,11 @@ def matrix_names(model: nn.Module) -> set[str]:
     A model names what else AdamW should have by a method `adamw_parameter_names() -> Iterable[str]`; without it, a
     Linear counts as a head if it is called `head` or `lm_head`. A head that is tied to an embedding is an embedding.
     """
-    model = bare_model(model)
+    model = unwrap_model(model)
     embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
     named_by_model = getattr(model, "adamw_parameter_names", None)
     if callable(named_by_model):
-        left_out = {bare_name(name) for name in named_by_model()}
+        left_out = {parameter_name(name) for name in named_by_model()}
     else:
         left_out = {f"{name}.weight" for name, _ in model.named_modules() if name.split(".")[-1] in ("head", "lm_head")}
     linears = {id(m.weight) for m in model.modules() if isinstance(m, nn.Linear)}

@@ -1,25 +1,22 @@
-"""The folder of a run: what is begun, resumed or refused.
+"""The folder of a run, and the state of its training.
 
-runs/x/config.json        fully resolved, all there is to know to run it again
+runs/x/config.json        fully resolved: all that is needed to run it again
        metrics.jsonl      a line for every few steps and for every evaluation
        checkpoints/STEP/  see clew.training.checkpoint
 
 folder = RunFolder("runs/x")
 with folder.locked():
     checkpoint = folder.begin(config, resume="auto")      # None: from the first step
-
-All that the next step of a run depends on: made from a config, or taken from a checkpoint.
-
-    state = RunState(config, world)
-    state.load(checkpoint)                                                   # however many processes wrote it
-    write_checkpoint(folder, state.step, state.tensors(), state.to_json())
-
-Batches and targets are pure functions of the step, so there is no generator and no place in the data among it.
+    state = TrainingState(config, world)
+    state.load(checkpoint)
 """
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import secrets
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,29 +28,29 @@ from torch import Tensor, nn
 
 from clew import __version__
 from clew.errors import UserError
-from clew.files import atomic_write, write_json
+from clew.files import atomic_write, from_plain, write_json
 from clew.models.build import build_model, count_parameters
 from clew.objectives.config import adaptive_of, build_objective
 from clew.training.checkpoint import (
     CHECKPOINTS,
     CONFIG_FILE,
+    MODEL_FILE,
     checkpoint_name,
     discard,
-    latest_checkpoint,
     load_config,
     load_model_tensors,
     load_start,
     model_tensors,
-    read_state,
-    read_tensors,
+    newest_sound_checkpoint,
+    read_checkpoint,
     remove_leftovers,
     steps_saved,
 )
 from clew.training.config import TrainConfig
-from clew.training.distributed import World, share_model
+from clew.training.distributed import World, parallelize
 from clew.training.optimizers import Ema, build_optimizer
 from clew.training.progress import Window
-from clew.training.step import LossScale
+from clew.training.step import GradScaler
 
 if sys.platform != "win32":
     import fcntl
@@ -61,7 +58,7 @@ if sys.platform != "win32":
 METRICS_FILE = "metrics.jsonl"
 Resume = Literal["auto", "never"]
 
-# What may differ between a run and its continuation: it changes how long or where the run goes, or what is told of it.
+# Fields that a resumed run may change: the length of the run, the machine, and how often it reports.
 FREE_FIELDS = {
     "budget",
     "micro_batch",
@@ -88,11 +85,19 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Within, no other process trains in this folder."""
+        """Keep other processes from training in this folder."""
         if self.path.exists() and not self.path.is_dir():
             raise UserError(f"{self.path} is a file; give the name of a folder.")
         self.path.mkdir(parents=True, exist_ok=True)
-        with open(self.path / ".lock", "w") as lock:
+        # Neither through a link nor with truncation: a folder from somebody else must not empty a file elsewhere.
+        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+        try:
+            lock = os.open(self.path / ".lock", flags, 0o666)
+        except OSError as error:
+            if error.errno != errno.ELOOP:
+                raise
+            raise UserError(f"{self.path / '.lock'} is a link; remove it.") from None
+        try:
             if sys.platform != "win32":
                 try:
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -101,12 +106,14 @@ class RunFolder:
                         f"another process is training in {self.path}; wait, or use another --out."
                     ) from None
             yield
+        finally:
+            os.close(lock)
 
     def begin(self, config: TrainConfig, resume: Resume) -> Path | None:
-        """Make the folder ready for a run; the checkpoint to go on from, or None."""
+        """Prepare the folder for a run; return the checkpoint to resume from, or None."""
         if (self.path / CONFIG_FILE).exists():
             if resume == "never":
-                raise UserError(f"{self.path} already holds a run; use another --out, or --resume auto to go on.")
+                raise UserError(f"{self.path} already holds a run; use another --out, or --resume auto to resume it.")
             if found := different(load_config(self.path), config):
                 raise UserError(
                     f"{self.path} holds a run with other settings ({found}); use another --out, or the same settings."
@@ -114,27 +121,35 @@ class RunFolder:
         elif any(path.name != ".lock" for path in self.path.iterdir()):
             raise UserError(f"{self.path} holds other files; give --out a new or empty folder.")
         remove_leftovers(self.checkpoints)
+        checkpoint = newest_sound_checkpoint(self.path)
         write_json(self.path / CONFIG_FILE, config.to_json())
-        checkpoint = latest_checkpoint(self.path)
-        self.cut_metrics(int(checkpoint.name) if checkpoint else 0)
+        step = int(checkpoint.name) if checkpoint else 0
+        for damaged in steps_saved(self.checkpoints):
+            if damaged > step:  # kept for inspection, but no longer a checkpoint
+                path = self.checkpoints / checkpoint_name(damaged)
+                os.replace(path, path.with_name(f"damaged-{path.name}-{secrets.token_hex(3)}"))
+        self.cut_metrics(step)
         return checkpoint
 
+    def read_metrics(self) -> list[dict[str, Any]]:
+        """Return the lines of metrics.jsonl, without those that cannot be read."""
+        return [line for _, line in self._metrics_lines() if line is not None]
+
     def cut_metrics(self, step: int) -> None:
-        """Remove the lines after a step, and one that a kill cut short: the resumed run writes them again."""
-        if not self.metrics.exists():
-            return
-        lines = self.metrics.read_text(encoding="utf-8").splitlines(keepends=True)
-        kept = [line for line in lines if 0 <= _step_of(line) <= step]
+        """Remove the lines after a step, which the resumed run writes again, and those that cannot be read."""
+        lines = self._metrics_lines()
+        kept = [raw for raw, line in lines if line is not None and line["step"] <= step]
+        damaged = sum(line is None and raw.endswith(b"\n") for raw, line in lines)  # a kill leaves one without an end
+        if damaged:
+            print(f"clew: {self.metrics} has {damaged} damaged lines, which are left out.", file=sys.stderr)
         if len(kept) < len(lines):
-            with atomic_write(self.metrics) as file:
+            with atomic_write(self.metrics, "wb") as file:
                 file.writelines(kept)
 
-    def read_metrics(self) -> list[dict[str, Any]]:
-        """Return the lines of metrics.jsonl, without one that a kill cut short."""
-        if not self.metrics.exists():
-            return []
-        lines = self.metrics.read_text(encoding="utf-8").splitlines(keepends=True)
-        return [json.loads(line) for line in lines if _step_of(line) >= 0]
+    def _metrics_lines(self) -> list[tuple[bytes, dict[str, Any] | None]]:
+        """Return each line of metrics.jsonl as bytes and as parsed, None if it is damaged."""
+        data = self.metrics.read_bytes() if self.metrics.exists() else b""
+        return [(raw, _parse_line(raw)) for raw in data.splitlines(keepends=True)]
 
     def prune(self, keep_last: int, best: int | None) -> None:
         """Remove all checkpoints but the newest few and the best."""
@@ -143,17 +158,17 @@ class RunFolder:
                 discard(self.checkpoints / checkpoint_name(step))
 
 
-def _step_of(line: str) -> int:
-    """The step of a line of metrics.jsonl; -1 if it is not whole."""
+def _parse_line(raw: bytes) -> dict[str, Any] | None:
     try:
-        value = json.loads(line)
-    except ValueError:
-        return -1
-    return int(value["step"]) if line.endswith("\n") and isinstance(value, dict) and "step" in value else -1
+        line = json.loads(raw)
+    except (ValueError, RecursionError):
+        return None
+    complete = raw.endswith(b"\n") and isinstance(line, dict) and line.get("kind") in ("step", "evaluation")
+    return line if complete and type(line.get("step")) is int and line["step"] >= 0 else None
 
 
 def different(old: TrainConfig, new: TrainConfig) -> str:
-    """The first setting that two runs of one folder may not differ in, in words; empty if there is none."""
+    """Return the first setting in which a resumed run may not differ, in words; empty if there is none."""
     before, after = old.to_json(), new.to_json()
     for name, value in before.items():
         if name not in FREE_FIELDS and value != after[name]:
@@ -164,11 +179,14 @@ def different(old: TrainConfig, new: TrainConfig) -> str:
     return ""
 
 
-class RunState:
-    """The weights, what changes them, and how far the run is."""
+class TrainingState:
+    """All that the next step depends on: the weights, the optimizer, and how far the run is.
+
+    Batches and targets are pure functions of the step, so no random state and no position in the data is among it.
+    """
 
     def __init__(self, config: TrainConfig, world: World, fresh: bool = True) -> None:
-        """`fresh` is False if a checkpoint is going to be loaded."""
+        """Build the state before the first step; `fresh` is False if a checkpoint is going to be loaded."""
         self._config, self._world = config, world
         self.objective = build_objective(config.objective)
         self.adaptive = adaptive_of(self.objective)
@@ -177,12 +195,12 @@ class RunState:
             load_start(self.model, config.start_from)
         self.parameters = count_parameters(self.model)
         if config.compile:
-            # In place, so that the parameters keep their names; before sharing, which wraps what is compiled.
+            # In place, so that the parameters keep their names; before DDP or FSDP, which wrap what is compiled.
             self.model.compile()
-        self.forward = share_model(self.model, config.parallel, world)
+        self.forward = parallelize(self.model, config.parallel, world)
         self.optimizer = build_optimizer(self.model, config.optimizer)
         self.ema = None if config.ema is None else Ema(self.model, config.ema)
-        self.scale = LossScale(config.precision)
+        self.scaler = GradScaler(config.precision)
         self.window = Window()
         self.step = 0  # steps done
         self.seconds = 0.0  # the main process's clock after the last step, so that all processes agree
@@ -191,8 +209,8 @@ class RunState:
         self.scores: dict[str, float] = {}  # of the last evaluation
         self.evaluated_step = -1
 
-    def whole_model(self) -> nn.Module:
-        """The model, or, if its weights are sharded, an unsharded copy, so that processes may use it on their own."""
+    def full_model(self) -> nn.Module:
+        """Return the model or, if its weights are sharded, an unsharded copy that each process may use on its own."""
         if self._world.size == 1 or self._config.parallel == "ddp":
             return self.model
         copy = build_model(self._config.model, seed=0).to(self._world.device)
@@ -200,14 +218,14 @@ class RunState:
         return copy
 
     def tensors(self) -> dict[str, dict[str, Tensor]]:
-        """What a checkpoint holds in safetensors; shards are gathered, so every process must call this."""
+        """Return the tensors of a checkpoint; shards are gathered, so every process must call this."""
         tensors = {"model": model_tensors(self.model), "optimizer": self.optimizer.state_tensors()}
         if self.ema is not None:
             tensors["ema"] = self.ema.state_tensors()
         return tensors
 
     def to_json(self) -> dict[str, Any]:
-        """What a checkpoint holds in state.json."""
+        """Return the content of state.json."""
         return {
             "step": self.step,
             "seconds": self.seconds,
@@ -215,27 +233,32 @@ class RunState:
             "best": self.best,
             "scores": self.scores,
             "evaluated_step": self.evaluated_step,
-            "loss_scale": self.scale.state(),
+            "loss_scale": self.scaler.state(),
             "window": self.window.state(),
             "adaptive": None if self.adaptive is None else self.adaptive.state(),
             "versions": {"clew": __version__, "torch": torch.__version__},
         }
 
     def load(self, checkpoint: Path) -> None:
-        """Go on from a checkpoint."""
-        state = read_state(checkpoint)
-        path = checkpoint / "model.safetensors"
-        load_model_tensors(self.model, read_tensors(path), path)
-        self.optimizer.load_state_tensors(read_tensors(checkpoint / "optimizer.safetensors"))
+        """Continue from a checkpoint, however many processes wrote it."""
+        state, tensors = read_checkpoint(checkpoint)
+        for name in ("model", "optimizer", *(["ema"] if self.ema is not None else [])):
+            if name not in tensors:
+                raise UserError(f"{checkpoint / name}.safetensors is missing; take another checkpoint.")
+        load_model_tensors(self.model, tensors["model"], checkpoint / MODEL_FILE)
+        self.optimizer.load_state_tensors(tensors["optimizer"])
         if self.ema is not None:
-            self.ema.load_state_tensors(read_tensors(checkpoint / "ema.safetensors"))
+            self.ema.load_state_tensors(tensors["ema"])
         try:
             self.step, self.mazes = int(state["step"]), int(state["mazes"])
-            self.seconds, self.window = float(state["seconds"]), Window(**state["window"])
-            self.best, self.scores = state["best"], state["scores"]
+            self.seconds = float(state["seconds"])
+            self.window = from_plain(Window, state["window"], "window")
+            best = state["best"]
+            self.best = best and {"step": int(best["step"]), "exact": float(best["exact"])}
+            self.scores = {str(name): float(value) for name, value in state["scores"].items()}
             self.evaluated_step = int(state["evaluated_step"])
-            self.scale.load_state(state["loss_scale"])
+            self.scaler.load_state(state["loss_scale"])
             if self.adaptive is not None:
                 self.adaptive.load_state(state["adaptive"] if "adaptive" in state else state["dwell"])
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RuntimeError) as error:
             raise UserError(f"{checkpoint} is not a state of this Clew ({error!r}); take another checkpoint.") from None

@@ -1,12 +1,13 @@
-"""Ctrl-C, SIGTERM, and SIGUSR2, by which a scheduler warns of its time limit: finish the step, save, stop.
+"""Stop signals: finish the step, save, stop.
 
     with handle_stop_signals() as stop:
         while not stop.requested: ...
 
-The first signal only sets `requested`; a second one ends the process at once, as without this. A warning ends nothing:
-it may follow a SIGTERM, and the checkpoint must still be written.
+Ctrl-C, SIGTERM, SIGHUP (the terminal was closed), and SIGUSR2, by which a scheduler warns of its time limit. The first
+signal only sets `requested`; a second one ends the process at once, as without this. A SIGUSR2 never ends it: it may
+follow a SIGTERM, and the checkpoint must still be written.
 
-Work that takes long between two steps asks for itself:
+Long work between two steps checks for itself:
 
     check_stop()          # raises Stopped if a signal has come
 """
@@ -20,8 +21,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
-WARNINGS = (signal.SIGUSR2,) if hasattr(signal, "SIGUSR2") else ()  # Windows has none
+# Windows has no SIGHUP and no SIGUSR2.
+SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name))
+WARNINGS = tuple(getattr(signal, name) for name in ("SIGUSR2",) if hasattr(signal, name))
 
 
 class Stopped(Exception):
@@ -50,16 +52,18 @@ def check_stop() -> None:
 
 @contextmanager
 def handle_stop_signals() -> Iterator[StopRequest]:
-    """Within, the first SIGTERM or SIGINT and every warning is noted and not obeyed."""
+    """Note the first stop signal and every warning instead of obeying it."""
     stop = StopRequest()
     if threading.current_thread() is not threading.main_thread():
-        yield stop  # only the main thread may have handlers; a run in another thread is ended by its owner
+        yield stop  # only the main thread may have handlers; a run in another thread is stopped by its owner
         return
     before = {number: signal.getsignal(number) for number in (*SIGNALS, *WARNINGS)}
+    # A signal that is ignored, as SIGHUP is under nohup, stays ignored.
+    before = {number: handler for number, handler in before.items() if handler != signal.SIG_IGN}
 
     def note(number: int, frame: FrameType | None) -> None:
         stop.signal = number
-        restore(SIGNALS)
+        restore(number for number in SIGNALS if number in before)
 
     def restore(numbers: Iterable[int]) -> None:
         for number in numbers:

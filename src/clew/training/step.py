@@ -1,34 +1,16 @@
-"""Mixed precision: which products run in 16 bits, and the loss scale that float16 needs.
+"""The gradient of one step, the same for one process and for many, in fp32, bf16 or fp16.
 
-    with autocast("bf16", device): logits = model(...)
-    scale = LossScale("fp16")
-    (loss * scale.value).backward()
-    ...                                    # divide the gradients by scale.value
-    scale.update(finite)                   # after each step: False if a gradient overflowed and the step was left out
-
-Weights, gradients and optimizer state stay in float32. The rule of the scale is that of torch.amp.GradScaler (start at
-65,536, halve when a gradient overflows, double after 2,000 good steps). It is our own because the loop already knows
-the norm of the whole gradient, over all processes and shards, and because its state is then two plain numbers.
-
-Numbers below 1e-38 count as zero in training.
-
-A gradient fades on its way back through the loops of a large maze and ends among numbers whose exponent has run out
-("denormal" ones), with which processors compute many times more slowly. With fresh weights, a step of 30x30 mazes takes
-a tenth of the time without them (docs/experiments-log.md, no. 30).
-
-One step's gradient, the same for one process and for many.
-
-    part = draw_part(source_batch, objective, seed, step, rows, world)     # this process's rows and their targets
-    sums = accumulate_gradient(forward, part, ...)
+    part = draw_part(batch, objective, seed, step, rows, world)     # this process's rows and their targets
+    sums = accumulate_gradient(forward, part, world, precision="fp16", scale=scaler.value)
 
 The loss of a step is
 
-    sum over all asked tokens of all processes (weight * cross-entropy)  /  sum of all those weights
+    sum over all predicted tokens of all processes (weight * cross-entropy)  /  sum of all those weights
 
-Every process hides another number of tokens, so the sum of the weights is added up over the processes first, and each
-part divides by the whole. DDP and FSDP average gradients over processes, so the loss is multiplied by their number.
+Processes hide different numbers of tokens, so the weights are summed over the processes first, and each part divides by
+the total. DDP and FSDP average gradients over processes, so the loss is multiplied by their number.
 
-Shape suffixes: B mazes, T positions.
+Shape suffixes: B mazes, T positions, Q queries, V vocabulary.
 """
 
 from __future__ import annotations
@@ -47,10 +29,7 @@ from clew.models.config import Precision, autocast
 from clew.objectives.loss import cross_entropy_sum, row_losses
 from clew.objectives.mask_rates import AdaptiveRate
 from clew.objectives.targets import Noise, Objective, Predict, Targets
-from clew.training.distributed import World, gradients_shared
-from clew.training.named_tensors import named_parameters, whole
-
-__all__ = ["LossScale", "Precision", "autocast"]
+from clew.training.distributed import World, full_tensor, gradient_sync, named_parameters
 
 FIRST_SCALE = 2.0**16
 GROW_AFTER = 2000
@@ -58,8 +37,12 @@ GROW_AFTER = 2000
 SMALLEST_SCALE = 2.0**-4
 
 
-class LossScale:
-    """What the loss is multiplied by so that small gradients do not vanish in float16; 1 for the others."""
+class GradScaler:
+    """The factor on the loss that keeps small float16 gradients from underflowing; 1 in other precisions.
+
+    Follows torch.amp.GradScaler: starts at 65,536, halves when a gradient overflows, doubles after 2,000 good steps.
+    Not torch's own because the loop knows the norm of the whole gradient, over all processes and shards, already.
+    """
 
     def __init__(self, precision: Precision) -> None:
         self.active = precision == "fp16"
@@ -68,11 +51,11 @@ class LossScale:
 
     @property
     def can_shrink(self) -> bool:
-        """Whether an overflow may be the scale's fault, so that the step is left out and the run goes on."""
+        """Whether an overflow may be the scale's fault, so that the step is skipped and the run continues."""
         return self.active and self.value > SMALLEST_SCALE
 
     def update(self, finite: bool) -> None:
-        """Learn whether the step's gradients were finite."""
+        """Adjust the scale after a step whose gradients were finite or not."""
         if not self.active:
             return
         if not finite:
@@ -83,17 +66,18 @@ class LossScale:
             self.value, self.good_steps = self.value * 2, 0
 
     def state(self) -> dict[str, float]:
-        """For a checkpoint's JSON."""
         return {"value": self.value, "good_steps": self.good_steps}
 
     def load_state(self, state: dict[str, float]) -> None:
-        """Take back what `state` gave."""
         self.value, self.good_steps = float(state["value"]), int(state["good_steps"])
 
 
 @contextmanager
 def flush_denormals() -> Iterator[None]:
-    """In this thread and in those that it starts meanwhile, where the processor can."""
+    """Flush denormals to zero in this thread and in those that it starts meanwhile, where the processor can.
+
+    Gradients of long recurrences underflow, and denormal arithmetic makes a step of 30x30 mazes ten times slower.
+    """
     torch.set_flush_denormal(True)
     try:
         yield
@@ -103,16 +87,16 @@ def flush_denormals() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Part:
-    """What one process computes of a step."""
+    """One process's share of a step."""
 
     batch: Batch
     targets: Targets
-    most_rows: int  # mazes of the process that has the most
+    most_rows: int  # mazes of the process with the largest share
 
 
 @dataclass(frozen=True)
 class StepSums:
-    """What all processes together found in a step."""
+    """Sums over a step of all processes."""
 
     loss: float  # weighted sum
     weight: float
@@ -127,7 +111,7 @@ class StepSums:
 def draw_part(
     batch: Batch, objective: Objective, seed: int, step: int, rows: int, world: World, model: Predict | None = None
 ) -> Part:
-    """The targets for this process's mazes; the same maze is asked the same however many processes there are.
+    """Return this process's mazes and their targets, which do not depend on the number of processes.
 
     Without a model, masks that would follow its confidence are random.
     """
@@ -152,37 +136,37 @@ def accumulate_gradient(
     scale: float,
     adaptive: AdaptiveRate | None = None,
 ) -> StepSums:
-    """Add the step's gradient, times `scale`, to the parameters' `.grad`, and tell `adaptive`.
+    """Add the step's gradient, times `scale`, to the parameters' `.grad`; update the adaptive masking rates.
 
     At most `micro_batch` mazes, all if None, go through one forward and backward pass.
     """
     weight = world.sum(part.targets.weight_BT[part.targets.query_BT].double().sum())
-    # A step that asks nothing has a zero gradient, not a division by zero.
+    # A step without targets has a zero gradient, not a division by zero.
     factor = scale * world.size / max(float(weight), 1e-30) if float(weight) else 0.0
     totals = torch.zeros(4, dtype=torch.float64, device=world.device)
-    tally = None if adaptive is None else torch.zeros(2, adaptive.bins, dtype=torch.float64, device=world.device)
-    pieces = micro_batches(part, micro_batch)
-    for number, piece in enumerate(pieces):
-        batch, targets = piece.batch, piece.targets
-        with gradients_shared(forward, share=number == len(pieces) - 1):
+    rate_sums = None if adaptive is None else torch.zeros(2, adaptive.bins, dtype=torch.float64, device=world.device)
+    passes = micro_batches(part, micro_batch)
+    for number, each in enumerate(passes):
+        batch, targets = each.batch, each.targets
+        with gradient_sync(forward, sync=number == len(passes) - 1):
             with autocast(precision, world.device):
                 logits_QV = forward(batch, targets.order_BT, targets.query_BT)
             sums = cross_entropy_sum(logits_QV, targets)
             torch.autograd.backward(sums.loss * factor)
         totals += sums.totals()
-        if adaptive is not None and tally is not None:
+        if adaptive is not None and rate_sums is not None:
             share_B = targets.query_BT.sum(1) / batch.response_BT.sum(1)
-            tally += adaptive.tally(share_B, row_losses(sums, targets))
-    if adaptive is not None and tally is not None:
-        adaptive.update(world.sum(tally))
+            rate_sums += adaptive.tally(share_B, row_losses(sums, targets))
+    if adaptive is not None and rate_sums is not None:
+        adaptive.update(world.sum(rate_sums))
     return StepSums(*world.sum(totals).tolist())
 
 
 def micro_batches(part: Part, micro_batch: int | None) -> list[Part]:
-    """The part in pieces of at most `micro_batch` mazes of similar length, as many on every process.
+    """Split a part into micro-batches of at most `micro_batch` mazes of similar length, as many on every process.
 
-    FSDP gathers weights in every pass, so all processes must make as many passes; one that has a maze less than
-    others may have nothing left for its last pass, and asks nothing in it.
+    FSDP gathers weights in every pass, so all processes must make as many passes; a process with a maze less than
+    others may have none left for its last pass, which then has no targets.
     """
     if micro_batch is None or micro_batch >= part.most_rows:
         return [part]
@@ -203,14 +187,14 @@ def _without_targets(part: Part) -> Part:
 
 
 def target_rows(targets: Targets, rows: slice | Tensor) -> Targets:
-    """The targets for some of the mazes."""
+    """Return the targets of some of the mazes."""
     return Targets(*(getattr(targets, f.name)[rows] for f in fields(targets)))
 
 
 def gradient_norm(model: nn.Module) -> float:
-    """The norm of the whole gradient, over all parameters and shards; every process must call this."""
+    """Return the norm of the whole gradient, over all parameters and shards; every process must call this."""
     norm: Tensor = torch.nn.utils.get_total_norm([p.grad for _, p in named_parameters(model) if p.grad is not None])
-    return float(whole(norm))
+    return float(full_tensor(norm))
 
 
 @torch.no_grad()

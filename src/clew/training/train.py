@@ -1,33 +1,65 @@
-"""Train a model: `train(config, out)`, the one entry to the training loop.
+"""Train a model: `train(config, out)`, the one entry to training, and its loop.
 
     run = train(config, "runs/x")                  # makes the dataset, evaluates on held-out mazes, resumes
     run.metrics[-1], run.end.reason
     run.model.solve(task)
 
-The same call trains alone, as one of torchrun's processes and in a Slurm job. A run folder that holds this run already
-is resumed from its last checkpoint.
+The same call trains alone, as one of torchrun's processes and in a Slurm job, on CPU or GPU.
+
+One step: the batch and its targets, which are pure functions of (config, step); the gradient, normalised over the
+global batch (step.py); a check that it is finite; clipping; the optimizer; the average of the weights. Evaluation,
+checkpoints and signals come between steps. All that the next step depends on is in the checkpoint, so a run that is
+killed and resumed ends with the same weights, bit for bit (on the same machine, with as many threads and processes, and
+a budget in steps or epochs).
 """
 
 from __future__ import annotations
 
+import math
 import sys
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, nullcontext
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from torch import nn
 
-from clew.data.loader import check_batch_memory, make_dataset
-from clew.training.callbacks import Callback, LogOptions, RunEnd, build_loggers
-from clew.training.checkpoint import find_checkpoint, load_config, read_state
+from clew.data.batch import Batch
+from clew.data.loader import Prefetch, batches, build_loader, check_batch_memory, make_dataset
+from clew.errors import UserError, out_of_memory
+from clew.models.build import training_flops
+from clew.models.config import autocast
+from clew.training.callbacks import (
+    Callback,
+    EvaluationReport,
+    LogOptions,
+    MetricsFile,
+    RunEnd,
+    RunStart,
+    StepReport,
+    build_loggers,
+)
+from clew.training.checkpoint import (
+    checkpoint_name,
+    find_checkpoint,
+    latest_checkpoint,
+    load_config,
+    read_state,
+    update_state,
+    write_checkpoint,
+)
 from clew.training.config import TrainConfig
 from clew.training.distributed import World, joined_world
 from clew.training.held_out import held_out_evaluator
-from clew.training.loop import Evaluate, Trainer
-from clew.training.run_folder import Resume, RunFolder, RunState
-from clew.training.step import flush_denormals
+from clew.training.progress import Clock, Window, budget_progress, total_steps
+from clew.training.run_folder import Resume, RunFolder, TrainingState
+from clew.training.schedules import beta1_at, lr_factor
+from clew.training.signals import StopRequest, handle_stop_signals
+from clew.training.step import Part, accumulate_gradient, draw_part, flush_denormals, gradient_norm, scale_gradient
+
+Evaluate = Callable[[nn.Module], dict[str, float]]
 
 
 class Run:
@@ -81,8 +113,9 @@ def train(
         resume: "never" refuses a folder that holds a run.
         log: TensorBoard and Weights & Biases.
         world: the processes that train together; by default those that torchrun or Slurm started, or this one alone.
-        evaluate: returns scores of a model, "exact" among them, the same on every process; by default those on the
-            held-out mazes of the config.
+        evaluate: returns scores of a model, by default those on the config's held-out mazes. "exact" decides which
+            checkpoint is the best. Called on every process with the full model; the main process's scores count. One
+            that takes long calls clew.training.signals.check_stop between its steps.
     """
     loggers = build_loggers(log or LogOptions())
     with ExitStack() as stack:
@@ -102,8 +135,232 @@ def train(
             return folder.begin(config, resume)
 
         checkpoint = world.on_main(begin)
-        state = RunState(config, world, fresh=checkpoint is None)
+        state = TrainingState(config, world, fresh=checkpoint is None)
         if checkpoint is not None:
             state.load(checkpoint)
         end = Trainer(config, folder, world, state, evaluate, [*callbacks, *loggers]).run()
     return Run(folder.path, end)
+
+
+class Trainer:
+    """Runs the steps, evaluations and checkpoints of a TrainingState, and reports them to callbacks."""
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        folder: RunFolder,
+        world: World,
+        state: TrainingState,
+        evaluate: Evaluate | None = None,
+        callbacks: Sequence[Callback] = (),
+    ) -> None:
+        self.config, self.folder, self.world, self.state, self.evaluate = config, folder, world, state, evaluate
+        self.metrics = MetricsFile(folder.metrics)
+        self.callbacks: list[Callback] = [self.metrics, *callbacks] if world.is_main else []
+        self.loader = build_loader(config.data, config.batch_size, config.seed)
+        self.total_steps = total_steps(config.budget, self.loader)
+        self.clock = Clock(state.seconds)
+        self.norm = 0.0  # of the last gradient
+        self.stop = StopRequest()
+        # The last checkpoint's step, and that of the evaluation it knows of.
+        self.saved = (state.step, state.evaluated_step) if state.step else (-1, -1)
+
+    def run(self) -> RunEnd:
+        """Train until the budget is used or a signal comes."""
+        state, world = self.state, self.world
+        end = RunEnd(state.step, state.seconds, "failed", latest_checkpoint(self.folder.path))
+        start = RunStart(
+            self.config,
+            self.folder.path,
+            state.parameters,
+            state.step,
+            self.total_steps,
+            state.seconds,
+            world.device.type,
+            world.size,
+        )
+        try:
+            with handle_stop_signals() as self.stop:
+                for callback in self.callbacks:
+                    callback.on_start(start)
+                signal = self._run_steps() or self._evaluate()
+                self._save()
+            reason: Literal["signal", "done"] = "signal" if signal else "done"
+            last = latest_checkpoint(self.folder.path)
+            end = RunEnd(state.step, state.seconds, reason, last, signal, state.scores)
+        finally:
+            for callback in self.callbacks:
+                callback.on_end(end)
+        return end
+
+    def _run_steps(self) -> int:
+        """Run the steps up to the end of the budget, or to a signal, which is returned; else 0."""
+        state = self.state
+        with Prefetch(batches(self.loader, state.step, self.world.rank, self.world.size)) as ready:
+            self.clock.run()
+            if state.step:
+                self._evaluate_and_save()  # what a signal may have prevented
+            while self.progress[0] < 1:
+                if signal := self._stop_signal():
+                    break
+                self._step(next(ready))
+                if state.step % self.config.log_every == 0 or self.progress[0] >= 1:
+                    self._report()
+                self._evaluate_and_save()
+            else:
+                signal = 0
+            self.clock.pause()
+        return signal
+
+    def _stop_signal(self) -> int:
+        """Return the signal that any process has received, or 0; collective, so that all stop after the same step."""
+        return int(self.world.max(torch.tensor(self.stop.signal)))
+
+    @property
+    def progress(self) -> tuple[float, float]:
+        """The share of the budget that is used, and the share that one step uses."""
+        return budget_progress(self.config.budget, self.total_steps, self.state.step, self.state.seconds)
+
+    def _step(self, batch: Batch) -> None:
+        config, world, state = self.config, self.world, self.state
+        rows = self.loader.batch_size(state.step)
+        with autocast(config.precision, world.device):
+            part = draw_part(batch, state.objective, config.seed, state.step, rows, world, state.forward)
+        state.optimizer.scale_lr(lr_factor(config.schedule, *self.progress))
+        state.optimizer.set_beta1(beta1_at(config.schedule, *self.progress))
+        state.optimizer.zero_grad(set_to_none=True)
+        try:
+            sums = accumulate_gradient(
+                state.forward,
+                part,
+                world,
+                micro_batch=config.micro_batch,
+                precision=config.precision,
+                scale=state.scaler.value,
+                adaptive=state.adaptive,
+            )
+        except (RuntimeError, MemoryError) as error:
+            if not out_of_memory(error):
+                raise
+            raise self._out_of_memory(part) from None
+        norm = gradient_norm(state.model) / state.scaler.value
+        overflow = state.scaler.can_shrink and math.isfinite(sums.mean_loss) and not math.isfinite(norm)
+        if overflow:
+            state.window.skipped += 1
+        else:
+            for name, value in (("loss", sums.mean_loss), ("norm of the gradient", norm)):
+                if not math.isfinite(value):
+                    raise self._not_finite(f"the {name} is {value}", part)
+            clip = 1.0 if config.clip is None else min(1.0, config.clip / (norm + 1e-6))
+            scale_gradient(state.model, clip / state.scaler.value)
+            state.optimizer.step()
+            if state.ema is not None:
+                state.ema.update(state.model)
+        state.scaler.update(not overflow)
+        self.norm = norm
+
+        # The time too goes through a sum, so that all processes agree on when a budget in minutes is used.
+        flops = training_flops(config.model, part.batch, part.targets.order_BT, part.targets.query_BT)
+        own = [float(part.batch.valid_BT.sum()), flops, self.clock.seconds * world.is_main]
+        tokens, all_flops, state.seconds = world.sum(torch.tensor(own, dtype=torch.float64)).tolist()
+        state.window.add(sums, rows, tokens, all_flops)
+        state.mazes += rows
+        state.step += 1
+
+    def _out_of_memory(self, part: Part) -> UserError:
+        rows = min(part.most_rows, self.config.micro_batch or part.most_rows)
+        problem = f"step {self.state.step} ran out of memory with {rows:,} mazes in one forward and backward pass"
+        advice = f"--micro-batch {rows // 2}, which changes nothing but the memory" if rows > 1 else "smaller mazes"
+        error = UserError(f"{problem}; use {advice}, or a smaller model.")
+        if not self.world.is_main:  # only the main process's errors are printed
+            print(f"clew: process {self.world.rank}: {error}", file=sys.stderr)
+        return error
+
+    def _not_finite(self, problem: str, part: Part) -> UserError:
+        mazes = part.batch.index_B.tolist()
+        named = f"{', '.join(map(str, mazes[:8]))}{', ...' if len(mazes) > 8 else ''}"
+        seeds = f"seed {self.config.seed}, data seed {self.config.data.seed}"
+        return UserError(
+            f"{problem} at step {self.state.step} ({seeds}, mazes {named}), so the run stopped before it changed the "
+            f"weights; the last good checkpoint is {latest_checkpoint(self.folder.path) or 'none'}: train from it with "
+            "a lower --optimizer.lr in a new run, or look at these mazes."
+        )
+
+    def _report(self) -> None:
+        state = self.state
+        report = StepReport(
+            step=state.step,
+            progress=self.progress[0],
+            gradient_norm=self.norm,
+            lr=state.optimizer.param_groups[0]["lr"],
+            mazes=state.mazes,
+            elapsed=state.seconds,
+            **state.window.report(state.seconds),
+        )
+        for callback in self.callbacks:
+            callback.on_step(report)
+        state.window = Window(begun=state.seconds)
+
+    def _evaluate_and_save(self) -> None:
+        """Evaluate and save if that is due after this step and not done yet."""
+        if self.state.step % self.config.evaluate_every == 0:
+            self._evaluate()
+        if self.state.step % self.config.checkpoint_every == 0:
+            self._save()
+
+    def _evaluate(self) -> int:
+        """Evaluate the model, unless that is done; return the signal that interrupted it, or 0."""
+        state = self.state
+        if self.evaluate is None or state.evaluated_step == state.step:
+            return 0
+        if signal := self._stop_signal():
+            return signal
+        self.clock.pause()
+        timer = Clock()
+        timer.run()
+        averaged = nullcontext() if state.ema is None else state.ema.swapped(state.model)
+        with averaged, torch.no_grad(), autocast(self.config.precision, self.world.device):
+            model = state.full_model().eval()
+            scores = self.world.from_main(self.evaluate(model))
+            model.train()
+        if signal := self._stop_signal():  # the scores may be incomplete; the resumed run evaluates again
+            return signal
+        exact = scores.get("exact", -math.inf)
+        better = exact > (state.best["exact"] if state.best else -math.inf)
+        if better:
+            state.best = {"step": state.step, "exact": exact}
+        state.scores, state.evaluated_step = scores, state.step
+        report = EvaluationReport(state.step, state.seconds, scores, better, timer.seconds)
+        for callback in self.callbacks:
+            callback.on_evaluate(report)
+        if better:
+            self._save()
+        self.clock.run()
+        return 0
+
+    def _save(self) -> None:
+        """Write a checkpoint, unless that is done."""
+        state = self.state
+        if self.saved == (state.step, state.evaluated_step):
+            return
+        was_running = self.clock.running
+        self.clock.pause()
+        # The weights of this step may be saved already, without the evaluation that came after.
+        only_scores = self.saved[0] == state.step
+        tensors = {} if only_scores else state.tensors()  # gathering shards needs every process; writing needs one
+
+        def write() -> None:
+            self.metrics.sync()
+            path = self.folder.checkpoints / checkpoint_name(state.step)
+            if only_scores:
+                update_state(path, state.to_json())
+            else:
+                write_checkpoint(self.folder.checkpoints, state.step, tensors, state.to_json())
+            self.folder.prune(self.config.keep_last, int(state.best["step"]) if state.best else None)
+            for callback in self.callbacks:
+                callback.on_checkpoint(state.step, path)
+
+        self.world.on_main(write)  # also keeps the others from running ahead
+        self.saved = (state.step, state.evaluated_step)
+        if was_running:
+            self.clock.run()
