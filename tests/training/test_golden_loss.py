@@ -58,6 +58,7 @@ def _config(model: str, objective: ObjectiveName) -> TrainConfig:
         batch_size=8,
         log_every=1,
         seed=1,
+        held_out=0,
     )
 
 
