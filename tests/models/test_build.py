@@ -43,8 +43,8 @@ def test_a_config_survives_json(config):
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ([], "no kind"),
-        ({"width": 3}, "no kind"),
+        ([], "names no kind"),
+        ({"width": 3}, "names no kind"),
         ({"kind": "oracle"}, "'oracle'"),
         ({"kind": ["oracle"]}, "oracle"),
         ({"kind": "decoder-only"}, "lacks the field 'vocabulary'"),

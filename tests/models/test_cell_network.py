@@ -44,7 +44,7 @@ def loss_and_gradients(model: CellNetwork, batch: CellBatch) -> tuple[float, dic
     loss = nn.functional.cross_entropy(logits, batch.tokens_BT[batch.valid_BT])
     model.zero_grad()
     loss.backward()
-    return float(loss), {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    return float(loss.detach()), {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
 
 
 @pytest.mark.parametrize("family", ["dfs", "astar", "percolation"])

@@ -7,7 +7,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from model_cases import VOCABULARY, any_order, encoder_decoder, hide, left_to_right, make_batch
 
-from clew.models.blocks import similar_rows
+from clew.models.blocks import run_in_groups
 
 rows, prompts, paths, seeds = st.integers(1, 4), st.integers(1, 7), st.integers(1, 6), st.integers(0, 9999)
 targets = st.builds(
@@ -126,13 +126,21 @@ def test_both_forms_give_the_same_gradient():
 def test_groups_hold_every_maze_once_and_similar_ones_together():
     asked = hide(make_batch(30, 7, 6, seed=0), 0.5, seed=0)
     length_B = (asked.order_BT == 0).sum(1)
-    with patch("clew.models.blocks.GROUP_TOKENS", 20):
-        groups = similar_rows(length_B)
-    assert len(groups) > 3
-    assert sorted(torch.cat(groups).tolist()) == list(range(30))
-    seen = [length_B[rows] for rows in groups]
-    assert all(one.max() <= next_one.min() for one, next_one in pairwise(seen))
-    assert len(similar_rows(length_B)) == 1
+    groups = []
+
+    def run(batch, order_BT, query_BT):
+        groups.append(batch.index_B)
+        return batch.tokens_BT[query_BT][:, None]
+
+    for group_tokens, expected in ((20, range(4, 31)), (4096, [1])):
+        groups.clear()
+        with patch("clew.models.blocks.GROUP_TOKENS", group_tokens):
+            logits_Q1 = run_in_groups(run, length_B, asked.batch, asked.order_BT, asked.query_BT)
+        assert torch.equal(logits_Q1[:, 0], asked.batch.tokens_BT[asked.query_BT])
+        assert len(groups) in expected
+        assert sorted(torch.cat(groups).tolist()) == list(range(30))
+        lengths = [length_B[rows] for rows in groups]
+        assert all(one.max() <= next_one.min() for one, next_one in pairwise(lengths))
 
 
 def test_half_precision_positions_change_the_answer():

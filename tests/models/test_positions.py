@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clew.errors import UserError
-from clew.models.positions import make_positions, through_half
+from clew.models.positions import make_positions, round_to_half
 
 HEAD_WIDTH = 8
 
@@ -108,9 +108,9 @@ def test_half_precision_is_what_float16_arithmetic_gives():
 
 def test_rounding_passes_the_gradient_unrounded():
     x = torch.tensor([1.0001, 3e-9], requires_grad=True)
-    (through_half(x) * torch.tensor([1e-9, 2.0])).sum().backward()
+    (round_to_half(x) * torch.tensor([1e-9, 2.0])).sum().backward()
     assert torch.equal(x.grad, torch.tensor([1e-9, 2.0]))
-    assert through_half(x)[1] == 0
+    assert round_to_half(x)[1] == 0
 
 
 def test_learned_positions_are_added_and_bounded():

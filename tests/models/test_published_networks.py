@@ -116,7 +116,7 @@ def is_uniform(x: Tensor, bound: float) -> bool:
 
 
 def test_the_pytorch_start_is_that_of_torchs_own_layers():
-    config = EncoderDecoderConfig(128, 128, 4, start="pytorch", encoder_depth=2, decoder_depth=2)
+    config = EncoderDecoderConfig(128, 128, 4, init="pytorch", encoder_depth=2, decoder_depth=2)
     model = build_model(config, seed=0).requires_grad_(False)
     for name, parameter in model.named_parameters():
         if name == "query":
@@ -137,8 +137,8 @@ def test_all_starts_have_the_same_parameters_and_the_seed_decides():
         DecoderOnlyConfig(32, 16, 2, "learned", depth=1, head_bias=False),
     ):
         shapes = set()
-        for start in ("gpt-2", "lookup", "pytorch"):
-            config = type(base)(**{**vars(base), "start": start})
+        for init in ("gpt-2", "lookup", "pytorch"):
+            config = type(base)(**{**vars(base), "init": init})
             one, two = build_model(config, seed=1), build_model(config, seed=1)
             assert all(torch.equal(a, b) for a, b in zip(one.parameters(), two.parameters(), strict=True))
             shapes.add(tuple((name, tuple(p.shape)) for name, p in one.named_parameters()))
@@ -148,7 +148,7 @@ def test_all_starts_have_the_same_parameters_and_the_seed_decides():
 def test_a_config_of_an_older_version_has_the_older_network():
     plain = {"kind": "decoder-only", "vocabulary": 128, "width": 64, "heads": 4, "positions": "rope-fp32", "depth": 3}
     config = from_json(plain)
-    assert (config.activation, config.head_bias, config.bos_id, config.start) == ("gelu", True, None, "gpt-2")
+    assert (config.activation, config.head_bias, config.bos_id, config.init) == ("gelu", True, None, "gpt-2")
     plain = {"kind": "encoder-decoder", "vocabulary": 128, "causal": True}
     assert from_json(plain).attend_self
 
@@ -156,7 +156,7 @@ def test_a_config_of_an_older_version_has_the_older_network():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"activation": "tanh"}, "the activation 'tanh' is unknown; choose one of gelu, relu"),
+        ({"activation": "tanh"}, "activation cannot be 'tanh'; choose one of gelu, relu"),
         ({"bos_id": 24}, "bos_id is 24, but the vocabulary has the ids 0 to 23"),
         ({"bos_id": -1}, "bos_id is -1"),
     ],

@@ -62,7 +62,7 @@ ALL_RUNS: dict[str, Any] = {
 # The networks. Text: docs/paper-and-code.md says what it leaves open.
 ENCODER_DECODER = {
     "model.positions": "rope-fp32",
-    "model.start": "pytorch",
+    "model.init": "pytorch",
     "model.activation": "gelu",
     "model.head_bias": True,
     "model.causal": False,
@@ -71,7 +71,7 @@ ENCODER_DECODER = {
 CAUSAL_ENCODER_DECODER = ENCODER_DECODER | {"model.causal": True, "model.attend_self": False}
 PAPER_DECODER_ONLY = {
     "model.positions": "rope-fp32",
-    "model.start": "gpt-2",
+    "model.init": "gpt-2",
     "model.activation": "gelu",
     "model.head_bias": True,
     "model.bos_id": None,
@@ -79,7 +79,7 @@ PAPER_DECODER_ONLY = {
 PUBLISHED_DECODER_ONLY = {
     "model.positions": "learned",
     "model.max_length": 2048,
-    "model.start": "gpt-2",
+    "model.init": "gpt-2",
     "model.activation": "relu",
     "model.head_bias": False,
 }

@@ -26,7 +26,7 @@ def convert(
     For example: clew convert last.ckpt --size 20 --out runs/published-dfs-20
 
     Read are Lightning checkpoints, state dicts of torch.save and safetensors, of the MLM-U encoder-decoder and of the
-    decoder-only GPT-2. No code in a checkpoint is run. A JSON file of the same name beside the weights may say heads,
+    decoder-only GPT-2. No code in a checkpoint is run. A JSON file of the same name sidecar the weights may say heads,
     grid (the size of the mazes) and vocab (the tokens in the order of their ids).
 
     Args:
@@ -42,7 +42,7 @@ def convert(
     from clew.mazes.generate import canonical_family
     from clew.models.build import count_parameters
     from clew.models.config import DecoderOnlyConfig
-    from clew.models.published import load_published, published_tokens, read_beside, reorder_ids
+    from clew.models.published import load_published, published_tokens, read_sidecar, reorder_ids
     from clew.objectives.config import ObjectiveConfig
     from clew.tokenization.format import format_named
     from clew.tokenization.vocabulary import padded_size
@@ -55,8 +55,8 @@ def convert(
         raise UserError(f"there are no published models of {family} mazes; use --family dfs or astar.")
     if not weights.is_file():
         raise UserError(f"there is no file {weights}; give the weights to convert.")
-    beside = read_beside(weights)
-    side = size if size is not None else beside.grid
+    sidecar = read_sidecar(weights)
+    side = size if size is not None else sidecar.grid
     if side is None:
         raise UserError("the weights do not tell for which mazes they are; give --size, their rows and columns.")
     data = DataConfig(source="stream", family=family, sizes=(side,), format=FORMAT_OF[family])
@@ -66,9 +66,9 @@ def convert(
     left_to_right = isinstance(model.config, DecoderOnlyConfig) or model.config.causal
     if isinstance(model.config, DecoderOnlyConfig) and (family != "dfs" or objective == "mlm-u"):
         raise UserError("the published GPT-2 reads dfs mazes, with next-token; leave out --family and --objective.")
-    tokens = beside.vocab or published_tokens(family, side, side)
+    tokens = sidecar.vocab or published_tokens(family, side, side)
     expected = padded_size(len(tokens))
-    if beside.vocab is None and model.config.vocabulary != expected:
+    if sidecar.vocab is None and model.config.vocabulary != expected:
         raise UserError(
             f"the weights have {model.config.vocabulary} ids, but published models of {mazes} have {expected}; "
             "give the --size and --family that the model was trained on."

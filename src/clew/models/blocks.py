@@ -1,12 +1,12 @@
-"""GPT-2 blocks: LayerNorm before each part, exact GELU or ReLU, biases everywhere, no dropout.
+"""GPT-2 blocks: LayerNorm before each layer, exact GELU or ReLU, biases everywhere, no dropout.
 
     x_BKD = SelfBlock(width, heads)(x_BKD, rotate, AttentionMask(causal=True))
-    x_BQD = CrossBlock(width, heads)(x_BQD, memory_BKD, rotate_Q, rotate_K, AttentionMask(mask))
+    x_BQD = CrossBlock(width, heads)(x_BQD, memory_BKD, rotate_Q, rotate_K, AttentionMask(mask_B1QK))
 
-A CrossBlock has no self-attention: queries look at the memory and never at each other.
+A CrossBlock has no self-attention: queries attend to the memory and never to each other.
 
-Shape suffixes: B mazes, T positions, K tokens that are looked at, Q tokens that look (of the whole batch in
-`run_in_groups`), D width, H heads, E head width.
+Shape suffixes: B mazes, T positions, K keys, Q queries (of the whole batch in `run_in_groups`), D width, H heads,
+E head width.
 """
 
 from __future__ import annotations
@@ -20,25 +20,29 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from clew.data.batch import Batch
-from clew.models.initialization import AttentionWeights, lookup_attention_weights
+from clew.models.initialization import AttentionWeights, set_lookup_weights
 from clew.models.positions import Rotate
 
-ActivationChoice = Literal["gelu", "relu"]
+Activation = Literal["gelu", "relu"]
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "relu": F.relu}
 GROUP_TOKENS = 2048
 
 
 @dataclass(frozen=True)
 class AttentionMask:
-    """Who looks at whom: a mask that is True where it does, or a triangle, or (neither) everyone at everyone."""
+    """A boolean mask, True where a query attends to a key, or a causal mask, or (neither) full attention."""
 
     mask_B1QK: Tensor | None = None
     causal: bool = False
 
+    @classmethod
+    def of(cls, mask_BQK: Tensor | None) -> AttentionMask:
+        return cls(None if mask_BQK is None else mask_BQK[:, None])
+
 
 @dataclass
 class KeysAndValues:
-    """What one block has computed for earlier tokens, already turned; grows with every `append`."""
+    """The cached keys (already rotated) and values of one block."""
 
     key_BHKE: Tensor | None = None
     value_BHKE: Tensor | None = None
@@ -47,15 +51,15 @@ class KeysAndValues:
         if self.key_BHKE is not None and self.value_BHKE is not None:
             key_BHKE = torch.cat([self.key_BHKE, key_BHKE], dim=2)
             value_BHKE = torch.cat([self.value_BHKE, value_BHKE], dim=2)
-        # Values are a view of the queries, keys and values of all tokens; kept as such, they would keep all of them.
+        # Values are a view of queries, keys and values; a cached view would keep all three in memory.
         self.key_BHKE, self.value_BHKE = key_BHKE, value_BHKE.contiguous()
         return key_BHKE, value_BHKE
 
 
 class FeedForward(nn.Module):
-    """Width to four times the width and back."""
+    """Two linear layers with a hidden width of four times the width."""
 
-    def __init__(self, width: int, activation: ActivationChoice) -> None:
+    def __init__(self, width: int, activation: Activation) -> None:
         super().__init__()
         self.up = nn.Linear(width, 4 * width)
         self.down = nn.Linear(4 * width, width)
@@ -67,9 +71,9 @@ class FeedForward(nn.Module):
 
 
 class SelfBlock(nn.Module):
-    """Self-attention, then a feed-forward part."""
+    """Self-attention and a feed-forward layer."""
 
-    def __init__(self, width: int, heads: int, activation: ActivationChoice = "gelu") -> None:
+    def __init__(self, width: int, heads: int, activation: Activation = "gelu") -> None:
         super().__init__()
         self.heads = heads
         self.attention_norm = nn.LayerNorm(width)
@@ -78,27 +82,26 @@ class SelfBlock(nn.Module):
         self.feed_forward_norm = nn.LayerNorm(width)
         self.feed_forward = FeedForward(width, activation)
 
-    def forward(self, x_BKD: Tensor, rotate: Rotate, seen: AttentionMask, cache: KeysAndValues | None = None) -> Tensor:
+    def forward(self, x_BKD: Tensor, rotate: Rotate, mask: AttentionMask, cache: KeysAndValues | None = None) -> Tensor:
         query, key, value = self.query_key_value(self.attention_norm(x_BKD)).chunk(3, dim=-1)
         query_BHKE, key_BHKE = rotate(_split(query, self.heads)), rotate(_split(key, self.heads))
         value_BHKE = _split(value, self.heads)
         if cache is not None:
             key_BHKE, value_BHKE = cache.append(key_BHKE, value_BHKE)
-        x_BKD = x_BKD + self.attention_out(_attend(query_BHKE, key_BHKE, value_BHKE, seen))
+        x_BKD = x_BKD + self.attention_out(_attend(query_BHKE, key_BHKE, value_BHKE, mask))
         out_BKD: Tensor = x_BKD + self.feed_forward(self.feed_forward_norm(x_BKD))
         return out_BKD
 
     def attention_weights(self) -> AttentionWeights:
-        """Which weights do what, to set what they begin with."""
         query_DD, key_DD, value_DD = self.query_key_value.weight.chunk(3)
         query_bias_D, key_bias_D, _ = self.query_key_value.bias.chunk(3)
         return AttentionWeights(query_DD, query_bias_D, key_DD, key_bias_D, value_DD, self.attention_out.weight)
 
 
 class CrossBlock(nn.Module):
-    """Attention to a memory, then a feed-forward part. The memory is taken as it is, without a norm of the block's."""
+    """Cross-attention to a memory and a feed-forward layer; the block does not normalise the memory."""
 
-    def __init__(self, width: int, heads: int, activation: ActivationChoice = "gelu") -> None:
+    def __init__(self, width: int, heads: int, activation: Activation = "gelu") -> None:
         super().__init__()
         self.heads = heads
         self.attention_norm = nn.LayerNorm(width)
@@ -109,17 +112,16 @@ class CrossBlock(nn.Module):
         self.feed_forward = FeedForward(width, activation)
 
     def forward(
-        self, x_BQD: Tensor, memory_BKD: Tensor, rotate_Q: Rotate, rotate_K: Rotate, seen: AttentionMask
+        self, x_BQD: Tensor, memory_BKD: Tensor, rotate_Q: Rotate, rotate_K: Rotate, mask: AttentionMask
     ) -> Tensor:
         key, value = self.memory_key_value(memory_BKD).chunk(2, dim=-1)
         query_BHQE = rotate_Q(_split(self.query(self.attention_norm(x_BQD)), self.heads))
         key_BHKE, value_BHKE = rotate_K(_split(key, self.heads)), _split(value, self.heads)
-        x_BQD = x_BQD + self.attention_out(_attend(query_BHQE, key_BHKE, value_BHKE, seen))
+        x_BQD = x_BQD + self.attention_out(_attend(query_BHQE, key_BHKE, value_BHKE, mask))
         out_BQD: Tensor = x_BQD + self.feed_forward(self.feed_forward_norm(x_BQD))
         return out_BQD
 
     def attention_weights(self) -> AttentionWeights:
-        """Which weights do what, to set what they begin with."""
         key_DD, value_DD = self.memory_key_value.weight.chunk(2)
         key_bias_D, _ = self.memory_key_value.bias.chunk(2)
         return AttentionWeights(
@@ -128,23 +130,25 @@ class CrossBlock(nn.Module):
 
 
 def init_lookup_heads(blocks: nn.ModuleList, offsets: Sequence[int], rotary: bool) -> None:
-    """Let a stack begin with lookups (clew.models.initialization)."""
+    """Initialize the attention heads of a stack as lookups (clew.models.initialization)."""
     for block in blocks:
         assert isinstance(block, SelfBlock | CrossBlock)
-        lookup_attention_weights(block.attention_weights(), block.heads, offsets, rotary)
+        set_lookup_weights(block.attention_weights(), block.heads, offsets, rotary)
 
 
 def run_in_groups(
     run: Callable[[Batch, Tensor, Tensor], Tensor], length_B: Tensor, batch: Batch, order_BT: Tensor, query_BT: Tensor
 ) -> Tensor:
-    """Logits of `run(batch, order_BT, query_BT)`, on a CPU computed for groups of mazes of similar length.
+    """Return the logits of `run(batch, order_BT, query_BT)`, on a CPU computed for groups of mazes of similar length.
 
-    A group is padded to its own longest sequence, so little is computed for nothing, and what it computes stays in
-    the processor's caches. A GPU is faster with the whole batch at once.
+    A group is padded to its own longest sequence and stays in the processor's caches. A GPU is faster with the whole
+    batch at once.
     """
-    groups = similar_rows(length_B) if order_BT.device.type == "cpu" else []
-    if len(groups) < 2:
+    # Shortest first, in groups with enough tokens to keep a CPU busy.
+    count = min(int(length_B.sum()) // GROUP_TOKENS, len(length_B)) if order_BT.device.type == "cpu" else 0
+    if count < 2:
         return run(batch, order_BT, query_BT)
+    groups = length_B.argsort(stable=True).tensor_split(count)
     logits = [run(batch.rows(rows), order_BT[rows], query_BT[rows]) for rows in groups]
     # Back to the order of the batch.
     number_BT = query_BT.flatten().cumsum(0).view_as(query_BT) - 1
@@ -152,19 +156,13 @@ def run_in_groups(
     return torch.cat(logits)[number_Q.argsort()]
 
 
-def similar_rows(length_B: Tensor) -> list[Tensor]:
-    """The rows of a batch, shortest first, in groups with enough tokens to keep a CPU busy."""
-    count = min(int(length_B.sum()) // GROUP_TOKENS, len(length_B))
-    return list(length_B.argsort(stable=True).tensor_split(max(count, 1)))
-
-
 def _split(x_BKD: Tensor, heads: int) -> Tensor:
     batch, length, _ = x_BKD.shape
     return x_BKD.view(batch, length, heads, -1).transpose(1, 2)
 
 
-def _attend(query_BHQE: Tensor, key_BHKE: Tensor, value_BHKE: Tensor, seen: AttentionMask) -> Tensor:
+def _attend(query_BHQE: Tensor, key_BHKE: Tensor, value_BHKE: Tensor, mask: AttentionMask) -> Tensor:
     mixed_BHQE = F.scaled_dot_product_attention(
-        query_BHQE, key_BHKE, value_BHKE, attn_mask=seen.mask_B1QK, is_causal=seen.causal
+        query_BHQE, key_BHKE, value_BHKE, attn_mask=mask.mask_B1QK, is_causal=mask.causal
     )
     return mixed_BHQE.transpose(1, 2).flatten(2)

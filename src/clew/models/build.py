@@ -1,18 +1,16 @@
-"""Make, count, save and load models by the name of their kind.
+"""Build, count, save and load models by the name of their kind.
 
     config = sized_config("encoder-decoder", "8m", vocabulary=128)
     model = build_model(config, seed=0)
     write_json("model.json", to_json(config));  config = from_json(read_json("model.json"))
 
-To add a kind of model, write its config and its network, and name both in KINDS. A config is a frozen dataclass of
-plain values with a method `forward_flops(batch, order_BT, query_BT)`; a network is a clew.models.config.Model made
-from its config, which draws its first weights from torch's global generator (`build_model` seeds it).
+`clew.register("model", KIND)` adds a kind from outside the package: an nn.Module made from an instance of its `Config`,
+a frozen dataclass, with a forward pass as described in clew.models.config.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 import torch
@@ -25,89 +23,95 @@ from clew.models.cell_network import CellNetwork, CellNetworkConfig
 from clew.models.config import SIZES, DecoderOnlyConfig, EncoderDecoderConfig
 from clew.models.decoder_only import DecoderOnly
 from clew.models.encoder_decoder import EncoderDecoder
-
-
-class ModelConfig(Protocol):
-    """Any kind's config."""
-
-    def __hash__(self) -> int: ...
-
-    def forward_flops(self, batch: Batch, order_BT: Tensor, query_BT: Tensor) -> float: ...
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A kind of model: its config, and the network that is made from one."""
-
-    config: type[Any]
-    model: type[nn.Module]
-
-
-KINDS = {
-    "encoder-decoder": Kind(EncoderDecoderConfig, EncoderDecoder),
-    "decoder-only": Kind(DecoderOnlyConfig, DecoderOnly),
-    "cell-network": Kind(CellNetworkConfig, CellNetwork),
-}
+from clew.registry import registered, registered_names, unknown_component
 
 Json: TypeAlias = dict[str, Any]
 
 
+class ModelConfig(Protocol):
+    """A config of any kind."""
+
+    def __hash__(self) -> int: ...
+
+
+KINDS: dict[str, tuple[type[Any], type[nn.Module]]] = {
+    "encoder-decoder": (EncoderDecoderConfig, EncoderDecoder),
+    "decoder-only": (DecoderOnlyConfig, DecoderOnly),
+    "cell-network": (CellNetworkConfig, CellNetwork),
+}
+
+
+def _find_kind(kind: object) -> tuple[type[Any], type[nn.Module]]:
+    """Return the config class and the network of a kind, built in or registered."""
+    if isinstance(kind, str) and kind in KINDS:
+        return KINDS[kind]
+    network = registered("model", kind) if isinstance(kind, str) else None
+    if network is None:
+        raise unknown_component("model", str(kind), KINDS)
+    if not dataclasses.is_dataclass(getattr(network, "Config", None)):
+        raise UserError(f"the model {kind!r} has no dataclass `Config`; add it to the class that is registered.")
+    return network.Config, network
+
+
 def kind_of(config: ModelConfig) -> str:
-    """The name of a config's kind."""
-    return next(name for name, kind in KINDS.items() if kind.config is type(config))
+    """Return the name of a config's kind."""
+    for kind in (*KINDS, *registered_names("model")):
+        if _find_kind(kind)[0] is type(config):
+            return kind
+    raise UserError(f"{type(config).__name__} is the config of no built-in or registered model.")
 
 
 def build_model(config: ModelConfig, seed: int) -> nn.Module:
-    """A fresh model on the CPU. The same config and seed give the same weights; no other random state is touched."""
+    """Return a new model on the CPU; the same config and seed give the same weights. Other random state is kept."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
-        return KINDS[kind_of(config)].model(config)
+        return _find_kind(kind_of(config))[1](config)
 
 
 def sized_config(kind: str, size: str, vocabulary: int, **changes: Any) -> EncoderDecoderConfig | DecoderOnlyConfig:
-    """A text model of one of the paper's sizes (`3m`, `8m`, `25m`) or `tiny`, with some fields changed."""
+    """Return the config of a text model of one of the paper's sizes (`3m`, `8m`, `25m`) or `tiny`, with changes."""
     if size not in SIZES:
         raise UserError(f"there is no size '{size}'; choose one of {', '.join(SIZES)}.")
     width, heads, depth = dataclasses.astuple(SIZES[size])
-    shape: Json
+    fields: Json = {"kind": kind, "vocabulary": vocabulary, "width": width, "heads": heads}
     if kind == "encoder-decoder":
-        shape = {"encoder_depth": depth // 2, "decoder_depth": depth // 2}
+        fields |= {"encoder_depth": depth // 2, "decoder_depth": depth // 2}
     elif kind == "decoder-only":
-        shape = {"depth": depth}
+        fields |= {"depth": depth}
     else:
         raise UserError(f"the size '{size}' is for encoder-decoder and decoder-only models, not for '{kind}'.")
-    fields = {"vocabulary": vocabulary, "width": width, "heads": heads} | shape | changes
-    config = from_json({"kind": kind} | fields)
+    config = from_json(fields | changes)
     assert isinstance(config, EncoderDecoderConfig | DecoderOnlyConfig)
     return config
 
 
 def count_parameters(model: nn.Module) -> int:
-    """How many numbers are trained; a tied weight counts once."""
+    """Return the number of trained values; a tied weight counts once."""
     return sum(parameter.numel() for parameter in model.parameters())
 
 
 def training_flops(config: ModelConfig, batch: Batch, order_BT: Tensor, query_BT: Tensor) -> float:
-    """Floating-point operations of the matrix products of one forward and backward pass over this batch.
+    """Return the floating-point operations of the matrix products of one forward and backward pass over a batch.
 
-    Counts what the targets needs, whichever form computes it, so that a form that wastes work shows a lower share of
-    the machine's peak. The backward pass costs twice the forward pass.
+    Counts what the targets need, whichever implementation computes it, so that wasted work shows as a lower share of
+    the machine's peak. The backward pass costs twice the forward pass. 0 for a model without `forward_flops`.
     """
-    return 3 * config.forward_flops(batch, order_BT, query_BT)
+    forward_flops = getattr(config, "forward_flops", None)
+    return 3 * float(forward_flops(batch, order_BT, query_BT)) if forward_flops else 0.0
 
 
 def to_json(config: ModelConfig) -> Json:
-    """A config as plain JSON values, its kind first."""
+    """Return a config as JSON values, its kind first."""
     plain: Json = {"kind": kind_of(config)} | to_plain(config)
     return plain
 
 
 def from_json(value: Any) -> ModelConfig:
-    """The config that `to_json` wrote; UserError if a field is missing, unknown or of the wrong type."""
-    if not isinstance(value, dict) or value.get("kind") not in list(KINDS):
-        named = f"'{value.get('kind')}'" if isinstance(value, dict) and "kind" in value else "no kind"
-        raise UserError(f"the model's config names {named}; it must have a kind, one of {', '.join(KINDS)}.")
-    kind: str = value["kind"]
+    """Return the config that `to_json` wrote; UserError if a field is missing, unknown or of the wrong type."""
+    if not isinstance(value, dict) or "kind" not in value:
+        raise UserError(f"the model's config names no kind; add one of {', '.join(KINDS)}.")
     given = {name: field for name, field in value.items() if name != "kind"}
-    config: ModelConfig = from_plain(KINDS[kind].config, given, f"the {kind} model")
+    if value["kind"] in ("encoder-decoder", "decoder-only") and "start" in given:
+        given["init"] = given.pop("start")  # the name before version 0.2
+    config: ModelConfig = from_plain(_find_kind(value["kind"])[0], given, f"the {value['kind']} model")
     return config

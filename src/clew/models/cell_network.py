@@ -44,12 +44,11 @@ from clew.mazes.maze import EAST, NORTH, SOUTH, WEST
 from clew.models.config import check_positive
 from clew.models.cpu_kernels.message_passing import NORM_EPS, StepWeights, recurrent_loops
 
-SIDES = (NORTH, SOUTH, WEST, EAST)
 PLAIN, START, GOAL = range(3)
 OFF, ON = range(2)
 HIDDEN = 0  # a visible label has its own number plus one
 SIDE_CODES = 16  # sets of open sides; a wall cell has none and is never reached
-# Multiples of an irrational number, modulo 1, are spread evenly: one for each random choice that a maze's number makes.
+# Multiples of an irrational number are equidistributed modulo 1: one for each random choice that a maze's number makes.
 _FRACTIONS = ((math.sqrt(5) - 1) / 2, math.sqrt(2) - 1, math.sqrt(3) - 1)
 
 
@@ -78,14 +77,8 @@ class CellNetworkConfig:
 
     def __post_init__(self) -> None:
         check_positive(self, ("width", "hidden", "steps", "base_loops"))
-        for name, high in (
-            ("max_units", 1),
-            ("warm_start", 1),
-            ("side_bias", 10),
-            ("loops_per_side", 100),
-            ("loops_per_cell", 100),
-            ("loops_per_step", 100),
-        ):
+        limits = {"max_units": 1, "warm_start": 1, "side_bias": 10}
+        for name, high in (limits | dict.fromkeys(("loops_per_side", "loops_per_cell", "loops_per_step"), 100)).items():
             if not 0 <= getattr(self, name) <= high:
                 raise UserError(f"a cell network's {name} is {getattr(self, name)}; use a number from 0 to {high}.")
 
@@ -94,12 +87,12 @@ class CellNetworkConfig:
         return self.hidden - round(self.max_units * self.hidden)
 
     def loops(self, height: int, width: int) -> int:
-        """Loops of a maze of this shape."""
+        """Return the loops of a maze of this shape."""
         more = self.loops_per_side * max(height, width) + self.loops_per_cell * height * width
         return self.base_loops + math.ceil(more - 1e-9)
 
     def training_loops(self, batch: CellBatch) -> tuple[Tensor, Tensor]:
-        """Loops without and with gradients of each maze of a training batch.
+        """Return the loops without and with gradients of each maze of a training batch.
 
         A function of the maze's number alone, so that it does not depend on how a batch is split over processes.
         """
@@ -110,7 +103,7 @@ class CellNetworkConfig:
         return free_B, (torch.where(warm_B, 1 / 2, 2 / 3 + third_B / 3) * loops_B).ceil().long()
 
     def forward_flops(self, batch: Batch, order_BT: Tensor, query_BT: Tensor) -> float:
-        """Floating-point operations of the matrix products of one forward pass of training.
+        """Return the floating-point operations of the matrix products of one forward pass of training.
 
         Loops without gradients count a third, because `training_flops` multiplies by three for the backward pass.
         """
@@ -162,19 +155,18 @@ class MessageStep(nn.Module):
         )
 
     def forward(self, x_MD: Tensor, neighbour_M4: Tensor) -> Tensor:
-        """What the CPU kernel computes, in plain torch."""
+        """Return what the CPU kernel computes, in plain torch."""
         normed_MD = rms_norm(x_MD)
-        own_MF, told_MF = self.self_map(normed_MD), self.neighbour_map(normed_MD)
+        self_MF, neighbour_MF = self.self_map(normed_MD), self.neighbour_map(normed_MD)
         # The last row stands for a closed side.
-        told_MF = torch.cat([told_MF, torch.zeros_like(told_MF[:1])])
+        neighbour_MF = torch.cat([neighbour_MF, torch.zeros_like(neighbour_MF[:1])])
         open_M41 = (neighbour_M4 >= 0)[..., None]
-        near_M4F = told_MF[neighbour_M4.long()] + self.side_bias
-        own_M1F = own_MF[:, None]
+        neighbour_M4F = neighbour_MF[neighbour_M4.long()] + self.side_bias
         k = self.sum_units
-        sums_MF = (F.relu(own_M1F[..., :k] + near_M4F[..., :k]).square() * open_M41).sum(1)
-        sums_MF = sums_MF + F.relu(own_MF[:, :k] + self.self_bias).square()
-        highest_MF = near_M4F[..., k:].masked_fill(~open_M41, -1e30).amax(1)
-        message_MF = torch.cat([sums_MF, F.relu(own_MF[:, k:] + highest_MF).square()], dim=1)
+        sums_MF = (F.relu(self_MF[:, None, :k] + neighbour_M4F[..., :k]).square() * open_M41).sum(1)
+        sums_MF = sums_MF + F.relu(self_MF[:, :k] + self.self_bias).square()
+        max_MF = neighbour_M4F[..., k:].masked_fill(~open_M41, -1e30).amax(1)
+        message_MF = torch.cat([sums_MF, F.relu(self_MF[:, k:] + max_MF).square()], dim=1)
         message_MF = message_MF * (message_MF.square().mean(1, keepdim=True) + 1).rsqrt()
         out_MD: Tensor = x_MD + self.out(message_MF)
         return out_MD
@@ -184,6 +176,7 @@ class CellNetwork(nn.Module):
     """See the module's docstring."""
 
     shard_as_one = True  # every loop uses the weights of all steps (clew.training.distributed)
+    adamw_parameters = ("head.weight", "offset_in.weight")  # matrices that Muon does not update
 
     def __init__(self, config: CellNetworkConfig) -> None:
         super().__init__()
@@ -199,11 +192,8 @@ class CellNetwork(nn.Module):
         self.head = nn.Linear(config.hidden, 1)
         nn.init.zeros_(self.head.weight)
 
-    def adamw_parameter_names(self) -> list[str]:
-        return ["head.weight", "offset_in.weight"]
-
     def forward(self, batch: CellBatch, order_BT: Tensor, query_BT: Tensor, stop: Stop | None = None) -> Tensor:
-        """Logits [Q, 2] of the labels off and on; `stop`, for evaluation only, says how many loops are run."""
+        """Return logits [Q, 2] of the labels off and on; `stop` limits the loops in evaluation."""
         assert not (order_BT > 1).any(), "a cell network predicts all hidden labels at once"
         embedding_BND = self.embed(batch, order_BT == 0)
         state_BND = torch.zeros_like(embedding_BND)
@@ -216,7 +206,7 @@ class CellNetwork(nn.Module):
         return self.read(self.run_loops(batch, embedding_BND, state_BND, loops_B)[query_BT])
 
     def run_to_stop(self, batch: CellBatch, embedding_BND: Tensor, state_BND: Tensor, stop: Stop) -> Tensor:
-        """The state when the labels of each maze have settled, or after the last loop."""
+        """Return the state when the probabilities of each maze have converged, or after the last loop."""
         most = max(1, math.ceil(stop.loops * self.config.loops(*batch.cells_BHW.shape[1:])))
         every = most if stop.tolerance == 0 else stop.every
         on_BN, active_B = None, torch.ones_like(batch.start_B, dtype=torch.bool)
@@ -234,12 +224,12 @@ class CellNetwork(nn.Module):
         return state_BND
 
     def read(self, state_QD: Tensor) -> Tensor:
-        """Logits of the labels off and on."""
+        """Return logits of the labels off and on."""
         on_Q1 = self.head(F.relu(self.readout(rms_norm(state_QD))).square())
         return torch.cat([torch.zeros_like(on_Q1), on_Q1], dim=-1)
 
     def embed(self, batch: CellBatch, visible_BN: Tensor) -> Tensor:
-        """The embedding of every cell, [B, N, D]."""
+        """Return the embedding of every cell, [B, N, D]."""
         cells_BN = batch.cells_BHW.flatten(1).long() % SIDE_CODES
         role_BN = torch.full_like(cells_BN, PLAIN)
         role_BN = role_BN.scatter(1, batch.start_B[:, None], START).scatter(1, batch.goal_B[:, None], GOAL)
@@ -251,7 +241,7 @@ class CellNetwork(nn.Module):
         return x_BND
 
     def run_loops(self, batch: CellBatch, embedding_BND: Tensor, state_BND: Tensor, loops_B: Tensor) -> Tensor:
-        """The state after so many loops of each maze; mazes with no loops keep theirs."""
+        """Return the state after this many loops of each maze."""
         # Mazes with the most loops come first, so that those which are still active are contiguous.
         loops_G, order_G = loops_B.sort(descending=True, stable=True)
         packed = pack(batch, order_G[: int((loops_G > 0).sum())])
@@ -260,14 +250,9 @@ class CellNetwork(nn.Module):
         embedding_MD = embedding_BND.flatten(0, 1).index_select(0, packed.dense_M)
         steps = cast(list[MessageStep], list(self.message_steps))
         if use_cpu_kernel(x_MD):
+            weights = [step.weights() for step in steps]
             x_MD = recurrent_loops(
-                x_MD,
-                embedding_MD,
-                packed.neighbour_M4,
-                loops,
-                packed.size_G,
-                [step.weights() for step in steps],
-                self.config.sum_units,
+                x_MD, embedding_MD, packed.neighbour_M4, loops, packed.size_G, weights, self.config.sum_units
             )
         else:
             x_MD = plain_loops(x_MD, embedding_MD, packed, loops, steps)
@@ -277,7 +262,7 @@ class CellNetwork(nn.Module):
 def plain_loops(
     x_MD: Tensor, embedding_MD: Tensor, packed: Packed, loops_G: list[int], steps: list[MessageStep]
 ) -> Tensor:
-    """What `recurrent_loops` computes, in plain torch: for GPUs, autocast and tests."""
+    """Return what `recurrent_loops` computes, in plain torch: for GPUs, autocast and tests."""
     stopped = []
     for loop in range(loops_G[0]):
         active = sum(packed.size_G[: sum(loops > loop for loops in loops_G)])
@@ -295,12 +280,12 @@ def rms_norm(x: Tensor) -> Tensor:
 
 
 def use_cpu_kernel(x: Tensor) -> bool:
-    """Whether the CPU kernels can take this tensor."""
+    """Return whether the CPU kernels can take this tensor."""
     return x.device.type == "cpu" and x.dtype in (torch.float32, torch.float64) and not torch.is_autocast_enabled("cpu")
 
 
 def pack(batch: CellBatch, order_G: Tensor) -> Packed:
-    """The reachable cells of these mazes of a batch."""
+    """Return the reachable cells of these mazes of a batch."""
     _, height, width = batch.cells_BHW.shape
     cells = height * width
     valid_GN = batch.valid_BT.index_select(0, order_G)
@@ -308,19 +293,15 @@ def pack(batch: CellBatch, order_G: Tensor) -> Packed:
     row_of = torch.full((len(order_G), cells), -1, dtype=torch.int32, device=row.device)
     row_of[row, cell] = torch.arange(len(row), dtype=torch.int32, device=row.device)
     sides_M = batch.cells_BHW.flatten(1).index_select(0, order_G)[row, cell]
-    moves = (-width, width, -1, 1)
-    neighbour_M4 = torch.stack(
-        [
-            torch.where((sides_M & side) != 0, row_of[row, (cell + move).clamp(0, cells - 1)], -1)
-            for side, move in zip(SIDES, moves, strict=True)
-        ],
-        dim=1,
-    )
-    return Packed(order_G[row] * cells + cell, neighbour_M4, valid_GN.sum(1).tolist())
+    neighbours = [
+        torch.where((sides_M & side) != 0, row_of[row, (cell + move).clamp(0, cells - 1)], -1)
+        for side, move in ((NORTH, -width), (SOUTH, width), (WEST, -1), (EAST, 1))
+    ]
+    return Packed(order_G[row] * cells + cell, torch.stack(neighbours, dim=1), valid_GN.sum(1).tolist())
 
 
 def offset_features(batch: CellBatch) -> Tensor:
-    """Sign, tanh(o / 2) and tanh(o / 6) of the row and column offsets o to goal and start, [B, N, 12]."""
+    """Return sign, tanh(o / 2) and tanh(o / 6) of the row and column offsets o to goal and start, [B, N, 12]."""
     _, height, width = batch.cells_BHW.shape
     cell_N = torch.arange(height * width, device=batch.cells_BHW.device)
     offsets = [

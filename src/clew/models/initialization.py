@@ -1,24 +1,21 @@
-"""The weights that text models begin with.
+"""Initial weights of text models.
 
-    initialise(model, depth=8)                                   # GPT-2's, as in the published next-token baseline
-    initialise_as_torch(model)                                   # torch's defaults, as in the published MLM-U model
-    lookup_attention_weights(block.attention_weights(), heads=4, offsets=(1, -1), rotary=True)
+    init_gpt2(model, depth=8)                                    # as in the published next-token baseline
+    init_pytorch(model)                                          # PyTorch's defaults, as in the published MLM-U model
+    set_lookup_weights(block.attention_weights(), heads=4, offsets=(1, -1), rotary=True)
 
-A maze as text asks for two things before any planning: which cell stands beside this one in its edge, and where else is
-this cell named. From GPT-2's small random numbers, training is slow to find either. With
-`start="lookup"` its heads begin that way:
+`init="lookup"` is GPT-2's initialization with attention heads that already do the two lookups which mazes as text
+need, the other cell of an edge and the other occurrences of a cell:
 
-- The first heads look at a neighbour in the text, one at each of `offsets`: their queries and keys are constants, so
-  that with RoPE the score depends on the distance alone, with its peak at the offset. Without RoPE they begin as
-  GPT-2's do.
-- The other heads look for the same token: queries and keys are the same random projection. It uses the slow half of
-  RoPE's frequencies, which hardly turn over the length of a maze.
-- Values and outputs are orthogonal, small enough that the token itself is not drowned; embeddings begin larger, so
-  that two tokens differ by more than what attention adds.
+- The first heads attend to the token at one of `offsets`: queries and keys are constants, so that with RoPE the score
+  depends on the distance alone and peaks at the offset. Without RoPE these heads are GPT-2's.
+- The other heads attend to equal tokens: queries and keys are the same random projection, in the slow half of RoPE's
+  frequencies, which hardly rotate over the length of a maze.
+- Values and outputs are orthogonal and small, and embeddings larger, so that the residual stream stays dominated by
+  the token.
 
-All of it is trained like the rest and nothing else of the model changes, so weights of any start are the same model.
-The idea that attention may begin as what training would make of it is from "Mimetic initialization of self-attention
-layers" (Trockman and Kolter, 2023), who begin with queries and keys alike.
+The architecture is unchanged. The idea is from "Mimetic initialization of self-attention layers" (Trockman and Kolter,
+2023), who make queries and keys alike.
 
 Shape suffixes: D width, E head width, P pairs (at most E / 2).
 """
@@ -35,7 +32,7 @@ from torch import Tensor, nn
 
 from clew.models.positions import frequencies
 
-StartChoice = Literal["gpt-2", "lookup", "pytorch"]
+Initialization = Literal["gpt-2", "lookup", "pytorch"]
 
 # Chosen by short runs on 4x4 mazes (docs/experiments-log.md, no. 16).
 EMBEDDING_DEVIATION = 0.1
@@ -47,7 +44,7 @@ FAST_PAIRS = 5
 
 @dataclass(frozen=True)
 class AttentionWeights:
-    """The weights of one attention, as views of the parameters: [D, D] and [D]."""
+    """Views of the parameters of one attention layer: [D, D] and [D]."""
 
     query_DD: Tensor
     query_bias_D: Tensor
@@ -57,9 +54,11 @@ class AttentionWeights:
     out_DD: Tensor
 
 
-def initialise(module: nn.Module, depth: int) -> None:
-    """GPT-2's start: normal with deviation 0.02, zero biases; a block's two ways into the residual stream are scaled
-    down by the square root of how many there are in a stack of `depth` blocks, so that the stream does not grow."""
+def init_gpt2(module: nn.Module, depth: int) -> None:
+    """Initialize as GPT-2: normal with deviation 0.02 and zero biases.
+
+    Outputs to the residual stream are scaled by 1 / sqrt(2 depth), so that it does not grow with the depth.
+    """
     for name, parameter in module.named_parameters():
         if "norm" in name:
             nn.init.constant_(parameter, 1.0 if name.endswith("weight") else 0.0)
@@ -70,14 +69,12 @@ def initialise(module: nn.Module, depth: int) -> None:
             nn.init.normal_(parameter, std=0.02 / math.sqrt(2 * depth) if into_residual else 0.02)
 
 
-def initialise_as_torch(module: nn.Module) -> None:
-    """Torch's defaults: uniform within 1 / sqrt(inputs) for weights and biases of linear layers, so also for the
-    embedding and the head's bias, since the embedding is the head's weight; unit normal for all other vectors."""
+def init_pytorch(module: nn.Module) -> None:
+    """Initialize with PyTorch's defaults: the embedding and the head's bias as a linear layer, `query` as N(0, 1)."""
     for part in module.modules():
         if isinstance(part, nn.Linear | nn.LayerNorm | nn.Embedding):
             part.reset_parameters()
-    embedding = module.get_parameter("embedding.weight")
-    bound = 1 / math.sqrt(embedding.shape[1])
+    bound = 1 / math.sqrt(module.get_parameter("embedding.weight").shape[1])
     for name, parameter in module.named_parameters():
         if name in ("embedding.weight", "head_bias"):
             nn.init.uniform_(parameter, -bound, bound)
@@ -86,31 +83,31 @@ def initialise_as_torch(module: nn.Module) -> None:
 
 
 def scale_embeddings(*embeddings: Tensor) -> None:
-    """Embeddings that attention's outputs do not drown."""
+    """Initialize embeddings larger than GPT-2's."""
     for embedding in embeddings:
         nn.init.normal_(embedding, std=EMBEDDING_DEVIATION)
 
 
 @torch.no_grad()
-def lookup_attention_weights(weights: AttentionWeights, heads: int, offsets: Sequence[int], rotary: bool) -> None:
-    """Heads that look at the tokens at these offsets, one each; the others look for the same token."""
+def set_lookup_weights(weights: AttentionWeights, heads: int, offsets: Sequence[int], rotary: bool) -> None:
+    """Make the first heads attend to these offsets, one each, and the others to equal tokens."""
     head_width = weights.query_DD.shape[0] // heads
     for head in range(heads):
         rows = slice(head * head_width, (head + 1) * head_width)
         if head >= len(offsets):
-            same_ED = _same_token(weights.query_DD[rows])
+            same_ED = _equal_token_projection(weights.query_DD[rows])
             weights.query_DD[rows] += same_ED
             weights.key_DD[rows] += same_ED
         elif rotary:
-            query_E, key_E = _beside(weights.query_bias_D[rows], offsets[head])
+            query_E, key_E = _offset_query_and_key(weights.query_bias_D[rows], offsets[head])
             weights.query_bias_D[rows] = query_E
             weights.key_bias_D[rows] = key_E
     nn.init.orthogonal_(weights.value_DD)
     nn.init.orthogonal_(weights.out_DD, gain=OUT_SCALE)
 
 
-def _same_token(like_ED: Tensor) -> Tensor:
-    """A random projection onto the slow half of the pairs; pair p is rows p and p + P (clew.models.positions)."""
+def _equal_token_projection(like_ED: Tensor) -> Tensor:
+    """Return a random projection onto the slow half of the pairs; pair p is rows p and p + P."""
     pairs, width = like_ED.shape[0] // 2, like_ED.shape[1]
     slow = pairs - pairs // 2
     projection_ED = torch.zeros_like(like_ED)
@@ -119,11 +116,11 @@ def _same_token(like_ED: Tensor) -> Tensor:
     return projection_ED
 
 
-def _beside(like_E: Tensor, offset: int) -> tuple[Tensor, Tensor]:
-    """A query and a key whose score, after RoPE has turned both, is highest where the key stands `offset` further on.
+def _offset_query_and_key(like_E: Tensor, offset: int) -> tuple[Tensor, Tensor]:
+    """Return a constant query and key whose score after RoPE is highest for keys `offset` positions further on.
 
-    RoPE turns pair p at place t by t w_p, so a constant query and key give sum_p |q_p| |k_p| cos(w_p d + angle between
-    them) at distance d; the key is turned back by w_p offset. The fast pairs make the peak narrow.
+    RoPE rotates pair p at position t by t w_p, so the score at distance d is sum_p |q_p| |k_p| cos(w_p d + their
+    angle); the key is rotated back by w_p offset. The fast pairs make the peak narrow.
     """
     pairs = like_E.shape[0] // 2
     fast = min(FAST_PAIRS, pairs)

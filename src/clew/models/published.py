@@ -1,28 +1,36 @@
-"""Weights that the published code made, in our models.
+"""Weights that the published code made, loaded into Clew's models.
 
     model = load_published("mlmu.safetensors", heads=4)      # an EncoderDecoder, or a DecoderOnly
     reorder_ids(model, published_tokens("astar", 10, 10), vocabulary)
     save_file(to_published(model), "back.safetensors")       # of an EncoderDecoder
 
-The published MLM-U encoder-decoder calls its parts `enc.layers.N.attn.c_attn` (queries, keys and values stacked),
+The published MLM-U encoder-decoder has the parameters `enc.layers.N.attn.c_attn` (queries, keys and values),
 `dec.layers.N.attn.c_attn` (queries), `dec.layers.N.attn.c_attn_mem` (keys and values of the memory), `wpe` (the
-decoder's one input vector) and `lm_head` (the embedding too). The published decoder-only model is GPT-2 of the
+decoder's input vector) and `lm_head` (also the embedding). The published decoder-only model is GPT-2 of the
 transformers library: `transformer.h.N...`, matrices transposed, learned positions, no bias in the head.
 
-All names may begin with `w.`, `model.` (Lightning), `module.` (DDP) or `_orig_mod.` (torch.compile); tensors beside
-them that do not are then ignored. Sizes are read from the shapes. The number of heads is in no shape: it is given, or
-what a Lightning checkpoint says, or what a JSON file of the same name beside the weights says (see Beside).
+Prefixes of wrappers (`w.`, Lightning's `model.`, DDP's `module.`, torch.compile's `_orig_mod.`) are removed, and
+tensors without them ignored. Sizes are read from the shapes. The number of heads is an argument, or in the Lightning
+checkpoint, or in a JSON file of the same name beside the weights (Sidecar).
+
+Files are safetensors, state dicts of torch.save, or Lightning checkpoints. A pickle can call any function, so files of
+torch.save are read with `torch.load(weights_only=True)` alone, mapped into memory. Lightning checkpoints of the
+published code also hold OmegaConf objects and a tokenizer: empty placeholders replace them, without importing their
+classes.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 from torch import Tensor
 
 from clew.errors import UserError
@@ -31,26 +39,20 @@ from clew.models.build import build_model
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
 from clew.models.decoder_only import DecoderOnly
 from clew.models.encoder_decoder import EncoderDecoder
-from clew.models.weights_file import check_size, read_weights
 from clew.tokenization.format import format_named
 from clew.tokenization.vocabulary import PAD, SPECIAL_TOKENS, Vocabulary
 
 DEFAULT_HEADS = 4
-PREFIXES = ("w.", "model.", "module.", "_orig_mod.")
+CHECKPOINT_SUFFIXES = (".ckpt", ".pt", ".pth", ".bin")
 TextModel = EncoderDecoder | DecoderOnly
 TextConfig = EncoderDecoderConfig | DecoderOnlyConfig
 
-
-@dataclass(frozen=True)
-class Beside:
-    """What a JSON file beside the weights may say, here or under `config`, that the weights do not."""
-
-    heads: int | None = None
-    grid: int | None = None  # rows and columns of the mazes
-    vocab: list[str] | None = None  # the tokens in the order of their ids
-
-
-# Ours, then theirs; each stands for a weight and a bias.
+_PREFIXES = ("w.", "model.", "module.", "_orig_mod.")
+# Classes that placeholders replace.
+_REPLACED = re.compile(
+    r"omegaconf\.\w[\w.]*|recipe\.\w[\w.]*|typing\.Any|collections\.defaultdict|builtins\.(dict|list|int|float|str|bool)"
+)
+# Clew's names of layers and the published ones; each stands for a weight and a bias.
 _BLOCK = {
     "attention_norm": "ln_1",
     "attention_out": "attn.c_proj",
@@ -65,51 +67,152 @@ _TIED = ("wte.weight", "transformer.wte.weight")
 _CONSTANT = re.compile(r"transformer\.h\.\d+\.attn\.(bias|masked_bias)")
 
 
+@dataclass(frozen=True)
+class WeightsFile:
+    """Tensors by name, on the CPU, and the hyper-parameters of a Lightning checkpoint."""
+
+    tensors: dict[str, Tensor]
+    hyper_parameters: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Sidecar:
+    """Fields of a JSON file beside the weights, at its top or under `config`."""
+
+    heads: int | None = None
+    grid: int | None = None  # rows and columns of the mazes
+    vocab: list[str] | None = None  # the tokens in the order of their ids
+
+
 def load_published(
     path: Path | str, heads: int | None = None, *, causal: bool | None = None, bos_id: int | None = None
 ) -> TextModel:
-    """The model in a file with published names; UserError if it is not one, whole and of one piece.
+    """Load a model from a file with published names; UserError if the file is not one complete model.
 
-    `causal` says whether an encoder-decoder was trained from left to right; if None, it was if a Lightning checkpoint
-    says so. `bos_id` is the token that a decoder-only model puts before each sequence.
+    `causal` says whether an encoder-decoder was trained from left to right; None reads it from a Lightning checkpoint.
+    `bos_id` is the token that a decoder-only model puts before each sequence.
     """
     path = Path(path)
     file = read_weights(path)
-    tensors = _without_copies(without_prefix(file.tensors))
-    made = file.hyper_parameters
+    tensors, made = _deduplicate(without_prefix(file.tensors)), file.hyper_parameters
     for name, supported in (("attn_sink", False), ("stack_enc_dec", True)):
         if made.get(name, supported) is not supported:
             raise UserError(f"the model of {path} was made with {name}={made[name]}, which our models do not have.")
     if heads is None:
-        said = made.get("n_head", made.get("num_attention_heads"))
-        heads = said if type(said) is int else read_beside(path).heads
-    heads = DEFAULT_HEADS if heads is None else heads
+        found = made.get("n_head", made.get("num_attention_heads"))
+        heads = (found if type(found) is int else read_sidecar(path).heads) or DEFAULT_HEADS
     config: TextConfig
     if any(name.startswith("transformer.") for name in tensors):
-        activation = made.get("activation_function", "relu")
-        config = _infer_decoder_only(tensors, heads, bos_id, activation)
+        config = _decoder_only_config(tensors, heads, bos_id, made.get("activation_function", "relu"))
     else:
-        causal = made.get("train_mode") == "ar" if causal is None else causal
-        config = infer_config(tensors, heads, causal)
-    check_size(path, *tensors.values())
-    state = from_published(tensors, config)
+        config = _encoder_decoder_config(tensors, heads, made.get("train_mode") == "ar" if causal is None else causal)
+    _check_size(path, *tensors.values())
+    state = _from_published(tensors, config)
     model = build_model(config, seed=0)
     assert isinstance(model, EncoderDecoder | DecoderOnly)
     model.load_state_dict(state)
     return model
 
 
+def read_weights(path: Path) -> WeightsFile:
+    """Read a file; UserError if it is damaged or holds more than tensors and plain values."""
+    if not path.is_file():
+        raise UserError(f"there is no file {path}; give the path of a safetensors file or a PyTorch checkpoint.")
+    with open(path, "rb") as file:
+        zipped = file.read(2) == b"PK"
+    if zipped or path.suffix in CHECKPOINT_SUFFIXES:
+        return _read_checkpoint(path, zipped)
+    try:
+        return WeightsFile(load_file(path))
+    except (SafetensorError, OSError) as error:
+        raise UserError(
+            f"{path} cannot be read as safetensors ({error}); it may be cut off, or of another kind: a checkpoint of "
+            f"torch.save must be named {', '.join(CHECKPOINT_SUFFIXES)}."
+        ) from None
+
+
+def _read_checkpoint(path: Path, zipped: bool) -> WeightsFile:
+    try:
+        found = _load_pickle(path, zipped)
+    except MemoryError:
+        raise
+    except Exception as error:  # damaged files raise anything
+        # Torch names what it refuses; its advice to allow it is not for files of strangers.
+        refused = re.search(r"(?:GLOBAL|function) (\S+)", str(error))
+        if refused:
+            raise UserError(
+                f"{path} holds {refused[1][:100]!r}, which is no tensor and could run code, so it is not read; if you "
+                'made it, save its tensors alone, torch.save(checkpoint["state_dict"], "weights.pt"), and convert that.'
+            ) from None
+        message = (str(error) or type(error).__name__)[:150]
+        raise UserError(
+            f"{path} cannot be read as a PyTorch checkpoint ({message!r}); it may be cut off: get the whole file."
+        ) from None
+    found = found if isinstance(found, dict) else {}
+    state, hyper_parameters = found.get("state_dict", found), found.get("hyper_parameters")
+    tensors = {
+        name: tensor
+        for name, tensor in (state.items() if isinstance(state, dict) else ())
+        if isinstance(name, str) and isinstance(tensor, Tensor)
+    }
+    if not tensors:
+        raise UserError(f"{path} holds no state dict (tensors by name); give a checkpoint of a model.")
+    _check_size(path, max(tensors.values(), key=Tensor.numel))
+    return WeightsFile(tensors, hyper_parameters if isinstance(hyper_parameters, dict) else {})
+
+
+def _check_size(path: Path, *tensors: Tensor) -> None:
+    """Raise UserError if the file is smaller than its tensors: a tensor of few stored values can claim any shape."""
+    if sum(tensor.numel() * tensor.element_size() for tensor in tensors) > path.stat().st_size:
+        raise UserError(f"{path} is smaller than the tensors that it names; get the whole file.")
+
+
+def _load_pickle(path: Path, zipped: bool) -> Any:
+    # A file that is not zipped is of an old torch, and cannot be mapped.
+    names = torch.serialization.get_unsafe_globals_in_checkpoint(path) if zipped else []
+    placeholders: list[Any] = [_placeholder(name) for name in names if _REPLACED.fullmatch(name)]
+    with warnings.catch_warnings(), torch.serialization.safe_globals(placeholders):
+        warnings.simplefilter("ignore")
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=zipped)
+
+
+class _Placeholder:
+    """An object without state."""
+
+    def __new__(cls, *args: Any) -> _Placeholder:
+        return object.__new__(cls)
+
+    def __init__(self, *args: Any) -> None:
+        pass
+
+    def __setstate__(self, state: Any) -> None:
+        pass
+
+
+def _placeholder(name: str) -> Callable[..., Any]:
+    """Return a stand-in for the class of this name; torch finds it by its module and name."""
+    module, _, own = name.rpartition(".")
+    if name == "collections.defaultdict":
+
+        def stand_in(*args: Any) -> Any:
+            return {}  # entries are set in it, which the reader allows in a plain dict only
+
+        stand_in.__module__, stand_in.__name__, stand_in.__qualname__ = module, own, own
+        return stand_in
+    return type(own, (_Placeholder,), {"__module__": module, "__qualname__": own})
+
+
 def without_prefix(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors whose names begin with a known prefix, without it; if there are none, all of them."""
-    for prefix in PREFIXES:
+    """Return the tensors with a known prefix, without it; if there are none, all of them."""
+    for prefix in _PREFIXES:
         prefixed = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
         if prefixed:
             return without_prefix(prefixed)
     return dict(tensors)
 
 
-def _without_copies(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The embedding once, as lm_head.weight, and no constants."""
+def _deduplicate(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Keep the embedding once, as lm_head.weight, and no constants."""
     kept = {name: tensor for name, tensor in tensors.items() if not _CONSTANT.fullmatch(name)}
     for name in _TIED:
         if (copy := kept.pop(name, None)) is None:
@@ -123,18 +226,15 @@ def _without_copies(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return kept
 
 
-def infer_config(tensors: Mapping[str, Tensor], heads: int, causal: bool = False) -> EncoderDecoderConfig:
-    """The sizes that the names and shapes tell; UserError if these are no weights of the published encoder-decoder."""
+def _encoder_decoder_config(tensors: Mapping[str, Tensor], heads: int, causal: bool) -> EncoderDecoderConfig:
     encoder_depth, decoder_depth = _depth(tensors, "enc.layers"), _depth(tensors, "dec.layers")
     if "lm_head.weight" not in tensors or not encoder_depth or not decoder_depth:
         raise UserError(
             "these weights do not have the names of the published MLM-U encoder-decoder (enc.layers.N..., "
             "dec.layers.N..., lm_head.weight) or of GPT-2 (transformer.h.N...); rename them first."
         )
-    vocabulary, width = _embedding_shape(tensors)
     return EncoderDecoderConfig(
-        vocabulary,
-        width,
+        *_embedding_shape(tensors),
         heads,
         encoder_depth=encoder_depth,
         decoder_depth=decoder_depth,
@@ -143,7 +243,7 @@ def infer_config(tensors: Mapping[str, Tensor], heads: int, causal: bool = False
     )
 
 
-def _infer_decoder_only(
+def _decoder_only_config(
     tensors: Mapping[str, Tensor], heads: int, bos_id: int | None, activation: Any
 ) -> DecoderOnlyConfig:
     depth, positions = _depth(tensors, "transformer.h"), tensors.get("transformer.wpe.weight")
@@ -152,10 +252,8 @@ def _infer_decoder_only(
             "these weights lack transformer.wte.weight, transformer.wpe.weight or transformer.h.0..., so they are not "
             "those of a whole GPT-2; get the whole file."
         )
-    vocabulary, width = _embedding_shape(tensors)
     return DecoderOnlyConfig(
-        vocabulary,
-        width,
+        *_embedding_shape(tensors),
         heads,
         "learned",
         max_length=len(positions),
@@ -169,7 +267,7 @@ def _infer_decoder_only(
 def _depth(tensors: Mapping[str, Tensor], stack: str) -> int:
     numbers = {int(found[1]) for name in tensors if (found := re.match(rf"{stack}\.(\d{{1,6}})\.", name))}
     depth = max(numbers, default=-1) + 1
-    # A stack cannot have more blocks than there are tensors; a made-up number would build a giant.
+    # There are more tensors than blocks; a made-up number must not build a huge model.
     if depth > len(tensors):
         raise UserError("some blocks of these weights are missing; get the whole file.")
     return depth
@@ -183,30 +281,26 @@ def _embedding_shape(tensors: Mapping[str, Tensor]) -> tuple[int, int]:
     return vocabulary, width
 
 
-def read_beside(path: Path) -> Beside:
-    """What the JSON file of the same name beside the weights says."""
-    beside = path.with_suffix(".json")
-    if not beside.is_file():
-        return Beside()
-    told: Any = read_json(beside)
-    told = told if isinstance(told, dict) else {}
-    config = told.get("config") if isinstance(told.get("config"), dict) else told
-
-    def number(name: str) -> int | None:
-        value = config.get(name)
-        if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
-            raise UserError(f"{beside} says {name} {value!r}, but that must be a whole number; correct it.")
-        return value
-
-    tokens = told.get("vocab")
+def read_sidecar(path: Path) -> Sidecar:
+    """Read the JSON file of the same name beside the weights."""
+    sidecar = path.with_suffix(".json")
+    if not sidecar.is_file():
+        return Sidecar()
+    value: Any = read_json(sidecar)
+    value = value if isinstance(value, dict) else {}
+    config = value.get("config") if isinstance(value.get("config"), dict) else value
+    for name in ("heads", "grid"):
+        if config.get(name) is not None and type(config[name]) is not int:
+            raise UserError(f"{sidecar} says {name} {config[name]!r}, but that must be a whole number; correct it.")
+    tokens = value.get("vocab")
     if tokens is not None and not (isinstance(tokens, list) and all(isinstance(token, str) for token in tokens)):
-        raise UserError(f"the vocab of {beside} must be a list of words; correct it, or remove it.")
-    return Beside(number("heads"), number("grid"), tokens)
+        raise UserError(f"the vocab of {sidecar} must be a list of words; correct it, or remove it.")
+    return Sidecar(config.get("heads"), config.get("grid"), tokens)
 
 
-def from_published(tensors: Mapping[str, Tensor], config: TextConfig) -> dict[str, Tensor]:
-    """Our names for the published tensors, checked against the shapes that the config needs."""
-    names = published_names(config)
+def _from_published(tensors: Mapping[str, Tensor], config: TextConfig) -> dict[str, Tensor]:
+    """Return the state dict of our model, each tensor checked against the shape that the config needs."""
+    names = _published_names(config)
     with torch.device("meta"):  # shapes without memory
         ours = build_model(config, seed=0).state_dict()
     missing, unknown = sorted(set(names.values()) - set(tensors)), sorted(set(tensors) - set(names.values()))
@@ -216,12 +310,9 @@ def from_published(tensors: Mapping[str, Tensor], config: TextConfig) -> dict[st
         raise UserError(f"the weights have {unknown[0]!r}, which the published model does not; remove it.")
     state = {}
     for name, theirs in names.items():
-        tensor = tensors[theirs]
-        shape = tuple(ours[name].shape)
-        if name == "query":
-            shape = (1, *shape)
-        elif _is_transposed(config, name):
-            shape = shape[::-1]
+        tensor, shape = tensors[theirs], tuple(ours[name].shape)
+        transposed = _is_transposed(config, name)
+        shape = (1, *shape) if name == "query" else shape[::-1] if transposed else shape
         if tuple(tensor.shape) != shape:
             raise UserError(
                 f"{theirs} has the shape {list(tensor.shape)}, but the rest of the weights needs {list(shape)}; "
@@ -231,26 +322,24 @@ def from_published(tensors: Mapping[str, Tensor], config: TextConfig) -> dict[st
             raise UserError(f"{theirs} holds {tensor.dtype}, not floating-point numbers; save the weights as float32.")
         if not bool(torch.isfinite(tensor).all()):
             raise UserError(f"{theirs} holds numbers that are not finite; get weights from an earlier checkpoint.")
-        tensor = tensor.T if _is_transposed(config, name) else tensor
-        state[name] = tensor.float().reshape(ours[name].shape)
+        state[name] = (tensor.T if transposed else tensor).float().reshape(ours[name].shape)
     return state
 
 
 def to_published(model: EncoderDecoder) -> dict[str, Tensor]:
-    """The weights of `model` under the published names, without a prefix; the ids of the tokens stay ours."""
+    """Return the weights of a model under the published names, without a prefix; the token ids stay ours."""
     config = model.config
     if not config.rotary or config.activation != "gelu" or not config.head_bias:
         raise UserError(
             f"the published model has RoPE, GELU and a head with bias, so weights with {config.positions} positions, "
             f"{config.activation} and head_bias={config.head_bias} do not fit it."
         )
-    state = model.state_dict()
-    names = published_names(config)
+    state, names = model.state_dict(), _published_names(config)
     return {theirs: state[ours].view(1, -1) if ours == "query" else state[ours] for ours, theirs in names.items()}
 
 
-def published_names(config: TextConfig) -> dict[str, str]:
-    """Our parameters' names, and the published ones."""
+def _published_names(config: TextConfig) -> dict[str, str]:
+    """Return the published name of each of our parameters."""
     if isinstance(config, DecoderOnlyConfig):
         pairs = {"norm": "transformer.ln_f"} | _stack("blocks", config.depth, "transformer.h", _SELF_BLOCK)
         alone = {"positions.table.weight": "transformer.wpe.weight"}
@@ -268,13 +357,13 @@ def _stack(ours: str, depth: int, theirs: str, block: Mapping[str, str]) -> dict
 
 
 def _is_transposed(config: TextConfig, name: str) -> bool:
-    """GPT-2 of transformers has the matrices of its blocks as inputs by outputs."""
+    """Return whether GPT-2 of transformers stores this weight as inputs by outputs."""
     is_block = isinstance(config, DecoderOnlyConfig) and name.startswith("blocks.")
     return is_block and name.endswith(".weight") and "norm" not in name
 
 
 def published_tokens(family: str, height: int, width: int) -> list[str]:
-    """The tokens of the published models in the order of their ids.
+    """Return the tokens of the published models in the order of their ids.
 
     For DFS mazes these are ours. For A* mazes: four words, then numbers, costs (0 to cells - 1, for search traces) and
     words of Searchformer's vocabulary, sorted as strings.
@@ -289,10 +378,10 @@ def published_tokens(family: str, height: int, width: int) -> list[str]:
 
 @torch.no_grad()
 def reorder_ids(model: TextModel, tokens: Sequence[str], vocabulary: Vocabulary) -> None:
-    """Permute the ids of a model from the order of `tokens` to that of `vocabulary`; the logits are permuted with them.
+    """Permute the ids of a model, and its logits, from the order of `tokens` to that of `vocabulary`.
 
-    Ids that stand for nothing in `vocabulary` get what is left. UserError if `tokens` lack one, or have one that is of
-    no use in such mazes.
+    Ids that mean nothing in `vocabulary` get the remaining rows. UserError if `tokens` lack one, or have one that
+    cannot occur in such mazes.
     """
     id_of = {PAD if token == "pad" else token: number for number, token in enumerate(tokens)}
     ids = model.config.vocabulary
@@ -300,8 +389,7 @@ def reorder_ids(model: TextModel, tokens: Sequence[str], vocabulary: Vocabulary)
         raise UserError("the vocabulary of the weights has a token twice, so its ids are not known; correct it.")
     if (count := max(len(tokens), len(vocabulary.tokens))) > ids:
         raise UserError(f"the weights have {ids} ids, too few for a vocabulary of {count}; check --size and --family.")
-    needed = [token for token in vocabulary.tokens if token not in SPECIAL_TOKENS]
-    missing = [token for token in needed if token not in id_of]
+    missing = [token for token in vocabulary.tokens if token not in SPECIAL_TOKENS and token not in id_of]
     foreign = [t for t in id_of if t not in vocabulary.id_of and not re.fullmatch(r"create|close|c\d+", t)]
     if missing or foreign:
         problem = f"lacks {missing[0]!r}" if missing else f"has {foreign[0]!r}"

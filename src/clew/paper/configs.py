@@ -167,7 +167,7 @@ def _data(family: PaperFamily, size: int, objective: ObjectiveName, mazes: int) 
 
 
 def _encoder_decoder_fields(causal: bool) -> dict[str, Any]:
-    return {"start": "pytorch", "causal": causal, "attend_self": not causal}
+    return {"init": "pytorch", "causal": causal, "attend_self": not causal}
 
 
 def _unpublished(family: PaperFamily, size: int, objective: ObjectiveName, model: ModelSize) -> str:

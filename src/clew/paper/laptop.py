@@ -18,7 +18,7 @@ from __future__ import annotations
 from clew.data.config import DataConfig
 from clew.models.build import ModelConfig
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
-from clew.models.initialization import StartChoice
+from clew.models.initialization import Initialization
 from clew.models.positions import PositionChoice
 from clew.objectives.config import ObjectiveConfig, ObjectiveName, RateConfig
 from clew.training.config import LEFT_TO_RIGHT, Budget, TrainConfig
@@ -26,7 +26,7 @@ from clew.training.optimizers import OptimizerConfig
 from clew.training.schedules import ScheduleConfig
 
 WIDTH, HEADS, DEPTH = 64, 4, 12
-START: StartChoice = "lookup"
+INIT: Initialization = "lookup"
 BATCH_SIZE = 64
 EMA = 0.998
 OPTIMIZER = OptimizerConfig("muon", lr=3e-3, beta2=0.95, muon_lr=0.014)
@@ -46,14 +46,14 @@ def text_model(
 ) -> ModelConfig:
     """The paper's model for an objective; `encoder_decoder` gives next token the other one, made causal."""
     if objective in LEFT_TO_RIGHT and not encoder_decoder:
-        return DecoderOnlyConfig(vocabulary, width, HEADS, positions, start=START, depth=depth)
+        return DecoderOnlyConfig(vocabulary, width, HEADS, positions, init=INIT, depth=depth)
     decoder_depth = max(1, depth // 4)
     return EncoderDecoderConfig(
         vocabulary,
         width,
         HEADS,
         positions,
-        start=START,
+        init=INIT,
         encoder_depth=max(1, depth - decoder_depth),
         decoder_depth=decoder_depth,
         causal=objective in LEFT_TO_RIGHT,

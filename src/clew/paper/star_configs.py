@@ -48,10 +48,10 @@ def star_depth(length: int) -> int:
 def star_model(kind: StarKind, vocabulary: int, depth: int, width: int = WIDTH) -> ModelConfig:
     """A decoder-only model for next token, else an encoder-decoder with three layers of encoder to one of decoder."""
     if kind in ("next", "next-reversed"):
-        return DecoderOnlyConfig(vocabulary, width, HEADS, start="lookup", depth=depth)
+        return DecoderOnlyConfig(vocabulary, width, HEADS, init="lookup", depth=depth)
     decoder = max(1, depth // 4)
     return EncoderDecoderConfig(
-        vocabulary, width, HEADS, start="lookup", encoder_depth=depth - decoder, decoder_depth=decoder
+        vocabulary, width, HEADS, init="lookup", encoder_depth=depth - decoder, decoder_depth=decoder
     )
 
 

@@ -64,7 +64,6 @@ from clew.training.distributed import (
     copy_into,
     full_tensor,
     named_parameters,
-    parameter_name,
     shard_like,
     unwrap_model,
 )
@@ -293,14 +292,14 @@ class NamedOptimizer(torch.optim.Optimizer):
 def matrix_names(model: nn.Module) -> set[str]:
     """The parameters that Muon changes: weights of nn.Linear, but for embeddings and heads.
 
-    A model names what else AdamW should have by a method `adamw_parameter_names() -> Iterable[str]`; without it, a
-    Linear counts as a head if it is called `head` or `lm_head`. A head that is tied to an embedding is an embedding.
+    A model names other weights for AdamW in the class attribute `adamw_parameters`; without it, a Linear counts as a
+    head if it is called `head` or `lm_head`. A head that is tied to an embedding is an embedding.
     """
     model = unwrap_model(model)
     embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
-    named_by_model = getattr(model, "adamw_parameter_names", None)
-    if callable(named_by_model):
-        left_out = {parameter_name(name) for name in named_by_model()}
+    named_by_model = getattr(model, "adamw_parameters", None)
+    if named_by_model is not None:
+        left_out = set(named_by_model)
     else:
         left_out = {f"{name}.weight" for name, _ in model.named_modules() if name.split(".")[-1] in ("head", "lm_head")}
     linears = {id(m.weight) for m in model.modules() if isinstance(m, nn.Linear)}

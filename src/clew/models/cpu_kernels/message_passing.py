@@ -3,7 +3,7 @@
     x_MD = recurrent_loops(x_MD, embedding_MD, neighbour_M4, loops_G, size_G, steps, sum_units)
 
 computes what `plain_loops` in clew.models.cell_network computes, for float32 and float64 tensors. The matrix products
-are torch's; numba computes what lies between them in one walk over memory, where plain torch needs a dozen.
+are torch's; numba computes what lies between them in one pass over memory, where plain torch needs a dozen.
 
 Mazes exchange no messages, so a group of mazes runs through all of its loops before the next group starts: its state
 stays in the cache, and groups are distributed over threads (kernels and products release the interpreter lock).
@@ -94,13 +94,13 @@ def _groups(neighbour_M4: Tensor, loops_G: list[int], size_G: list[int]) -> list
 
 
 def _map_groups(function: Callable[[int], Any], count: int) -> list[Any]:
-    """Call the function with 0 .. count - 1, on as many threads as torch uses."""
+    """Return the function's results for 0 .. count - 1, computed on as many threads as torch uses."""
     threads = min(torch.get_num_threads(), count)
     if threads <= 1:
         return [function(i) for i in range(count)]
 
     def call(i: int) -> Any:
-        with torch.no_grad():  # which is a state of each thread
+        with torch.no_grad():  # the mode is per thread
             return function(i)
 
     return list(_pool(threads).map(call, range(count)))
@@ -201,7 +201,7 @@ def _forward_group(
 def _backward_group(
     grad_MD: Tensor, grad_embedding_MD: Tensor, group: _Group, saved: _Saved, steps: list[StepWeights], sum_units: int
 ) -> list[Tensor]:
-    """Turn the gradient of the last state into that of the first, in place; the gradients of the weights."""
+    """Replace the gradient of the last state by that of the first in place; return the gradients of the weights."""
     grad_MD, grad_embedding_MD = grad_MD[group.rows], grad_embedding_MD[group.rows]
     cells, width = grad_MD.shape
     hidden = steps[0].out_DF.shape[1]
@@ -247,7 +247,7 @@ def _backward_group(
 
 
 def _copied(weight: Tensor) -> np.ndarray:
-    """The numbers of a parameter in memory of their own: FSDP cannot free what numpy looks at."""
+    """The numbers of a parameter in memory of their center: FSDP cannot free what numpy looks at."""
     copied: np.ndarray = weight.clone().numpy()
     return copied
 
@@ -258,7 +258,7 @@ def _empty_norm(x_MD: Tensor) -> tuple[Tensor, Tensor]:
 
 @_jit
 def _norm(x_RD: np.ndarray, normed_RD: np.ndarray, scale_R: np.ndarray) -> None:
-    """RMS norm without weights; `scale` is the factor of each row."""
+    """Compute the RMS norm without weights; `scale` is the factor of each row."""
     rows, width = x_RD.shape
     number = x_RD.dtype.type
     for r in range(rows):
@@ -273,7 +273,7 @@ def _norm(x_RD: np.ndarray, normed_RD: np.ndarray, scale_R: np.ndarray) -> None:
 
 @_jit
 def _add_norm(x_RD: np.ndarray, embedding_RD: np.ndarray, normed_RD: np.ndarray, scale_R: np.ndarray) -> None:
-    """x = norm(x) + embedding, in place."""
+    """Set x = norm(x) + embedding."""
     _norm(x_RD, normed_RD, scale_R)
     rows, width = x_RD.shape
     for r in range(rows):
@@ -285,7 +285,7 @@ def _add_norm(x_RD: np.ndarray, embedding_RD: np.ndarray, normed_RD: np.ndarray,
 def _norm_backward(
     normed_RD: np.ndarray, scale_R: np.ndarray, grad_RD: np.ndarray, grad_x_RD: np.ndarray, keep: float
 ) -> None:
-    """grad_x = keep * grad_x + the gradient through the norm."""
+    """Set grad_x = keep * grad_x + the gradient through the norm."""
     rows, width = normed_RD.shape
     number = normed_RD.dtype.type
     keep_ = number(keep)
@@ -301,9 +301,9 @@ def _norm_backward(
 
 @cache
 def _message_kernels(hidden: int, sums: int) -> tuple[Callable[..., None], Callable[..., None]]:
-    """The message of every cell and its gradient, compiled for these numbers of hidden units and of sum units.
+    """Return the kernels of the message of every cell and its gradient for these numbers of hidden and sum units.
 
-    A number that is known when the kernel is compiled lets the compiler use vectors without a remainder.
+    Constants known at compile time let the compiler vectorize without remainders.
     """
 
     @_jit
@@ -317,8 +317,8 @@ def _message_kernels(hidden: int, sums: int) -> tuple[Callable[..., None], Calla
         cells = out_MF.shape[0]
         number = out_MF.dtype.type
         for i in range(cells):
-            own, out = both_M2F[i, :hidden], out_MF[i]
-            _one_message(neighbour_M4[i], own, both_M2F, self_bias_S, side_bias_4F, out)
+            center, out = both_M2F[i, :hidden], out_MF[i]
+            _one_message(neighbour_M4[i], center, both_M2F, self_bias_S, side_bias_4F, out)
             squares = number(0)
             for f in range(hidden):
                 squares += out[f] * out[f]
@@ -329,17 +329,17 @@ def _message_kernels(hidden: int, sums: int) -> tuple[Callable[..., None], Calla
     @_jit
     def _one_message(
         neighbour_4: np.ndarray,
-        own: np.ndarray,
+        center: np.ndarray,
         both_M2F: np.ndarray,
         self_bias_S: np.ndarray,
         side_bias_4F: np.ndarray,
         out: np.ndarray,
     ) -> None:
-        """The message before its norm; maxima are left in the place of the max units until the last step."""
+        """Compute the message before its norm; `out` holds the maxima of max units until the last loop."""
         number = out.dtype.type
         zero = number(0)
         for f in range(sums):
-            v = max(own[f] + self_bias_S[f], zero)
+            v = max(center[f] + self_bias_S[f], zero)
             out[f] = v * v
         for f in range(sums, hidden):
             out[f] = number(-1e30)
@@ -347,12 +347,12 @@ def _message_kernels(hidden: int, sums: int) -> tuple[Callable[..., None], Calla
             j = neighbour_4[s]
             if j >= 0:
                 for f in range(sums):
-                    v = max(own[f] + both_M2F[j, hidden + f] + side_bias_4F[s, f], zero)
+                    v = max(center[f] + both_M2F[j, hidden + f] + side_bias_4F[s, f], zero)
                     out[f] += v * v
                 for f in range(sums, hidden):
                     out[f] = max(out[f], both_M2F[j, hidden + f] + side_bias_4F[s, f])
         for f in range(sums, hidden):
-            v = max(own[f] + out[f], zero)
+            v = max(center[f] + out[f], zero)
             out[f] = v * v
 
     @_jit
@@ -370,14 +370,14 @@ def _message_kernels(hidden: int, sums: int) -> tuple[Callable[..., None], Calla
         cells = out_MF.shape[0]
         number = out_MF.dtype.type
         zero, two = number(0), number(2)
-        highest = np.empty(hidden, out_MF.dtype)
+        maximum = np.empty(hidden, out_MF.dtype)
         grad_message = np.empty(hidden, out_MF.dtype)
         for i in range(cells):
             for f in range(hidden):
                 grad_both_M2F[i, hidden + f] = zero
         for i in range(cells):
-            own, out, grad, grad_own = both_M2F[i, :hidden], out_MF[i], grad_MF[i], grad_both_M2F[i, :hidden]
-            _one_message(neighbour_M4[i], own, both_M2F, self_bias_S, side_bias_4F, out)
+            center, out, grad, grad_center = both_M2F[i, :hidden], out_MF[i], grad_MF[i], grad_both_M2F[i, :hidden]
+            _one_message(neighbour_M4[i], center, both_M2F, self_bias_S, side_bias_4F, out)
             squares, along = zero, zero
             for f in range(hidden):
                 squares += out[f] * out[f]
@@ -389,29 +389,29 @@ def _message_kernels(hidden: int, sums: int) -> tuple[Callable[..., None], Calla
                 grad_message[f] = two * np.sqrt(out[f]) * scale * (grad[f] - along * out[f])
                 out[f] *= scale
             for f in range(sums):
-                v = max(own[f] + self_bias_S[f], zero)
-                # The root above was of the sum; here each term has its own derivative.
+                v = max(center[f] + self_bias_S[f], zero)
+                # The root above was of the sum; here each term has its center derivative.
                 grad_message[f] = two * scale * (grad[f] - along * out[f] / scale)
-                grad_own[f] = v * grad_message[f]
-                grad_self_bias_S[f] += grad_own[f]
+                grad_center[f] = v * grad_message[f]
+                grad_self_bias_S[f] += grad_center[f]
             for f in range(sums, hidden):
-                grad_own[f] = grad_message[f]
-                highest[f] = number(-1e30)
+                grad_center[f] = grad_message[f]
+                maximum[f] = number(-1e30)
             for s in range(4):
                 j = neighbour_M4[i, s]
                 if j >= 0:
                     for f in range(sums):
-                        v = max(own[f] + both_M2F[j, hidden + f] + side_bias_4F[s, f], zero) * grad_message[f]
-                        grad_own[f] += v
+                        v = max(center[f] + both_M2F[j, hidden + f] + side_bias_4F[s, f], zero) * grad_message[f]
+                        grad_center[f] += v
                         grad_both_M2F[j, hidden + f] += v
                         grad_side_bias_4F[s, f] += v
                     for f in range(sums, hidden):
-                        highest[f] = max(highest[f], both_M2F[j, hidden + f] + side_bias_4F[s, f])
+                        maximum[f] = max(maximum[f], both_M2F[j, hidden + f] + side_bias_4F[s, f])
             for s in range(4):
                 j = neighbour_M4[i, s]
                 if j >= 0:
                     for f in range(sums, hidden):
-                        v = grad_message[f] if both_M2F[j, hidden + f] + side_bias_4F[s, f] >= highest[f] else zero
+                        v = grad_message[f] if both_M2F[j, hidden + f] + side_bias_4F[s, f] >= maximum[f] else zero
                         grad_both_M2F[j, hidden + f] += v
                         grad_side_bias_4F[s, f] += v
 

@@ -12,13 +12,13 @@ from clew.errors import UserError
 from clew.models.blocks import CrossBlock, SelfBlock
 from clew.models.build import build_model, from_json, to_json
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
-from clew.models.initialization import initialise, lookup_attention_weights
+from clew.models.initialization import init_gpt2, set_lookup_weights
 from clew.models.positions import make_positions
 
 WIDTH, HEADS, LENGTH = 128, 4, 60
 HEAD_WIDTH = WIDTH // HEADS
-ENCODER_DECODER = EncoderDecoderConfig(29, WIDTH, HEADS, start="lookup", encoder_depth=1, decoder_depth=2)
-DECODER_ONLY = DecoderOnlyConfig(29, WIDTH, HEADS, start="lookup", depth=2)
+ENCODER_DECODER = EncoderDecoderConfig(29, WIDTH, HEADS, init="lookup", encoder_depth=1, decoder_depth=2)
+DECODER_ONLY = DecoderOnlyConfig(29, WIDTH, HEADS, init="lookup", depth=2)
 
 
 def scores(block: SelfBlock | CrossBlock, head: int, token_TD: Tensor) -> Tensor:
@@ -44,8 +44,8 @@ def block(request: pytest.FixtureRequest) -> SelfBlock | CrossBlock:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         made: SelfBlock | CrossBlock = request.param(WIDTH, HEADS)
-        initialise(made, depth=2)
-        lookup_attention_weights(made.attention_weights(), HEADS, (1, -2), rotary=True)
+        init_gpt2(made, depth=2)
+        set_lookup_weights(made.attention_weights(), HEADS, (1, -2), rotary=True)
     return made
 
 
@@ -80,7 +80,7 @@ def test_without_rope_no_head_goes_by_distance() -> None:
 
 @pytest.mark.parametrize("config", [ENCODER_DECODER, DECODER_ONLY])
 def test_both_starts_are_the_same_model(config: EncoderDecoderConfig | DecoderOnlyConfig) -> None:
-    lookup, plain = build_model(config, 3), build_model(dataclasses.replace(config, start="gpt-2"), 3)
+    lookup, plain = build_model(config, 3), build_model(dataclasses.replace(config, init="gpt-2"), 3)
     assert {n: p.shape for n, p in lookup.named_parameters()} == {n: p.shape for n, p in plain.named_parameters()}
     again = build_model(config, 3)
     for (name, one), two in zip(lookup.named_parameters(), again.parameters(), strict=True):
@@ -106,7 +106,7 @@ def test_a_model_can_be_counted_without_making_it() -> None:
 def test_a_config_tells_its_start_and_old_ones_have_none() -> None:
     plain = to_json(ENCODER_DECODER)
     assert from_json(plain) == ENCODER_DECODER
-    del plain["start"]
-    assert from_json(plain) == dataclasses.replace(ENCODER_DECODER, start="gpt-2")
-    with pytest.raises(UserError, match="the start 'magic' is unknown; choose one of gpt-2, lookup"):
-        dataclasses.replace(ENCODER_DECODER, start="magic")  # type: ignore[arg-type]
+    assert from_json({"start": plain.pop("init"), **plain}) == ENCODER_DECODER  # as version 0.1 wrote it
+    assert from_json(plain) == dataclasses.replace(ENCODER_DECODER, init="gpt-2")
+    with pytest.raises(UserError, match="init cannot be 'magic'; choose one of gpt-2, lookup"):
+        dataclasses.replace(ENCODER_DECODER, init="magic")  # type: ignore[arg-type]
