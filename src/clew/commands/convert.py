@@ -26,7 +26,7 @@ def convert(
     For example: clew convert last.ckpt --size 20 --out runs/published-dfs-20
 
     Read are Lightning checkpoints, state dicts of torch.save and safetensors, of the MLM-U encoder-decoder and of the
-    decoder-only GPT-2. No code in a checkpoint is run. A JSON file of the same name sidecar the weights may say heads,
+    decoder-only GPT-2. No code in a checkpoint is run. A JSON file of the same name beside the weights may say heads,
     grid (the size of the mazes) and vocab (the tokens in the order of their ids).
 
     Args:

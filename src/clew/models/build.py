@@ -109,7 +109,7 @@ def to_json(config: ModelConfig) -> Json:
 def from_json(value: Any) -> ModelConfig:
     """Return the config that `to_json` wrote; UserError if a field is missing, unknown or of the wrong type."""
     if not isinstance(value, dict) or "kind" not in value:
-        raise UserError(f"the model's config names no kind; add one of {', '.join(KINDS)}.")
+        raise UserError(f"the model's config names no kind; it must have a kind, one of {', '.join(KINDS)}.")
     given = {name: field for name, field in value.items() if name != "kind"}
     if value["kind"] in ("encoder-decoder", "decoder-only") and "start" in given:
         given["init"] = given.pop("start")  # the name before version 0.2
