@@ -135,6 +135,11 @@ def test_evaluation_on_held_out_mazes_and_its_report(cell_run, tmp_path):
     again = model.evaluate(tasks=tasks, decoder="one-pass")
     assert [o.predicted for o in again.outcomes] == [o.predicted for o in evaluation.outcomes]
     assert model.leakage(tasks).perhaps_trained == 0
+    listed = model.evaluate(tasks=[*tasks, tasks[0][0][0], DRAWING], decoder="one-pass")
+    assert [o.task.maze.cells.shape for o in listed.outcomes[-2:]] == [(3, 3), (2, 3)]
+    assert len(listed) == 7
+    with pytest.raises(UserError, match="no way leads from the start"):
+        model.evaluate(tasks=[NO_WAY])
     evaluation.save_html(tmp_path / "report.html")
     assert "one-pass" in (tmp_path / "report.html").read_text()
 

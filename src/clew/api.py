@@ -15,7 +15,7 @@ from clew.errors import UserError
 from clew.files import PathLike, from_plain, to_plain
 
 if TYPE_CHECKING:
-    from clew.evaluation.evaluate import Evaluation
+    from clew.evaluation.scores import Evaluation
     from clew.mazes.generate import Split
     from clew.mazes.maze import Path, Task, TaskBatch
     from clew.mazes.solvers import Event

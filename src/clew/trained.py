@@ -39,8 +39,10 @@ from clew.evaluation.tasks import (
     Leakage,
     check_leakage,
     default_count,
+    group_tasks,
     held_out,
     training_layouts,
+    true_path,
 )
 from clew.files import PathLike, atomic_write, read_json, write_json
 from clew.mazes.generate import canonical_family, describe_tasks
@@ -107,7 +109,7 @@ class TrainedModel:
         on_step: Callable[[Step], None] = lambda step: None,
     ) -> list[Solution]:
         """Solve mazes of any sizes and return the solutions in their order; a maze without a path has none."""
-        read = [_read_task(task) if isinstance(task, str) else task for task in tasks]
+        read = [_read_task(task) for task in tasks]
         return solve_tasks(self.model, self.codec, read, decoder, batch_size, on_step)
 
     def evaluate(
@@ -118,7 +120,7 @@ class TrainedModel:
         *,
         seed: int | None = None,
         decoder: str | None = None,
-        tasks: TaskBatch | Sequence[TaskBatch] | None = None,
+        tasks: TaskBatch | Sequence[TaskBatch | Task | str] | None = None,
         batch_size: int | None = None,
         precision: Precision | None = None,
         progress: Callable[[int], None] = lambda mazes: None,
@@ -131,18 +133,18 @@ class TrainedModel:
             n: number of mazes; by default 2,000 of up to 10x10, and fewer of larger ones.
             seed: which held-out mazes.
             decoder: as in `clew evaluate`.
-            tasks: mazes to use instead, a batch for each size.
+            tasks: mazes to use instead: a batch, or a list of batches, tasks and texts; tasks without a path are
+                solved by A*.
             batch_size: mazes decoded at once; by default as many as fit into memory.
             precision: of matrix products; by default that of the evaluations during training.
             progress: called with the number of mazes done.
         """
-        if tasks is None:
-            tasks = self.held_out(family, size, n, seed=seed)
+        groups = self.held_out(family, size, n, seed=seed) if tasks is None else _batches(tasks)
         decoder = decoder or default_decoder(self.codec)
         return evaluate_tasks(
             self.model,
             self.codec,
-            tasks,
+            groups,
             parse_decoder(decoder),
             batch_size,
             precision=precision or self.precision,
@@ -289,8 +291,18 @@ def _from_weights(folder: Path) -> TrainedModel:
     )
 
 
-def _read_task(text: str) -> Task:
-    found = tasks_in_text(text)
+def _batches(tasks: TaskBatch | Sequence[TaskBatch | Task | str]) -> list[TaskBatch]:
+    if isinstance(tasks, TaskBatch):
+        return [tasks]
+    singles = [_read_task(task) for task in tasks if not isinstance(task, TaskBatch)]
+    batches = [batch for batch in tasks if isinstance(batch, TaskBatch)]
+    return [*batches, *group_tasks((task, true_path(task)) for task in singles)]
+
+
+def _read_task(task: Task | str) -> Task:
+    if isinstance(task, Task):
+        return task
+    found = tasks_in_text(task)
     if len(found) != 1:
         raise UserError(f"the text holds {len(found)} mazes; give one, or a list of texts to solve_many.")
     return found[0].task

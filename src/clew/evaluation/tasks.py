@@ -25,7 +25,7 @@ Shape suffixes: N mazes, H rows, W columns of the larger maze.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -41,7 +41,7 @@ from clew.mazes.layouts import is_held_out, layout_hashes
 from clew.mazes.maze import EAST, NORTH, SIDES, SOUTH, WALL, WEST, Cell, Path, Task, TaskBatch, check_shape
 from clew.mazes.path_star import star_shape
 from clew.mazes.solvers import astar
-from clew.tokenization.read import ReadTask, iter_tasks
+from clew.tokenization.read import iter_tasks
 
 Embedding = Literal["joined", "cut-off"]
 MAX_DRAWS = 1000
@@ -77,27 +77,28 @@ def default_count(cells: int) -> int:
 
 
 def from_file(file: str) -> list[TaskBatch]:
-    """Return the tasks of a file, or of standard input if it is "-", grouped by size."""
-    groups: dict[tuple[int, ...], tuple[list[Task], list[Path]]] = {}
-    for read in iter_tasks(file):
-        tasks, paths = groups.setdefault(read.task.maze.cells.shape, ([], []))
-        tasks.append(read.task)
-        paths.append(_true_path(read))
-    return [TaskBatch.from_tasks(tasks, paths) for tasks, paths in groups.values()]
+    """Return the tasks of a file, or of standard input if it is "-", a batch for each size."""
+    return group_tasks((read.task, true_path(read.task, read.path, f"line {read.line}: ")) for read in iter_tasks(file))
 
 
-def _true_path(read: ReadTask) -> Path:
-    found = astar(read.task).path
+def group_tasks(tasks: Iterable[tuple[Task, Path]]) -> list[TaskBatch]:
+    """Return tasks with their paths as a batch for each size."""
+    groups: dict[tuple[int, ...], list[tuple[Task, Path]]] = {}
+    for task, path in tasks:
+        groups.setdefault(task.maze.cells.shape, []).append((task, path))
+    return [TaskBatch.from_tasks(*map(list, zip(*pairs, strict=True))) for pairs in groups.values()]
+
+
+def true_path(task: Task, given: Path | None = None, where: str = "") -> Path:
+    """Return the given path after checking it, or else that of the deterministic A*."""
+    found = astar(task).path
     if found is None:
         raise UserError(
-            f"line {read.line}: no way leads {read.task.ends}, "
-            "so no answer could be right; remove this maze, or open a way."
+            f"{where}no way leads {task.ends}, so no answer could be right; remove this maze, or open a way."
         )
-    if read.path is None:
-        return found
-    if problem := path_problem(read.task, read.path):
-        raise UserError(f"line {read.line}: the path in the file cannot be the true one, since {problem}")
-    return read.path
+    if given is not None and (problem := path_problem(task, given)):
+        raise UserError(f"{where}the path in the file cannot be the true one, since {problem}")
+    return given or found
 
 
 @dataclass(frozen=True)
