@@ -54,6 +54,14 @@ def test_cells_are_tinted_by_probability_and_marked_by_pass() -> None:
         assert {START, GOAL} <= set(fills(shapes))
 
 
+def test_loops_come_before_the_steps() -> None:
+    loops = np.array([[[0, 0, 0], [0, 0, 0]], [[1, 0, 0], [1, 0, 0]]], dtype=np.float32)
+    one, two, *_ = found = frames(solved(Step(1, PATH)), loops)
+    assert [caption for _, caption in found][:3] == ["loop 1 of 2", "loop 2 of 2", "pass 1 of 3: 5 committed"]
+    assert (fills(one[0]).get(TINT[1]), fills(two[0])[TINT[1]]) == (None, 2)
+    assert 'max="3" value="3"' in solution_html(solved(Step(1, PATH)), loops)
+
+
 def test_hidden_cells_lose_their_mark_and_tokens_without_a_cell_have_none() -> None:
     first, second, _ = frames(solved(Step(1, [(0, 0), (1, 0), None, (9, 9)]), Step(1, [(1, 0)], hidden=True)))
     assert fills(first[0])[ORDER[0]] == 2

@@ -1,6 +1,6 @@
 """Solutions step by step: an animated GIF, and HTML with a slider for a notebook.
 
-    animate(solution, "plan.gif")
+    animate(solution, "plan.gif", loops=loop_probabilities(model.model, task))      # loops: only of cell networks
     solution_html(solution)
 
 Cells are tinted by the probability that the model gives them, and marked when they are committed, in colours from the
@@ -14,6 +14,9 @@ from collections.abc import Sequence
 from html import escape
 from itertools import pairwise
 from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
 
 from clew.errors import UserError
 from clew.files import PathLike, atomic_write
@@ -35,11 +38,13 @@ from clew.viz.drawing import (
 )
 from clew.viz.picture import shapes_image, with_text
 
+Grid = npt.NDArray[np.float32]  # the probability of each cell, [H, W]
+
 TINT = ("#ffffff", "#6fb4ff")  # probability 0 and 1
 ORDER = ("#5b2a86", "#2a9d8f", "#f4d35e")  # committed first, halfway, last
 _LEVELS = 16  # of the tint
 _PIXELS = 420  # of the longer side of a GIF, about
-_MILLISECONDS, _LAST_MILLISECONDS = 160, 3000
+_LAST_MILLISECONDS = 3000
 
 
 class Solved(Protocol):
@@ -61,8 +66,8 @@ class Solved(Protocol):
     def verdict(self) -> str: ...
 
 
-def animate(solution: Solved, path: PathLike, milliseconds: int = _MILLISECONDS) -> None:
-    """Write a GIF with one frame a step, `milliseconds` each; the last frame, with the path, is held."""
+def animate(solution: Solved, path: PathLike, milliseconds: int = 160, loops: Sequence[Grid] = ()) -> None:
+    """Write a GIF with one frame a loop and step, `milliseconds` each; the last frame, with the path, is held."""
     if not str(path).lower().endswith(".gif"):
         raise UserError(f"{path} must end in .gif, since an animation is a GIF file.")
     from PIL import Image
@@ -71,17 +76,17 @@ def animate(solution: Solved, path: PathLike, milliseconds: int = _MILLISECONDS)
     cell = min(32.0, max(8.0, _PIXELS / (max(size) + 2 * MARGIN)))
     images = [
         with_text(shapes_image(shapes, *size, cell), below=caption).quantize(64, dither=Image.Dither.NONE)
-        for shapes, caption in frames(solution)
+        for shapes, caption in frames(solution, loops)
     ]
     durations = [milliseconds] * (len(images) - 1) + [_LAST_MILLISECONDS]
     with atomic_write(path, "wb") as file:
         images[0].save(file, "gif", save_all=True, append_images=images[1:], duration=durations, loop=0)
 
 
-def solution_html(solution: Solved) -> str:
-    """Return a figure with a slider over the steps; without scripts it shows the last one."""
-    groups, captions, last = [], [], len(solution.steps)
-    for number, (shapes, caption) in enumerate(frames(solution)):
+def solution_html(solution: Solved, loops: Sequence[Grid] = ()) -> str:
+    """Return a figure with a slider over loops and steps; without scripts it shows the last one."""
+    groups, captions, last = [], [], len(solution.steps) + len(loops)
+    for number, (shapes, caption) in enumerate(frames(solution, loops)):
         hidden = "" if number == last else ' style="display:none"'
         groups.append(f'<g data-step="{number}"{hidden}>{"".join(map(shape_svg, shapes))}</g>')
         captions.append(f'<span data-step="{number}"{hidden}>{escape(caption)}</span>')
@@ -93,13 +98,16 @@ def solution_html(solution: Solved) -> str:
     return f"<figure>{svg}{slider if last else ''}<figcaption>{''.join(captions)}</figcaption></figure>"
 
 
-def frames(solution: Solved) -> list[tuple[list[Shape], str]]:
-    """Return shapes and caption of each step, and of the path."""
+def frames(solution: Solved, loops: Sequence[Grid] = ()) -> list[tuple[list[Shape], str]]:
+    """Return shapes and caption of each loop of the first pass, of each step, and of the path."""
     task = solution.task
     background, *above = task_shapes(task)[0]
     passes: dict[Cell, int] = {}  # in which each committed cell was committed
     likely: dict[Cell, float] = {}
-    found = []
+    found = [
+        ([background, *_tints(task, _by_cell(on_HW)), *above], f"loop {number} of {len(loops)}")
+        for number, on_HW in enumerate(loops, 1)
+    ]
     for step in solution.steps:
         for cell, probability in zip(step.cells, step.probabilities, strict=True):
             if step.hidden:
@@ -108,12 +116,16 @@ def frames(solution: Solved) -> list[tuple[list[Shape], str]]:
             elif cell is not None and cell in task.maze:
                 passes[cell], likely[cell] = step.number, probability
         if step.cell_probabilities is not None:
-            likely = {divmod(i, task.maze.width): float(p) for i, p in enumerate(step.cell_probabilities.flat)}
+            likely = _by_cell(step.cell_probabilities)
         marks = _tints(task, likely) + _marks(task, passes, solution.passes)
         caption = f"pass {step.number} of {solution.passes}: {len(passes)} committed"
         found.append(([background, *marks, *above], f"{caption}, some hidden again" if step.hidden else caption))
     shapes, note = task_shapes(task, None if solution.is_shortest else solution.shortest_path, solution.path)
     return [*found, (shapes, f"{solution.verdict} {note}".strip())]
+
+
+def _by_cell(on_HW: Grid) -> dict[Cell, float]:
+    return {(row, col): float(on_HW[row, col]) for row, col in np.ndindex(on_HW.shape)}
 
 
 def _tints(task: Task, likely: dict[Cell, float]) -> list[Shape]:
