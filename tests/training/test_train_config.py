@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from clew.models.config import DecoderOnlyConfig
 from clew.objectives.config import ObjectiveConfig, RateConfig
 from clew.training.config import Budget, TrainConfig
 from clew.training.optimizers import OptimizerConfig
+from clew.training.schedules import ScheduleConfig
 
 CONFIGS = [
     tiny_config(),
@@ -69,6 +71,8 @@ def _changed(*path: str, value: Any) -> dict[str, Any]:
         (("micro_batch",), 0, "micro_batch is 0"),
         (("budget",), {"steps": 1, "minutes": 1}, "exactly one"),
         (("budget",), {}, "exactly one"),
+        (("objective", "name"), "first-half", "the objective 'first-half', which is not registered.*--plugin"),
+        (("objective", "rates", "shape"), "always", "the mask-rate 'always', which is not registered.*--plugin"),
         (("budget",), {"steps": 0}, "above 0"),
         (("budget",), {"epochs": 1}, "has no epochs"),
         (("model", "vocabulary"), 5, "too small"),
@@ -77,6 +81,23 @@ def _changed(*path: str, value: Any) -> dict[str, Any]:
 def test_what_does_not_fit_is_named(path: tuple[str, ...], value: Any, words: str) -> None:
     with pytest.raises(UserError, match=words):
         TrainConfig.from_json(_changed(*path, value=value))
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_numbers_must_be_finite(value: float) -> None:
+    with pytest.raises(UserError, match="a number above 0 of either steps"):
+        Budget(minutes=value)
+    for name in ("clip", "timeout_hours"):
+        with pytest.raises(UserError, match=f"{name} is {value}; use a finite number"):
+            tiny_config(**{name: value})
+    with pytest.raises(UserError, match="average"):
+        tiny_config(ema=value)
+    with pytest.raises(UserError, match=f"lr is {value}"):
+        OptimizerConfig(lr=value)
+    with pytest.raises(UserError, match=f"power is {value}"):
+        ScheduleConfig(power=value)
+    with pytest.raises(UserError, match=f"clip.* {value}"):
+        TrainConfig.from_json(_changed("clip", value=value))
 
 
 def test_runs_of_earlier_versions_are_read() -> None:

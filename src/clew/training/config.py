@@ -5,22 +5,23 @@
     config = TrainConfig.from_json(read_json(run / "config.json"))
 
 A TrainConfig is checked when it is made: pairs that cannot work (a decoder-only model with MLM-U, a text model with
-labels of cells) are told in one sentence, before anything is built. clew.paper.configs has the paper's runs;
+labels of cells) raise a UserError before anything is built. clew.paper.configs has the paper's runs;
 `clew train PRESET --optimizer.lr 3e-4` changes a field.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 from clew.data.config import CELL_LABELS, DataConfig
 from clew.errors import UserError
 from clew.files import from_plain, to_plain
-from clew.models.build import ModelConfig, from_json, kind_of, to_json
+from clew.models.build import KINDS, ModelConfig, from_json, kind_of, to_json
 from clew.models.config import EncoderDecoderConfig
-from clew.objectives.config import ObjectiveConfig
+from clew.objectives.config import OBJECTIVES, ObjectiveConfig
 from clew.training.optimizers import OptimizerConfig
 from clew.training.schedules import ScheduleConfig
 
@@ -38,7 +39,7 @@ class Budget:
 
     def __post_init__(self) -> None:
         given = [value for value in (self.steps, self.epochs, self.minutes) if value is not None]
-        if len(given) != 1 or given[0] <= 0:
+        if len(given) != 1 or not 0 < given[0] < math.inf:
             raise UserError("a run's budget is a number above 0 of either steps, epochs or minutes; give exactly one.")
 
 
@@ -89,8 +90,8 @@ class TrainConfig:
                 raise UserError(f"{name} is {getattr(self, name)}; use 1 or more.")
         for name in ("micro_batch", "clip", "threads", "timeout_hours"):
             value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise UserError(f"{name} is {value}; use a number above 0.")
+            if value is not None and not 0 < value < math.inf:
+                raise UserError(f"{name} is {value}; use a finite number above 0.")
         if self.held_out < 0 or not 0 <= self.seed < 2**63:
             raise UserError("held_out must be 0 or more, and the seed a whole number from 0 to 2**63 - 1.")
         if self.ema is not None and not 0 <= self.ema < 1:
@@ -100,24 +101,24 @@ class TrainConfig:
         self._check_pairs()
 
     def _check_pairs(self) -> None:
-        """UserError if objective, model and form do not go together."""
+        """Raise UserError if objective, model and format do not go together; plug-ins go with everything."""
         objective, form, kind = self.objective.name, self.data.format, kind_of(self.model)
         needed = self.objective.required_format
         if needed not in (None, form):
             raise UserError(f"objective {objective!r} needs the format {needed}, not {form}; change one of them.")
         if needed is None and form == "wall-list-trace":
             raise UserError(f"objective {objective!r} would learn the search trace too; use trace, or wall-list.")
-        if (kind == "cell-network") != (form == CELL_LABELS):
+        if kind in KINDS and (kind == "cell-network") != (form == CELL_LABELS):
             wanted = f"the format {CELL_LABELS}" if kind == "cell-network" else "a text format (edge-list, wall-list)"
             raise UserError(f"a {kind} model reads {wanted}, not {form}; change the model or the format.")
-        if kind == "decoder-only" and objective not in LEFT_TO_RIGHT:
+        if kind == "decoder-only" and objective in OBJECTIVES and objective not in LEFT_TO_RIGHT:
             raise UserError(
-                f"a decoder-only model can only be asked from left to right, not with {objective!r}; "
+                f"a decoder-only model predicts from left to right only, not with {objective!r}; "
                 "use next-token or trace, or an encoder-decoder model."
             )
         causal = isinstance(self.model, EncoderDecoderConfig) and self.model.causal
-        if causal and objective not in (*LEFT_TO_RIGHT, "ordered"):
-            raise UserError(f"a causal encoder looks only back, so {objective!r} makes no sense; turn causal off.")
+        if causal and objective in OBJECTIVES and objective not in (*LEFT_TO_RIGHT, "ordered"):
+            raise UserError(f"a causal encoder attends to the left only, not with {objective!r}; turn causal off.")
         if kind == "cell-network" and objective in ("trace", "any-order"):
             raise UserError(
                 f"a cell network has no order of tokens for {objective!r}; use mlm-u, ordered or next-token."
@@ -129,7 +130,7 @@ class TrainConfig:
             )
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values, the model's kind among them."""
+        """Return plain JSON values, the model's kind among them."""
         return {
             f.name: to_json(self.model) if f.name == "model" else to_plain(getattr(self, f.name))
             for f in dataclasses.fields(self)
@@ -137,7 +138,7 @@ class TrainConfig:
 
     @classmethod
     def from_json(cls, value: Any, where: str = "the config") -> Self:
-        """What `to_json` gave; UserError if it is anything else."""
+        """Return the config that `to_json` wrote; UserError if it is anything else."""
         return from_plain(cls, _current(value), where, {"model": from_json, "objective": ObjectiveConfig.from_json})
 
 
@@ -156,18 +157,18 @@ def _current(value: Any) -> Any:
 
 
 def is_text_model(model: ModelConfig) -> bool:
-    """Whether a model reads tokens of a text, of which it must know the number; the others read cells."""
+    """Return whether a model reads tokens, of which it must know the number; the others read cells."""
     return hasattr(model, "vocabulary")
 
 
 def vocabulary_of(model: ModelConfig) -> int:
-    """The number of ids of a text model."""
+    """Return the vocabulary size of a text model."""
     assert is_text_model(model)
     return int(model.vocabulary)  # type: ignore[attr-defined]
 
 
 def with_vocabulary(model: Any, data: DataConfig) -> Any:
-    """A text model's config with the vocabulary of these mazes; any other as it is."""
+    """Return a text model's config with the vocabulary of these mazes; any other as it is."""
     if not is_text_model(model):
         return model
     changes = {"vocabulary": data.vocabulary}
