@@ -79,7 +79,7 @@ def unit(state: Stream) -> float:
 
 
 @njit(cache=True)
-def shuffle_first(state: Stream, items: npt.NDArray[np.int32], count: int) -> None:
+def shuffle_first(state: Stream, items: npt.NDArray[np.signedinteger], count: int) -> None:
     """Put a random choice of `count` items, in random order, at the front (all of them: a full shuffle)."""
     for i in range(min(count, len(items) - 1)):
         j = i + below(state, len(items) - i)

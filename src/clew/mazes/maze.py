@@ -341,7 +341,7 @@ def cells_from_solid(solid: npt.NDArray[np.bool_]) -> Cells:
     """Return the cells of the mazes [..., H, W] with these wall cells, all other neighbours being open."""
     free = np.zeros((*solid.shape[:-2], solid.shape[-2] + 2, solid.shape[-1] + 2), dtype=np.uint8)
     free[..., 1:-1, 1:-1] = ~solid
-    cells = NORTH * free[..., :-2, 1:-1] + SOUTH * free[..., 2:, 1:-1]
+    cells: Cells = NORTH * free[..., :-2, 1:-1] + SOUTH * free[..., 2:, 1:-1]
     cells += WEST * free[..., 1:-1, :-2] + EAST * free[..., 1:-1, 2:]
     cells[solid] = WALL
     return cells

@@ -265,7 +265,7 @@ def search_astar(
                 return 0, np.int64(events)  # type: ignore[return-value]
             continue
         open_B2[low << _ONE | now] = word & (word - _ONE)  # takes the lowest bit away
-        here = low << _U6 | trailing_zeros(word)
+        here = low << _U6 | trailing_zeros(word)  # type: ignore[call-arg]
 
         # The neighbours to create, one bit each. A cell's h is always the same, so comparing f is comparing g.
         place = here + width

@@ -64,9 +64,10 @@ def encode_batch(format_name: str, batch: TaskBatch, seed_N: npt.NDArray[np.uint
 
 
 @lru_cache(maxsize=16)
-def _vocabulary(form: Format, height: int, width: int) -> Vocabulary:
+def _vocabulary(form: Any, height: int, width: int) -> Vocabulary:
     """Return the vocabulary; kept, since making it takes longer than encoding a small batch."""
-    return form.vocabulary(height, width)
+    vocabulary: Vocabulary = form.vocabulary(height, width)
+    return vocabulary
 
 
 class _Texts:
@@ -115,10 +116,9 @@ def _write_edge_list(texts: _Texts, seed_N: npt.NDArray[np.uint64]) -> None:
     batch, words = texts.batch, edge_list
     ids_C = texts.ids(*cell_tokens(batch.height, batch.width))
     cells_NC = batch.cells_NHW.reshape(len(batch), -1)
-    row_E, a_E, south_E = np.nonzero(np.stack([cells_NC & EAST, cells_NC & SOUTH], axis=-1))
-    b_E = a_E + np.where(south_E, batch.width, 1)
+    row_E, cell_E, south_E = np.nonzero(np.stack([cells_NC & EAST, cells_NC & SOUTH], axis=-1))
     order_E, turned_E = edge_list.edge_orders(np.bincount(row_E, minlength=len(batch)), seed_N)
-    a_E, b_E = ids_C[a_E[order_E]], ids_C[b_E[order_E]]
+    a_E, b_E = ids_C[cell_E[order_E]], ids_C[(cell_E + np.where(south_E, batch.width, 1))[order_E]]
     texts.append(texts.all_N, *texts.ids(words.ADJLIST_START))
     texts.append(row_E, np.where(turned_E, b_E, a_E), np.where(turned_E, a_E, b_E), *texts.ids(words.EDGE_END))
     end, start, start_end, goal, goal_end = texts.ids(
