@@ -64,10 +64,9 @@ def encode_batch(format_name: str, batch: TaskBatch, seed_N: npt.NDArray[np.uint
 
 
 @lru_cache(maxsize=16)
-def _vocabulary(form: Any, height: int, width: int) -> Vocabulary:
+def _vocabulary(form: Format, height: int, width: int) -> Vocabulary:
     """Return the vocabulary; kept, since making it takes longer than encoding a small batch."""
-    vocabulary: Vocabulary = form.vocabulary(height, width)
-    return vocabulary
+    return form.vocabulary(height, width)
 
 
 class _Texts:
