@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from clew.paper.result import Result
+
 from clew.evaluation.failures import FAILURES
 from clew.evaluation.intervals import proportion
-from clew.paper.result import Result
 
 FLAT_CURVE = "flat"
 MAZES = 500

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from reproduce_entries import curve, entry, result
-
 from clew.paper.catalogue import STUDIES
 from clew.paper.claims import MAIN_CLAIMS, claim_lines, main_verdicts
+from reproduce_entries import curve, entry, result
 
 CLIMBING = curve([i / 40 for i in range(1, 41)])
 

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 import torch
+from clew.paper.catalogue import STUDIES
+from clew.paper.plan import NEEDS_FILE, all_needs, plan, read_needs
 
 from clew.data.config import DataConfig
 from clew.models.build import build_model, count_parameters
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig, autocast
 from clew.objectives.config import ObjectiveConfig
 from clew.paper import estimate
-from clew.paper.catalogue import STUDIES
 from clew.paper.estimate import (
     GPUS,
     SMALL_GPU,
@@ -26,7 +27,6 @@ from clew.paper.estimate import (
     training_hours,
 )
 from clew.paper.named_configs import config_named
-from clew.paper.plan import NEEDS_FILE, all_needs, plan, read_needs
 from clew.paper.runner import Options, unique_runs
 from clew.training.config import Budget
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
+from clew.paper.examples import drawn_examples
+from clew.paper.result import Result
+from clew.paper.score import examples
 
 from clew.evaluation.scores import Evaluation, Outcome
 from clew.mazes.generate import generate
 from clew.mazes.maze import Path
-from clew.paper.examples import drawn_examples
-from clew.paper.result import Result
-from clew.paper.score import examples
 
 
 def evaluation(family: str, wrong: list[Path | None]) -> Evaluation:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from clew.paper.shrink import shrunken
 
 from clew.data.loader import make_dataset
 from clew.errors import UserError
 from clew.models.build import build_model, count_parameters
 from clew.paper.named_configs import CONFIGS, config_named, list_configs
-from clew.paper.shrink import shrunken
 from clew.training.config import TrainConfig
 from clew.training.distributed import World
 from clew.training.held_out import held_out_evaluator

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from clew.paper.catalogue import STUDIES
+from clew.paper.result import Result, run_name
+from clew.paper.write import redraw
 from reproduce_entries import curve, entry, result
 
 from clew.files import read_json, to_plain, write_json
-from clew.paper.catalogue import STUDIES
 from clew.paper.page import (
     CLAIMS_PICTURE,
     MARKS,
@@ -22,9 +24,7 @@ from clew.paper.page import (
     markdown,
     results_page,
 )
-from clew.paper.result import Result, run_name
 from clew.paper.runner import Options, reproduce
-from clew.paper.write import redraw
 from clew.viz.pages import between_marks
 
 ROOT = Path(__file__).parents[2]

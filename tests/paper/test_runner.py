@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from clew.paper.catalogue import STUDIES
+from clew.paper.place import Place
+from clew.paper.score import training_mazes
 
 from clew.errors import UserError
 from clew.files import read_json, write_json
 from clew.mazes.generate import generate
-from clew.paper.catalogue import STUDIES
-from clew.paper.place import Place
 from clew.paper.runner import FINISHED, Options, curve, reproduce, runs_of
-from clew.paper.score import training_mazes
 from clew.training.callbacks import RunEnd
 from clew.training.checkpoint import CHECKPOINTS
 

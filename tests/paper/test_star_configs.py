@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from clew.paper.recipes import parameters_of
 
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
 from clew.paper.named_configs import config_named
-from clew.paper.recipes import parameters_of
 from clew.paper.star_configs import OBJECTIVES, star_config
 from clew.paper.star_pair import train_pair
 

@@ -9,18 +9,18 @@ from typing import Literal
 import numpy as np
 import pytest
 import torch
+from clew.paper.catalogue import STUDIES, studies_named, study_named
+from clew.paper.plan import needs
+from clew.paper.recipes import MLMU, NEXT, parameters_of
+from clew.paper.shrink import shrunken
+from clew.paper.studies.position_precision import SIZES
 
 from clew.data.batch import text_seeds, token_batch
 from clew.data.loader import make_dataset
 from clew.errors import UserError
 from clew.mazes.generate import generate
-from clew.paper.catalogue import STUDIES, studies_named, study_named
 from clew.paper.named_configs import PRESETS
-from clew.paper.plan import needs
-from clew.paper.recipes import MLMU, NEXT, parameters_of
 from clew.paper.runner import Options, runs_of
-from clew.paper.shrink import shrunken
-from clew.paper.studies.position_precision import SIZES
 from clew.paper.study import Run, Scale
 from clew.paper.verdict import MIN_POINTS, convergence
 from clew.training.config import TrainConfig, is_text_model

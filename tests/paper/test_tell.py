@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from clew.paper.catalogue import STUDIES
+from clew.paper.result import Mean, mean_of
+from clew.paper.tell import colours_of, curve_panels, curves, pivot, reached, score_table
 from reproduce_entries import curve, entry, result, rising, scores
 
 from clew.mazes.generate import generate
-from clew.paper.catalogue import STUDIES
-from clew.paper.result import Mean, mean_of
 from clew.paper.study import Finding
-from clew.paper.tell import colours_of, curve_panels, curves, pivot, reached, score_table
 from clew.tokenization.format import format_named
 
 PAIR = [

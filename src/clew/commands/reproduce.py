@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -81,10 +83,10 @@ def reproduce(
         if value is not None and not value > 0:
             raise UserError(f"--{name} {value:g} trains nothing; use a number above 0.")
 
-    from clew.paper.catalogue import studies_named
     from clew.paper.runner import Options
     from clew.paper.runner import collect as write_result
     from clew.paper.runner import reproduce as run
+    from clew.paper.studies import studies_named
     from clew.training.launch import launch, launched
 
     announce_compilation()
@@ -142,16 +144,15 @@ def report(*, root: Path = Path()) -> None:
     Args:
         root: the folder in which docs and results are.
     """
-    from clew.files import atomic_write
-    from clew.paper.catalogue import STUDIES
-    from clew.paper.page import MARKS, PAGE, README, draw_claims, main_claims, results_page
-    from clew.paper.write import redraw
+    from clew.files import atomic_write, read_json
+    from clew.paper.page import MARKS, PAGE, README, draw_claims, main_claims, results_page, write_result
+    from clew.paper.studies import STUDIES
     from clew.viz.pages import has_marks, write_between_marks
 
     results = root / "results"
     for name, study in STUDIES.items():
         for file in sorted((results / name).glob("*.json")):
-            redraw(study, file)
+            write_result(study, read_json(file), file)
     draw_claims(results)
     with atomic_write(root / PAGE) as out:
         out.write(results_page(results))
@@ -163,26 +164,26 @@ def report(*, root: Path = Path()) -> None:
 
 def print_list() -> None:
     """A line for each study and scale, and for all of them."""
-    from clew.paper.plan import MACHINE, read_needs
-
+    # A file that clew.paper.estimate writes: computing it takes seconds and needs torch.
+    needs = json.loads((resources.files("clew.paper") / "needs.json").read_text(encoding="utf-8"))
     rows = [["study", "scale", "trainings", "parameters", "time, about"]]
-    for needed in read_needs():
-        sizes = " to ".join(dict.fromkeys(map(short_count, needed.parameters))) if needed.runs else ""
-        time = f"{duration(needed.hours)} of {MACHINE[needed.scale]}" if needed.runs else "seconds"
-        rows.append([needed.study, needed.scale, str(needed.runs), sizes, time])
+    for row in needs:
+        sizes = " to ".join(dict.fromkeys(map(short_count, row["parameters"]))) if row["runs"] else ""
+        machine = "8 V100" if row["scale"] == "paper" else "one core"
+        time = f"{duration(row['hours'])} of {machine}" if row["runs"] else "seconds"
+        rows.append([row["study"], row["scale"], str(row["runs"]), sizes, time])
     print(format_table(rows, left=5))
 
 
 def print_plan(studies: Sequence[Study], options: Options, slurm: SlurmOptions | None, processes: int | None) -> None:
     """What every training that is not finished needs, and what would be started or submitted."""
-    from clew.paper.estimate import ACTIVATION_PASSES, BLOCK_SECONDS, SHARE_OF_PEAK
-    from clew.paper.plan import PAPER_GPUS, plan
-    from clew.paper.runner import finished, scored, unique_runs
+    from clew.paper.estimate import ACTIVATION_PASSES, BLOCK_SECONDS, PAPER_GPUS, SHARE_OF_PEAK, plan
+    from clew.paper.runner import unique_runs
     from clew.training.launch import gpus_here
 
     runs = [*unique_runs(studies, options).values()]
-    train = [run for run in runs if not finished(run, options.place)]
-    score = [run for run in runs if not scored(run, options.place)]
+    train = [run for run in runs if not options.is_trained(run)]
+    score = [run for run in runs if not options.is_scored(run)]
     here = processes or ((gpus_here() or PAPER_GPUS) if options.scale == "paper" else 1)
     gpus = slurm.nodes * slurm.tasks if slurm else here
     print(format_table(plan(runs, gpus), left=99))
@@ -221,31 +222,31 @@ def duration(hours: float) -> str:
 
 def submit_jobs(studies: Sequence[Study], options: Options, slurm: SlurmOptions) -> None:
     """Hand every training that is not finished to Slurm, and its scoring; write what has been scored."""
-    from clew.paper.runner import collect, finished, score_run, scored, train_run, unique_runs
+    from clew.paper.runner import collect, score_run, train_run, unique_runs
     from clew.training.launch import queued_jobs, submit, submitted_jobs
 
     options = replace(options, root=options.root.absolute())  # jobs may start elsewhere
-    place, queued = options.place, queued_jobs()
+    queued = queued_jobs()
     runs = unique_runs(studies, options)
     trainings = scorings = waiting = 0
     for folder, run in runs.items():
         scores = folder.with_name(f"{folder.name}-score")
-        if scored(run, place):
+        if options.is_scored(run):
             continue
         folder.parent.mkdir(parents=True, exist_ok=True)
         after = sorted(queued & submitted_jobs(folder))
-        if not after and not finished(run, place):
-            job = submit(partial(train_run, run, place), folder, slurm)
+        if not after and not options.is_trained(run):
+            job = submit(partial(train_run, run, options), folder, slurm)
             print(f"job {job.job_id} trains {folder.name}")
             trainings, after = trainings + 1, [job.job_id]
         if queued & submitted_jobs(scores):
             waiting += 1
             continue
-        job = submit(partial(score_run, run, place), scores, slurm.for_scoring(), after=after)
+        job = submit(partial(score_run, run, options), scores, slurm.for_scoring(), after=after)
         print(f"job {job.job_id} scores {folder.name}")
         scorings += 1
     for study in studies:
-        if all(scored(run, place) for run in unique_runs([study], options).values()):
+        if all(options.is_scored(run) for run in unique_runs([study], options).values()):
             collect(study, options, say)
     if trainings + scorings + waiting:
         print(

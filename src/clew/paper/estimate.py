@@ -1,42 +1,46 @@
-"""What a training needs before anybody runs it: memory of a GPU, and hours. Arithmetic; nothing is measured on a GPU.
+"""Estimates of what a training needs: memory of a GPU, and hours. Arithmetic; nothing is measured on a GPU.
 
     estimate_memory(config.model, config.data, batch_per_gpu=16, micro_batch=16, precision="fp16")    # a Memory
     step_seconds(config, processes=8, gpu=GPUS["A100"])
-    fitted(config, processes=8, memory=32e9)      # the config with the largest micro-batch that fits
+    fit_micro_batch(config, processes=8, memory=32e9)    # the config with the largest micro-batch that fits
+    plan(runs, processes=8)                              # a row of words for each training: `--dry-run`
+    python -m clew.paper.estimate                        # write needs.json, which `--list` reads without torch
 
 Memory. For each parameter: the weight, its gradient, the gradient's copy in DDP's buckets and AdamW's two moments, in
 float32, and the weight in 16 bits under autocast. For each token and block of width D, what the backward pass needs
 (`_block_bytes`, which a test compares with what autograd saves). To that come the work of one block, the logits, the
-batch, 10 % for what the allocator cannot reuse, and 1 GB for CUDA and NCCL.
+batch, 10 % for allocator fragmentation, and 1 GB for CUDA and NCCL.
 
-Hours. A step takes
+Hours. A step of a GPU takes
 
     passes x blocks x BLOCK_SECONDS + 5 x activation bytes / bandwidth + operations / (0.25 x peak)
 
-a GPU; there are as many passes as micro-batches. BLOCK_SECONDS is calibrated on the two runs whose time the paper
-tells: 5x5 mazes, 8M parameters, 2,000 epochs of 100,000 mazes on 8 V100 take 13.7 hours with next token and 17.7 with
-MLM-U, 31 and 41 ms a step. Both have 40 blocks and one constant is fitted to both, so each is missed by about a sixth.
-Those steps compute for 2 to 4 ms, so the rest is launching kernels, which this constant counts, and which depends on
-the CPU and not on the GPU.
-The other two terms are not calibrated: an activation is written, read, read again in the backward pass, and its
-gradient written and read; a quarter of the peak is an assumption. They decide the hours of 20x20 and 30x30 mazes.
-Evaluation and scoring are not counted.
+with as many passes as micro-batches. BLOCK_SECONDS is calibrated on the two runs whose time the paper gives: 5x5 mazes,
+8M parameters, 2,000 epochs of 100,000 mazes on 8 V100 take 13.7 hours with next token and 17.7 with MLM-U, 31 and 41 ms
+a step. Both have 40 blocks and one constant is fitted to both, so each is missed by about a sixth. Those steps compute
+for 2 to 4 ms; the rest is kernel launches, which this constant counts and which depend on the CPU. The other two terms
+are not calibrated: an activation is written, read, read again in the backward pass, and its gradient written and read;
+a quarter of the peak is an assumption. They decide the hours of 20x20 and 30x30 mazes. Evaluation is not counted.
 """
 
 from __future__ import annotations
 
+import json
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cache
+from pathlib import Path
 
 from clew.data.batch import Batch
 from clew.data.config import PAPER_MAZES, DataConfig
 from clew.data.loader import StreamLoader
 from clew.decoding.codec import Codec
+from clew.files import atomic_write
 from clew.models.build import ModelConfig, training_flops
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig, Precision
 from clew.objectives.config import ObjectiveConfig, build_objective
-from clew.paper.recipes import parameters_of
+from clew.paper.study import SCALES, RunSpec, Scale, Study, parameters_of
 from clew.training.config import TrainConfig
 from clew.training.distributed import World
 from clew.training.step import Part, draw_part
@@ -47,7 +51,7 @@ SAMPLE = 256  # mazes whose lengths and operations are counted
 
 @dataclass(frozen=True)
 class Gpu:
-    """What NVIDIA's data sheets say of the SXM form."""
+    """The SXM form in NVIDIA's data sheets."""
 
     half_flops: float  # operations a second in 16 bits, dense, on tensor cores
     single_flops: float  # in float32
@@ -97,7 +101,7 @@ class Lengths:
 
 
 def lengths(data: DataConfig) -> Lengths:
-    """How long the sequences of a run are."""
+    """Return the lengths of the sequences of a run."""
     batch = _batch(_shape(data))
     length_B, response_B = batch.valid_BT.sum(1), batch.response_BT.sum(1)
     return Lengths(float(length_B.float().mean()), int(length_B.max()), int(response_B.max()))
@@ -106,7 +110,7 @@ def lengths(data: DataConfig) -> Lengths:
 def estimate_memory(
     model: ModelConfig, data: DataConfig, batch_per_gpu: int, micro_batch: int, precision: Precision
 ) -> Memory | None:
-    """What training and evaluating a text model takes; None for other kinds of models."""
+    """Return what training and evaluating a text model takes; None for other kinds of models."""
     if not isinstance(model, DecoderOnlyConfig | EncoderDecoderConfig):
         return None
     half = 2 if precision != "fp32" else 4
@@ -118,7 +122,7 @@ def estimate_memory(
         a_maze = (model.depth + 1) * per_token * tokens
         cached = 2 * model.depth * width * half
     else:
-        # A block of the decoder computes keys and values for every token that is seen, the rest for the asked ones.
+        # A block of the decoder computes keys and values for every visible token, the rest for the queries.
         keys = (4 if half == 2 else 3) * width * half
         queries = (8 + 12 * half) * width
         a_maze = (model.encoder_depth + 1) * per_token * tokens
@@ -137,7 +141,7 @@ def estimate_memory(
 
 
 def _block_bytes(width: int, half: int) -> int:
-    """What the backward pass of a block of self-attention needs of each token.
+    """Return what the backward pass of a block of self-attention needs for each token.
 
     In float32: the inputs of both norms. In the precision of the products: the outputs of both norms, queries, keys
     and values, queries and keys after their rotation, the attention's result, and twice four widths in the
@@ -147,7 +151,7 @@ def _block_bytes(width: int, half: int) -> int:
 
 
 def micro_batch_for(config: TrainConfig, processes: int, memory: float = SMALL_GPU) -> int | None:
-    """The most mazes, a power of two or all, that a GPU can put through one pass; None if not even one fits."""
+    """Return the most mazes, a power of two or all, that fit one pass of a GPU; None if not even one does."""
     batch_per_gpu = math.ceil(config.batch_size / processes)
     candidates = [batch_per_gpu, *(1 << k for k in range(batch_per_gpu.bit_length() - 1, -1, -1))]
     for micro_batch in candidates:
@@ -157,7 +161,7 @@ def micro_batch_for(config: TrainConfig, processes: int, memory: float = SMALL_G
     return None
 
 
-def fitted(config: TrainConfig, processes: int, memory: float) -> TrainConfig:
+def fit_micro_batch(config: TrainConfig, processes: int, memory: float) -> TrainConfig:
     """Return the config with a micro-batch that fits into this memory of a GPU, unless it has one already."""
     if config.micro_batch is not None:
         return config
@@ -166,14 +170,14 @@ def fitted(config: TrainConfig, processes: int, memory: float) -> TrainConfig:
 
 
 def total_steps(config: TrainConfig) -> int | None:
-    """Steps of a run; None if its budget is in minutes."""
+    """Return the steps of a run; None if its budget is in minutes."""
     if config.budget.epochs is not None:
         return config.budget.epochs * math.ceil((config.data.mazes or PAPER_MAZES) / config.batch_size)
     return config.budget.steps
 
 
 def step_seconds(config: TrainConfig, processes: int, gpu: Gpu) -> float:
-    """Of one step, with so many GPUs: see the module's docstring."""
+    """Return the time of one step with so many GPUs: see the module's docstring."""
     model, mazes = config.model, config.batch_size / processes
     passes = math.ceil(mazes / (micro_batch_for(config, processes) or 1))
     blocks, moved = 0, 0.0
@@ -192,7 +196,7 @@ def step_seconds(config: TrainConfig, processes: int, gpu: Gpu) -> float:
 
 
 def training_hours(config: TrainConfig, processes: int, gpu: Gpu) -> float:
-    """Of a whole run, with so many GPUs."""
+    """Return the hours of a whole run with so many GPUs."""
     steps = total_steps(config)
     if steps is None:
         assert config.budget.minutes is not None
@@ -201,13 +205,13 @@ def training_hours(config: TrainConfig, processes: int, gpu: Gpu) -> float:
 
 
 def flops_per_maze(config: TrainConfig) -> float:
-    """Operations of a training step for one maze, on average over a sample."""
+    """Return the operations of a training step for one maze, on average over a sample."""
     part = _sample(_shape(config.data), config.objective)
     return training_flops(config.model, part.batch, part.targets.order_BT, part.targets.query_BT) / SAMPLE
 
 
 def _shape(data: DataConfig) -> DataConfig:
-    """All that the lengths of the sequences depend on."""
+    """Return the fields that the lengths of the sequences depend on."""
     return replace(data, source="stream", folder="", mazes=None, seed=0)
 
 
@@ -219,5 +223,82 @@ def _batch(data: DataConfig) -> Batch:
 
 @cache
 def _sample(data: DataConfig, objective: ObjectiveConfig) -> Part:
-    """A batch of such mazes, with what is asked of it."""
+    """Return a batch of such mazes with its targets."""
     return draw_part(_batch(data), build_objective(objective), 0, 0, SAMPLE, World())
+
+
+NEEDS_FILE = Path(__file__).with_name("needs.json")
+# Operations a second of one core of a shared server, with the small models of the studies.
+CORE_SPEED = {"smoke": 2e9, "laptop": 2e10}
+PAPER_GPU, PAPER_GPUS = "V100", 8
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What studies need at a scale, with their default seeds: a row of needs.json."""
+
+    study: str
+    scale: str
+    runs: int
+    parameters: tuple[int, int]  # of the smallest and the largest model
+    hours: float  # of one core; at paper scale of 8 V100
+
+
+def needs(name: str, studies: Sequence[Study], scale: Scale) -> Needs:
+    """Return an estimate; a training that several studies share counts once."""
+    from clew.paper.runner import Options, unique_runs
+
+    runs = unique_runs(studies, Options(scale)).values()
+    counts = [parameters_of(run.config.model) for run in runs] or [0]
+    hours = sum(run_hours(run.config, scale) for run in runs)
+    return Needs(name, scale, len(runs), (min(counts), max(counts)), float(f"{hours:.3g}"))
+
+
+def all_needs() -> list[Needs]:
+    """Return what each study and all of them need at each scale."""
+    from clew.paper.studies import ALL, STUDIES
+
+    named = {name: [study] for name, study in STUDIES.items()} | {ALL: [*STUDIES.values()]}
+    return [needs(name, studies, scale) for name, studies in named.items() for scale in SCALES]
+
+
+def run_hours(config: TrainConfig, scale: Scale) -> float:
+    """Return the hours of one training; minutes on two cores are twice as many of one."""
+    if scale == "paper":
+        return training_hours(config, PAPER_GPUS, GPUS[PAPER_GPU])
+    if config.budget.minutes is not None:
+        cores = (config.threads or 1) if scale == "laptop" else 1
+        return cores * config.budget.minutes / 60
+    mazes = (total_steps(config) or 0) * config.batch_size
+    return mazes * flops_per_maze(config) / CORE_SPEED[scale] / 3600
+
+
+def plan(runs: Sequence[RunSpec], processes: int) -> list[list[str]]:
+    """Return a head, and a row of words for each training on so many GPUs."""
+    sizes = ("weights", "optimizer", "activations", "evaluation", "in all")
+    head = ["run", "parameters", "steps", "tokens", "mazes a pass", *(f"{size}, GB" for size in sizes)]
+    return [[*head, *(f"hours, {processes} {gpu}" for gpu in GPUS)], *(_plan_row(run, processes) for run in runs)]
+
+
+def _plan_row(run: RunSpec, processes: int) -> list[str]:
+    config = run.config
+    steps, batch_per_gpu = total_steps(config), -(-config.batch_size // processes)
+    micro_batch = micro_batch_for(config, processes) or 1
+    memory = estimate_memory(config.model, config.data, batch_per_gpu, micro_batch, config.precision)
+    parts = [math.nan] * 5  # of a model that is not estimated
+    if memory:
+        parts = [memory.weights, memory.optimizer, memory.activations + memory.batch, memory.cache, memory.total]
+    return [
+        ", ".join([*run.labels.values(), f"seed {config.seed}"]),
+        f"{parameters_of(config.model):,}",
+        f"{config.budget.minutes:g} minutes" if steps is None else f"{steps:,}",
+        "" if steps is None else f"{steps * config.batch_size * lengths(config.data).mean:.1e}",
+        f"{micro_batch} of {batch_per_gpu}",
+        *(f"{part / GB:.2f}" for part in parts),
+        *(f"{training_hours(config, processes, gpu):,.1f}" for gpu in GPUS.values()),
+    ]
+
+
+if __name__ == "__main__":
+    with atomic_write(NEEDS_FILE) as file:
+        file.write("[\n" + ",\n".join(json.dumps(asdict(row)) for row in all_needs()) + "\n]\n")

@@ -25,8 +25,8 @@ from clew.paper.cell_configs import (
     cells_next_dfs_10,
 )
 from clew.paper.configs import NAME_PATTERN, paper_config_named
-from clew.paper.laptop import text_config
 from clew.paper.star_configs import star_config, star_config_named
+from clew.paper.text_configs import text_config
 from clew.training.config import Budget, TrainConfig
 from clew.training.optimizers import OptimizerConfig
 

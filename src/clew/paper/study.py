@@ -1,33 +1,65 @@
-"""What a study is: the question, the trainings, what is asked of the trained models, and how the answer is told.
+"""Studies, and the training runs that they ask for.
 
-    study = STUDIES["accuracy-by-size"]                  # clew.paper.catalogue
-    study.runs("laptop")                                 # the trainings, of one seed
-    study.show(result), study.findings(result)           # from the numbers of results/NAME/SCALE.json alone
+    study = STUDIES["accuracy-by-size"]                       # clew.paper.studies
+    study.runs("laptop")                                      # the RunSpecs of one seed
+    study.report(result), study.findings(result)              # from the numbers of results/NAME/SCALE.json alone
+    text_run("laptop", {"objective": MLMU}, "mlm-u", size=4)  # a RunSpec: 4x4 DFS mazes, the laptop's recipe
+    text_run("paper", {"objective": MLMU}, "mlm-u", size=10)  # the config of the paper's text
 
-A study knows nothing of folders and clocks; clew.paper.runner does. Two studies that ask for the same
-training share it.
+A study knows nothing of folders and clocks; clew.paper.runner does. Studies that ask for the same training share it.
+
+A run has a fixed set of training mazes and a budget in steps that is meant to last until its curve is flat, so that a
+verdict can rest on it (clew.paper.verdict): about an hour of one core for 4x4 mazes as text, three or four for 5x5.
+Both objectives have the same set, steps and, to within 2 %, parameters. Runs of studies that compare equal minutes have
+a budget in minutes and fresh mazes, and carry no verdict.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Literal, get_args
 
-from clew.evaluation.tasks import Embedding
-from clew.paper.result import Result
-from clew.training.config import TrainConfig
-from clew.viz.charts import Panel
-from clew.viz.drawing import Picture
+import torch
 
+from clew.data.config import PAPER_MAZES as PAPER_SET
+from clew.data.config import DataConfig
+from clew.evaluation.tasks import Embedding
+from clew.models.build import ModelConfig, build_model, count_parameters
+from clew.models.cell_network import CellNetworkConfig
+from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
+from clew.objectives.config import ObjectiveName
+from clew.paper.configs import PaperFamily, paper
+from clew.paper.results import HELD_OUT, Result
+from clew.paper.tables import Report
+from clew.paper.text_configs import text_config
+from clew.paper.verdict import Finding
+from clew.training.config import Budget, TrainConfig, with_vocabulary
+
+RunScale = Literal["laptop", "paper"]
 Scale = Literal["smoke", "laptop", "paper"]
 SCALES: tuple[Scale, ...] = get_args(Scale)
-HELD_OUT = "held-out"
+NEXT, MLMU = "next token", "MLM-U"
+OBJECTIVES: dict[str, ObjectiveName] = {NEXT: "next-token", MLMU: "mlm-u"}  # in the order of the paper's tables
+
+# Text models on DFS or A* mazes of a side: mazes of the training set, and steps.
+LAPTOP_SET = {4: 20_000, 5: 50_000, 6: 100_000}
+LAPTOP_STEPS = {4: 8_000, 5: 15_000, 6: 20_000}
+MAZES = {"laptop": 1000, "paper": 2000}  # of an evaluation
+# Training mazes that are evaluated with the held-out ones. All runs have them, so that studies can share runs.
+TRAIN_MAZES = {"laptop": 200, "paper": 500}
+# Evaluations during a laptop run, ten of them in the last quarter; and held-out mazes of each.
+EVALUATIONS, HELD_OUT_MAZES = 40, 1000
+# Epochs between two evaluations of a paper-scale run: the paper's curves are of 5x5 and 10x10 mazes, and larger ones
+# take long to decode.
+CURVE_EPOCHS, CURVE_SIDE, OTHER_EPOCHS = 20, 10, 100
 
 
 @dataclass(frozen=True)
-class Exam:
-    """Mazes that a trained model solves, and by which decoder."""
+class EvaluationSpec:
+    """Mazes that a trained model solves, and the decoder."""
 
     name: str = HELD_OUT
     mazes: int = 1000
@@ -36,68 +68,31 @@ class Exam:
     embedding: Embedding = "joined"
     decoder: str = "left-to-right"
     split: Literal["test", "train"] = "test"  # train: the first mazes of the training set, in their own texts
-    failures: int = 0  # how many wrong answers are kept, to be drawn
+    failures: int = 0  # wrong answers that are kept for drawing
 
 
 @dataclass(frozen=True)
-class Run:
-    """One training and its exams; the labels say what it is in the words of the tables."""
+class RunSpec:
+    """A training and its evaluations; the labels describe it in the words of the tables."""
 
     labels: dict[str, str]
     config: TrainConfig
-    exams: tuple[Exam, ...] = (Exam(),)
-    # Mazes of the training set that are scored beside the held-out ones whenever the run is evaluated.
-    train_mazes: int = 0
+    evaluations: tuple[EvaluationSpec, ...] = (EvaluationSpec(),)
+    train_mazes: int = 0  # training mazes that are evaluated beside the held-out ones during training
     seeds: int | None = None  # at most so many of the user's --seeds, for a run that takes long
 
-    def seeded(self, seed: int) -> Run:
-        """The same run with other chance; a stream has other mazes too, a dataset's come in another order."""
+    def seeded(self, seed: int) -> RunSpec:
+        """Return the run with another seed; a stream has other mazes too, a dataset's come in another order."""
         data = self.config.data
         if data.source == "stream":
             data = replace(data, seed=seed)
         return replace(self, config=replace(self.config, data=data, seed=seed))
 
-
-@dataclass(frozen=True)
-class Table:
-    """Rows of words; the first row is the head."""
-
-    title: str
-    rows: Sequence[Sequence[str]]
-
-
-@dataclass(frozen=True)
-class Show:
-    """What a reader sees: tables, charts and drawn mazes."""
-
-    tables: Sequence[Table]
-    panels: Sequence[Panel] = ()
-    galleries: Sequence[Sequence[Picture]] = ()  # drawn mazes, each gallery on rows of its own
-
-
-Verdict = Literal["reproduced", "contradicted", "inconclusive"]  # clew.paper.verdict says when
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A claim that a study tests on one task."""
-
-    text: str
-    paper: str  # what the paper measured
-    task: str  # such as "DFS 4x4"
-    main: str = ""  # the key of the paper's main claim that this is evidence for: clew.paper.claims
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A claim with its verdict, the numbers behind it in words, and the runs that it rests on."""
-
-    claim: Claim
-    verdict: Verdict
-    ours: str  # empty if a run did not converge
-    because: str
-    runs: tuple[str, ...] = ()  # by clew.paper.result.run_name
-    not_converged: tuple[str, ...] = ()
+    def smoke(self) -> RunSpec:
+        """Return the run so small that it takes a moment; its scores mean nothing."""
+        evaluations = tuple(replace(evaluation, mazes=SMOKE_HELD_OUT) for evaluation in self.evaluations)
+        train_mazes = SMOKE_HELD_OUT if self.train_mazes else 0
+        return replace(self, config=smoke_config(self.config), evaluations=evaluations, train_mazes=train_mazes)
 
 
 @dataclass(frozen=True)
@@ -106,14 +101,147 @@ class Study:
 
     name: str
     title: str
-    source: str  # where it stands in the paper
+    source: str  # where it is in the paper
     question: str
     paper: str  # what the paper found, in one sentence
-    show: Callable[[Result], Show]
-    findings: Callable[[Result], list[Finding]]
-    # The trainings of one seed; smoke is made from laptop (clew.paper.shrink).
-    runs: Callable[[Literal["laptop", "paper"]], list[Run]] = lambda scale: []
-    # What can be measured without training, as plain values.
+    tables: Sequence[Report | Callable[[Result], Report]]
+    claims: Sequence[Callable[[Result], list[Finding]]]
+    # The trainings of one seed; smoke runs are made from the laptop's.
+    runs: Callable[[RunScale], list[RunSpec]] = lambda scale: []
+    # Measurements that need no training, as plain values.
     measure: Callable[[Scale], dict[str, Any]] | None = None
-    seeds: int = 1  # unless the user says so; the smoke scale does one
-    notes: Sequence[str] = field(default_factory=tuple)  # what differs from the paper, said on the page
+    seeds: int = 1  # unless the user gives --seeds; the smoke scale has one
+    notes: Sequence[str] = ()  # differences from the paper, shown on the page
+
+    def report(self, result: Result) -> Report:
+        """Return all tables, charts and galleries."""
+        parts = [part if isinstance(part, Report) else part(result) for part in self.tables]
+        return Report(
+            [table for part in parts for table in part.tables],
+            [panel for part in parts for panel in part.panels],
+            [gallery for part in parts for gallery in part.galleries if gallery],
+        )
+
+    def findings(self, result: Result) -> list[Finding]:
+        """Return the verdicts on all claims."""
+        return [finding for claim in self.claims for finding in claim(result)]
+
+
+def square(size: int) -> str:
+    """Return a size in words, such as 10x10."""
+    return f"{size}x{size}"
+
+
+@cache
+def parameters_of(model: ModelConfig) -> int:
+    """Return how many parameters a model has, without allocating it."""
+    with torch.device("meta"):
+        return count_parameters(build_model(model, 0))
+
+
+def text_run(
+    scale: RunScale,
+    labels: dict[str, str],
+    objective: ObjectiveName,
+    size: int,
+    *,
+    family: PaperFamily = "dfs",
+    evaluations: Sequence[EvaluationSpec] = (),
+    seeds: int | None = None,
+    laptop: Mapping[str, Any] | None = None,
+    paper_scale: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> RunSpec:
+    """Return a run of a text model on mazes of one size.
+
+    Args:
+        evaluations: by default one, of held-out mazes.
+        seeds: as RunSpec.seeds, at laptop scale.
+        laptop, paper_scale: keywords of laptop_text and of clew.paper.configs.paper.
+        settings: keywords of both.
+    """
+    if scale == "laptop":
+        config = laptop_text(objective, size, family=family, **settings, **(laptop or {}))
+    else:
+        config, seeds = paper(family, size, objective, **settings, **(paper_scale or {})), None
+        epochs = CURVE_EPOCHS if size <= CURVE_SIDE else OTHER_EPOCHS
+        steps_per_epoch = math.ceil((config.data.mazes or PAPER_SET) / config.batch_size)
+        config = replace(config, evaluate_every=epochs * steps_per_epoch)
+    evaluations = tuple(evaluations) or (EvaluationSpec(mazes=MAZES[scale]),)
+    return RunSpec(labels, config, evaluations, TRAIN_MAZES[scale], seeds)
+
+
+def dfs_run(scale: RunScale, objective: str, size: int, **options: Any) -> RunSpec:
+    """Return a run of one objective on DFS mazes of one size: the runs that many studies share."""
+    return text_run(scale, {"objective": objective, "size": square(size)}, OBJECTIVES[objective], size, **options)
+
+
+def laptop_text(
+    objective: ObjectiveName,
+    size: int,
+    *,
+    family: str = "dfs",
+    steps: int | None = None,
+    minutes: float | None = None,
+    mazes: int | None = None,
+    **changes: Any,
+) -> TrainConfig:
+    """Return the laptop's recipe: a fixed set of `mazes`, or fresh ones if the budget is in minutes.
+
+    `changes` are keywords of clew.paper.text_configs.text_config.
+    """
+    form = "edge-list" if family == "dfs" else "wall-list-trace" if objective == "trace" else "wall-list"
+    if minutes:
+        data = DataConfig(family=family, sizes=(size,), format=form)
+    else:
+        data = DataConfig("dataset", family, (size,), format=form, mazes=mazes or LAPTOP_SET[size])
+        steps = steps or LAPTOP_STEPS[size]
+    return laptop_schedule(text_config(objective, data, Budget(steps=1), **changes), steps, minutes)
+
+
+def laptop_schedule(config: TrainConfig, steps: int | None = None, minutes: float | None = None) -> TrainConfig:
+    """Return a laptop's run: one thread, regular evaluations if the budget is in steps, else one at the end."""
+    every = max(1, steps // EVALUATIONS) if steps else 1_000_000
+    return replace(
+        config,
+        budget=Budget(steps=steps, minutes=minutes),
+        evaluate_every=every,
+        held_out=HELD_OUT_MAZES if steps else 20,
+        checkpoint_every=max(50, every) if steps else 200,
+        log_every=10,
+        keep_last=1,
+        threads=1,
+    )
+
+
+SMOKE_SIDE, SMOKE_STEPS, SMOKE_MAZES, SMOKE_BATCH, SMOKE_HELD_OUT = 5, 2, 12, 4, 3
+
+
+def smoke_config(config: TrainConfig) -> TrainConfig:
+    """Return a run of two steps on a handful of mazes of at most 5x5, with a small model of the same kind.
+
+    Objective, optimizer, schedule, precision and format stay, so that what can fail in the run can fail here too.
+    A dataset keeps its folder, which must be the small run's own.
+    """
+    data = config.data
+    largest = min(data.sizes[-1], SMOKE_SIDE)
+    data = replace(data, sizes=(largest - 1, largest) if len(data.sizes) > 1 else (largest,))
+    if data.source == "dataset":
+        data = replace(data, mazes=min(SMOKE_MAZES, data.mazes or SMOKE_MAZES))
+    model = with_vocabulary(config.model, data)
+    if isinstance(model, EncoderDecoderConfig):
+        model = replace(model, width=16, encoder_depth=1, decoder_depth=1)
+    elif isinstance(model, DecoderOnlyConfig):
+        model = replace(model, width=16, depth=1)
+    elif isinstance(model, CellNetworkConfig):
+        model = replace(model, width=16, hidden=16)
+    return replace(
+        config,
+        data=data,
+        model=model,
+        budget=Budget(steps=SMOKE_STEPS),
+        batch_size=SMOKE_BATCH,
+        held_out=SMOKE_HELD_OUT,
+        evaluate_every=1,
+        log_every=1,
+    )

@@ -1,49 +1,75 @@
 """Verdicts on claims: reproduced, contradicted or inconclusive, from converged runs and paired tests.
 
-    mlmu = Side("MLM-U", result.entries(objective="MLM-U", size="4x4"))            # one run a seed
-    baseline = Side("next token", result.entries(objective="next token", size="4x4"))
     claim = Claim("MLM-U solves more held-out mazes", "10x10: 100 against 45.2", task="DFS 4x4", main="accuracy")
-    verdict(claim, mlmu, baseline)                                                 # a Finding
+    verdict(claim, arm(result, objective="MLM-U", size="4x4"), arm(result, objective="next token", size="4x4"))
 
-Every verdict of every study goes through `concluded`, so the rules are here and nowhere else:
+    Comparison(text, numbers, "DFS {size}", {"objective": "MLM-U"}, {"objective": "next token"}, each=("size",))
+                                                  # the same for each size of a result, as studies declare it
 
-- **inconclusive** if any run that the claim rests on did not converge, whatever the numbers are. The finding names
-  those runs, and does not repeat their numbers.
+Every verdict goes through `concluded`, so the rules are in this module only:
+
+- **inconclusive** if any run that the claim rests on did not converge. The finding names those runs and leaves their
+  numbers out.
 - **reproduced** if all runs converged and the outcome is the paper's; **contradicted** if all runs converged and the
   outcome is the opposite.
-- **inconclusive** if the intervals overlap, or the seeds disagree.
+- **inconclusive** if the intervals overlap or the seeds disagree.
 
 A run has converged if its held-out accuracy gained less than one percentage point (FLAT) over the last quarter of its
-training, measured in mazes seen. The gain is the median slope between any two evaluations of that quarter (the
-Theil-Sen estimate) times its length, so a single noisy evaluation decides nothing. Fewer than MIN_POINTS evaluations in
-the last quarter count as not converged. A run that holds out nothing, to learn its training mazes by heart, is judged
-by its training accuracy. A learning rate that falls to zero flattens every curve, and both objectives may stay on a
-plateau for long, so a run that is far too short can pass. Findings therefore also say how many times the mazes of the
-other run's convergence each run was trained for.
+training, measured in mazes seen. The gain is the median slope between any two evaluations of that quarter (Theil-Sen)
+times its length, so one noisy evaluation does not decide. Fewer than MIN_POINTS evaluations in the last quarter count
+as not converged. A run without held-out mazes, which memorizes its training mazes, is judged by its training accuracy.
+A learning rate that falls to zero flattens every curve, and both objectives may stay on a plateau for long, so a run
+that is too short can pass. Findings therefore also report for how many times the mazes of the other run's convergence
+each run was trained.
 
 Two models on the same mazes are compared by the exact McNemar test at the level ALPHA, for each seed; a verdict needs
-the same significant sign in every seed. Where the best of k alternatives is taken, the level is ALPHA / k.
+the same significant sign in every seed. For the best of k alternatives the level is ALPHA / k.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import combinations
 from statistics import median
-from typing import Any
+from typing import Literal
 
 from clew.evaluation.intervals import PairedDifference, paired_difference
-from clew.paper.result import Entry, Mean, Result, mean_over, run_name
-from clew.paper.study import HELD_OUT, Claim, Finding, Verdict
+from clew.paper.results import HELD_OUT, Entry, Mean, Result, mean_over, run_name
 
 LAST_QUARTER, MIN_POINTS, FLAT = 0.75, 5, 0.01
 ALPHA = 0.05
 NEARLY_ALL = 0.98
 NOT_MEASURED = "it was not measured."
 _Z = 1.959964  # the normal distribution's 97.5 % point
-_NAMED = 3  # runs that a sentence names before it says how many others there are
+_NAMED = 3  # runs that a sentence names before it counts the others
+
+Verdict = Literal["reproduced", "contradicted", "inconclusive"]
+# The task of a claim: a format string of labels such as "DFS {size}", or one for each scale.
+Task = str | Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim that a study tests on one task."""
+
+    text: str
+    paper: str  # what the paper measured
+    task: str  # such as "DFS 4x4"
+    main: str = ""  # the key of the paper's main claim that this is evidence for: clew.paper.page
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A claim with its verdict, the numbers behind it, and the runs that it rests on."""
+
+    claim: Claim
+    verdict: Verdict
+    ours: str  # empty if a run did not converge
+    because: str
+    runs: tuple[str, ...] = ()  # by run_name
+    not_converged: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -52,7 +78,7 @@ class Convergence:
 
     mazes: float  # seen in the whole training
     points: int  # evaluations in the last quarter
-    gain: float | None = None  # of accuracy over the last quarter; None if there are fewer than MIN_POINTS
+    gain: float | None = None  # of accuracy over the last quarter; None for fewer than MIN_POINTS
     level: float | None = None  # the mean accuracy of the last quarter
     reached: float | None = None  # mazes seen at the first evaluation within FLAT of that level
 
@@ -83,55 +109,13 @@ def convergence(curve: Sequence[dict[str, float]]) -> Convergence:
 
 
 def has_converged(run: Entry) -> bool:
-    """Whether a run of a result has converged."""
+    """Return whether a run of a result has converged."""
     return convergence(run["curve"]).problem is None
 
 
 def converged_only(result: Result) -> Result:
-    """The result without the runs that did not converge."""
+    """Return the result without the runs that did not converge."""
     return Result(result.value | {"runs": [run for run in result.runs if has_converged(run)]})
-
-
-@dataclass(frozen=True)
-class Side:
-    """One side of a comparison: runs that differ in their seeds alone, and which of their exams is compared."""
-
-    name: str
-    runs: Sequence[Entry]
-    exam: str = HELD_OUT
-
-    @property
-    def mean(self) -> Mean | None:
-        """The share of exact paths, over the seeds."""
-        return mean_over(self.runs, "exact", self.exam)
-
-    def solved(self) -> dict[int, list[bool]]:
-        """Which mazes were solved exactly, by seed; a seed without an outcome for each maze is left out."""
-        found = {}
-        for run in self.runs:
-            scores: dict[str, Any] = run["exams"].get(self.exam, {})
-            if "missed" in scores:
-                missed = set(scores["missed"])
-                found[run["seed"]] = [maze not in missed for maze in range(scores["mazes"])]
-        return found
-
-
-def verdict(claim: Claim, better: Side, baseline: Side) -> Finding:
-    """Judge a claim that one side solves more mazes than the other, on the same mazes in the same order."""
-    pairs = paired(better, baseline)
-    if not pairs:
-        return Finding(claim, "inconclusive", "", NOT_MEASURED)
-    outcome = _outcome(pairs, ALPHA)
-    ours = f"{better.name} {better.mean}, {baseline.name} {baseline.mean}"
-    if outcome is None:
-        because = _undecided(pairs, better, baseline)
-    else:
-        name = better.name if outcome else baseline.name
-        because = f"{name} solves {_points(pairs)}"
-    runs = _together(better, baseline)
-    if len(runs) > max(len(better.runs), len(baseline.runs)):
-        because = f"{because}; {_followed(better, baseline)}"
-    return concluded(claim, runs, outcome, ours, f"{because}.")
 
 
 def concluded(claim: Claim, runs: Sequence[Entry], outcome: bool | None, ours: str, because: str) -> Finding:
@@ -142,16 +126,49 @@ def concluded(claim: Claim, runs: Sequence[Entry], outcome: bool | None, ours: s
     names = tuple(run_name(run) for run in runs)
     problems = {run_name(run): problem for run in runs if (problem := convergence(run["curve"]).problem)}
     if problems:
-        told = [f"{name}: {problem}" for name, problem in list(problems.items())[:_NAMED]]
+        named = [f"{name}: {problem}" for name, problem in list(problems.items())[:_NAMED]]
         more = [f"and {len(problems) - _NAMED} more"] * (len(problems) > _NAMED)
-        words = f"{len(problems)} of {len(runs)} runs did not converge ({'; '.join([*told, *more])})."
+        words = f"{len(problems)} of {len(runs)} runs did not converge ({'; '.join([*named, *more])})."
         return Finding(claim, "inconclusive", "", words, names, tuple(problems))
     word: Verdict = "inconclusive" if outcome is None else "reproduced" if outcome else "contradicted"
     return Finding(claim, word, ours, because, names)
 
 
-def paired(a: Side, b: Side) -> list[PairedDifference]:
-    """The difference of two sides for each seed that both have, over the mazes that both were given."""
+@dataclass(frozen=True)
+class Arm:
+    """One arm of a comparison: runs that differ in their seeds alone, and which of their evaluations is compared."""
+
+    name: str
+    runs: Sequence[Entry]
+    evaluation: str = HELD_OUT
+
+    @property
+    def mean(self) -> Mean | None:
+        """The share of exact paths over the seeds."""
+        return mean_over(self.runs, "exact", self.evaluation)
+
+    @property
+    def share(self) -> float:
+        return self.mean.value if self.mean else 0.0
+
+    def solved(self) -> dict[int, list[bool]]:
+        """Return which mazes were solved exactly, by seed; a seed without an outcome for each maze is left out."""
+        found = {}
+        for run in self.runs:
+            scores = run["exams"].get(self.evaluation, {})
+            if "missed" in scores:
+                missed = set(scores["missed"])
+                found[run["seed"]] = [maze not in missed for maze in range(scores["mazes"])]
+        return found
+
+
+def arm(result: Result, *, name: str = "", evaluation: str = HELD_OUT, **labels: str) -> Arm:
+    """Return the runs with these labels as an arm, named after its last label unless a name is given."""
+    return Arm(name or [*labels.values()][-1], result.entries(**labels), evaluation)
+
+
+def paired(a: Arm, b: Arm) -> list[PairedDifference]:
+    """Return the difference of two arms for each seed that both have, over the mazes that both were given."""
     ours, theirs = a.solved(), b.solved()
     found = []
     for seed in sorted(ours.keys() & theirs.keys()):
@@ -160,33 +177,49 @@ def paired(a: Side, b: Side) -> list[PairedDifference]:
     return found
 
 
-def verdict_on_differences(claim: Claim, what: str, larger: tuple[Side, Side], smaller: tuple[Side, Side]) -> Finding:
-    """Judge a claim that one difference of two sides, such as the gain of a larger model, is larger than another.
+def verdict(claim: Claim, better: Arm, baseline: Arm) -> Finding:
+    """Judge a claim that one arm solves more mazes than the other, on the same mazes in the same order."""
+    pairs = paired(better, baseline)
+    if not pairs:
+        return Finding(claim, "inconclusive", "", NOT_MEASURED)
+    outcome = _outcome(pairs, ALPHA)
+    ours = f"{better.name} {better.mean}, {baseline.name} {baseline.mean}"
+    if outcome is None:
+        because = _undecided(pairs, better, baseline)
+    else:
+        because = f"{better.name if outcome else baseline.name} solves {_points(pairs)}"
+    runs = _union(better, baseline)
+    if len(runs) > max(len(better.runs), len(baseline.runs)):
+        because = f"{because}; {_followed(better, baseline)}"
+    return concluded(claim, runs, outcome, ours, f"{because}.")
 
-    Sides with the same exam are compared maze by maze; sides with different exams count as independent samples.
+
+def verdict_on_differences(claim: Claim, what: str, larger: tuple[Arm, Arm], smaller: tuple[Arm, Arm]) -> Finding:
+    """Judge a claim that one difference of two arms, such as the gain of a larger model, is larger than another.
+
+    Arms with the same evaluation are compared maze by maze; arms with different ones count as independent samples.
     """
-    sides = (*larger, *smaller)
-    known = [side.solved() for side in sides]
+    arms = (*larger, *smaller)
+    known = [each.solved() for each in arms]
     seeds = sorted(set.intersection(*(set(each) for each in known)))
     if not seeds:
         return Finding(claim, "inconclusive", "", NOT_MEASURED)
-    intervals = [_contrast(sides, [each[seed] for each in known]) for seed in seeds]
+    intervals = [_contrast(arms, [each[seed] for each in known]) for seed in seeds]
     signs = {1 if low > 0 else -1 if high < 0 else 0 for low, high in intervals}
-    outcome = None if len(signs) > 1 or signs == {0} else signs == {1}
-    gains = [100 * (_share(a.mean) - _share(b.mean)) for a, b in (larger, smaller)]
+    gains = [100 * (a.share - b.share) for a, b in (larger, smaller)]
     ours = f"{what}: {larger[0].name} {gains[0]:.1f} points, {smaller[0].name} {gains[1]:.1f} points"
     bounds = ", ".join(f"{100 * low:.1f} to {100 * high:.1f}" for low, high in intervals)
     because = f"the difference of the two is {gains[0] - gains[1]:.1f} points (95 % interval {bounds})."
-    return concluded(claim, _together(*sides), outcome, ours, because)
+    return concluded(claim, _union(*arms), _one_sign(signs), ours, because)
 
 
-def verdict_on_best(claim: Claim, base: Side, others: Sequence[Side], *, base_is_best: bool) -> Finding:
-    """Judge a claim that `base` is the best of all sides, or (with base_is_best=False) that another one is better."""
-    others = [side for side in others if paired(side, base)]
+def verdict_on_best(claim: Claim, base: Arm, others: Sequence[Arm], *, base_is_best: bool) -> Finding:
+    """Judge a claim that `base` is the best of all arms, or (with base_is_best=False) that another one is better."""
+    others = [other for other in others if paired(other, base)]
     if not others:
         return Finding(claim, "inconclusive", "", NOT_MEASURED)
-    best = max(others, key=lambda side: _share(side.mean))
-    outcomes = {side.name: _outcome(paired(side, base), ALPHA / len(others)) for side in others}
+    best = max(others, key=lambda other: other.share)
+    outcomes = {other.name: _outcome(paired(other, base), ALPHA / len(others)) for other in others}
     ours = f"{base.name}: {base.mean}; best other, {best.name}: {best.mean}"
     outcome: bool | None = None
     if outcomes[best.name]:
@@ -195,21 +228,76 @@ def verdict_on_best(claim: Claim, base: Side, others: Sequence[Side], *, base_is
         outcome, because = base_is_best, f"{base.name} solves more than each of the {len(others)} others."
     else:
         because = f"the differences to the {len(others)} others are not all significant."
-    return concluded(claim, _together(base, *others), outcome, ours, because)
+    return concluded(claim, _union(base, *others), outcome, ours, because)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A claim that one arm solves more mazes than another; called with a result, it gives the findings.
+
+    `better` and `baseline` are the arguments of `arm`. There is a finding for each combination of the labels `each`.
+    """
+
+    text: str
+    paper: str
+    task: Task
+    better: dict[str, str]
+    baseline: dict[str, str]
+    each: tuple[str, ...] = ()
+    where: dict[str, str] = field(default_factory=dict)  # labels of both arms
+    main: str = ""
+
+    def __call__(self, result: Result) -> list[Finding]:
+        return [
+            verdict(
+                Claim(self.text, self.paper, task_of(self.task, result, labels), self.main),
+                arm(result, **self.where, **labels, **self.better),
+                arm(result, **self.where, **labels, **self.baseline),
+            )
+            for labels in result.combinations(*self.each, **self.where)
+        ]
+
+
+@dataclass(frozen=True)
+class Best:
+    """A claim that one value of a label is the best one, or (with base_is_best=False) that another one is better."""
+
+    text: str
+    paper: str
+    task: Task
+    label: str
+    base: str
+    base_is_best: bool
+    where: dict[str, str] = field(default_factory=dict)
+
+    def __call__(self, result: Result) -> list[Finding]:
+        values = [value for value in result.values(self.label, **self.where) if value != self.base]
+        base, *others = (arm(result, **self.where, **{self.label: value}) for value in (self.base, *values))
+        claim = Claim(self.text, self.paper, task_of(self.task, result))
+        return [verdict_on_best(claim, base, others, base_is_best=self.base_is_best)]
+
+
+def task_of(task: Task, result: Result, labels: Mapping[str, str] | None = None) -> str:
+    """Return the task in words; the smoke scale has the tasks of the laptop scale."""
+    text = task if isinstance(task, str) else task["paper" if result.scale == "paper" else "laptop"]
+    return text.format(**(labels or {}))
 
 
 def _outcome(pairs: Sequence[PairedDifference], alpha: float) -> bool | None:
-    """Whether the first side is better in every seed (True), worse in every seed (False), or neither."""
-    signs = {math.copysign(1, pair.difference) if pair.p < alpha else 0 for pair in pairs}
-    return None if len(signs) > 1 or signs == {0} else signs == {1.0}
+    """Return whether the first arm is better in every seed (True), worse in every seed (False), or neither."""
+    return _one_sign({int(math.copysign(1, pair.difference)) if pair.p < alpha else 0 for pair in pairs})
 
 
-def _contrast(sides: Sequence[Side], solved: Sequence[list[bool]]) -> tuple[float, float]:
-    """The 95 % interval of (first - second) - (third - fourth)."""
+def _one_sign(signs: set[int]) -> bool | None:
+    return None if len(signs) > 1 or signs == {0} else signs == {1}
+
+
+def _contrast(arms: Sequence[Arm], solved: Sequence[list[bool]]) -> tuple[float, float]:
+    """Return the 95 % interval of (first - second) - (third - fourth)."""
     value = variance = 0.0
-    for exam in dict.fromkeys(side.exam for side in sides):
-        terms = zip((1, -1, -1, 1), sides, solved, strict=True)
-        signed = [[sign * x for x in each] for sign, side, each in terms if side.exam == exam]
+    for evaluation in dict.fromkeys(each.evaluation for each in arms):
+        terms = zip((1, -1, -1, 1), arms, solved, strict=True)
+        signed = [[sign * x for x in mazes] for sign, each, mazes in terms if each.evaluation == evaluation]
         sums = [sum(row) for row in zip(*signed, strict=False)]
         mean = sum(sums) / len(sums)
         value += mean
@@ -219,48 +307,44 @@ def _contrast(sides: Sequence[Side], solved: Sequence[list[bool]]) -> tuple[floa
 
 
 def _points(pairs: Sequence[PairedDifference]) -> str:
-    """How many more mazes the better side solves, with intervals and p-values."""
+    """Return how many more mazes the better arm solves, with intervals and p-values."""
     size = abs(sum(pair.difference for pair in pairs)) / len(pairs)
     bounds = [(pair.low, pair.high) if pair.difference > 0 else (-pair.high, -pair.low) for pair in pairs]
     low, high = min(low for low, _ in bounds), max(high for _, high in bounds)
     seeds = "" if len(pairs) == 1 else f" on average, and more in each of {len(pairs)} seeds"
-    return f"{100 * size:.1f} points more{seeds} ({_tested(pairs, low, high)})"
+    return f"{100 * size:.1f} points more{seeds} ({_test_words(pairs, low, high)})"
 
 
-def _undecided(pairs: Sequence[PairedDifference], a: Side, b: Side) -> str:
-    """Why the outcomes of two sides do not decide a claim."""
+def _undecided(pairs: Sequence[PairedDifference], a: Arm, b: Arm) -> str:
+    """Return why the outcomes of two arms do not decide a claim."""
     low, high = min(pair.low for pair in pairs), max(pair.high for pair in pairs)
     if len({pair.difference > 0 for pair in pairs if pair.p < ALPHA}) > 1:
         words = "the seeds contradict each other"
-    elif min(_share(a.mean), _share(b.mean)) > NEARLY_ALL:
+    elif min(a.share, b.share) > NEARLY_ALL:
         words = "both solve nearly all mazes, and the intervals overlap"
     else:
         words = "the intervals overlap"
-    return f"{words} ({_tested(pairs, low, high)})"
+    return f"{words} ({_test_words(pairs, low, high)})"
 
 
-def _tested(pairs: Sequence[PairedDifference], low: float, high: float) -> str:
+def _test_words(pairs: Sequence[PairedDifference], low: float, high: float) -> str:
     p = max(pair.p for pair in pairs)
     words = "p < 0.0001" if p < 1e-4 else f"p = {p:.2g}" if len(pairs) == 1 else f"p up to {p:.2g}"
     return f"95 % interval {100 * low:.1f} to {100 * high:.1f}, McNemar {words}, {pairs[0].count:,} mazes"
 
 
-def _followed(a: Side, b: Side) -> str:
-    """How far each side was trained past the convergence of the other."""
+def _followed(a: Arm, b: Arm) -> str:
+    """Return how far each arm was trained past the convergence of the other."""
     words = []
-    for side, other in ((a, b), (b, a)):
-        ends = [convergence(run["curve"]) for run in side.runs]
+    for one, other in ((a, b), (b, a)):
+        ends = [convergence(run["curve"]).mazes for run in one.runs]
         reached = [convergence(run["curve"]).reached or 0 for run in other.runs]
         if ends and reached and max(reached) > 0:
-            times = min(end.mazes for end in ends) / max(reached)
-            words.append(f"{side.name} was trained for {times:.1f} times the mazes after which {other.name} converged")
+            times = min(ends) / max(reached)
+            words.append(f"{one.name} was trained for {times:.1f} times the mazes after which {other.name} converged")
     return ", ".join(words)
 
 
-def _together(*sides: Side) -> list[Entry]:
-    """The runs of all sides, each once."""
-    return list({id(run): run for side in sides for run in side.runs}.values())
-
-
-def _share(mean: Mean | None) -> float:
-    return mean.value if mean else 0.0
+def _union(*arms: Arm) -> list[Entry]:
+    """Return the runs of all arms, each once."""
+    return list({id(run): run for each in arms for run in each.runs}.values())

@@ -1,4 +1,4 @@
-"""How long the paths of both families are: the paper's figure of path lengths. Nothing is trained."""
+"""Path lengths of both families of mazes: the paper's figure 2. Nothing is trained."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from clew.data.config import DatasetSettings
 from clew.errors import UserError
 from clew.mazes.generate import generate
 from clew.mazes.solvers import one_shortest
-from clew.paper.recipes import square
-from clew.paper.result import Result
-from clew.paper.study import Claim, Finding, Scale, Show, Study, Table
-from clew.paper.verdict import concluded
+from clew.paper.results import Result
+from clew.paper.study import Scale, Study, square
+from clew.paper.tables import Report, Table
+from clew.paper.verdict import Claim, Finding, concluded
 from clew.viz.charts import Panel, Point, Series
 
 SIZES, COUNT = (10, 20, 30), 2_000
@@ -38,7 +38,7 @@ class PathLengths:
 
 
 def measure(family: str, size: int, count: int = COUNT, seed: int = 0) -> PathLengths:
-    """The path lengths of `count` held-out mazes."""
+    """Return the path lengths of `count` held-out mazes."""
     if count < 2:
         raise UserError(f"{count} mazes have no standard deviation; use at least 2.")
     # As in the test split of a dataset; the families without wall cells take no notice of the draws.
@@ -59,7 +59,7 @@ def measure(family: str, size: int, count: int = COUNT, seed: int = 0) -> PathLe
 
 
 def measured(scale: Scale) -> dict[str, Any]:
-    """The lengths; they cost seconds, so laptop and paper measure the same."""
+    """Return the lengths; laptop and paper scale measure the same, in seconds."""
     sizes, count = ((4, 5), 20) if scale == "smoke" else (SIZES, COUNT)
     return {"path_lengths": [asdict(measure(family, size, count)) for family in FAMILIES for size in sizes]}
 
@@ -68,7 +68,7 @@ def lengths_of(result: Result) -> list[PathLengths]:
     return [PathLengths(**each) for each in result.measured["path_lengths"]]
 
 
-def show(result: Result) -> Show:
+def report(result: Result) -> Report:
     lengths = lengths_of(result)
     head = ["family", "size", "mean, cells", "standard deviation", "longest", "mazes with one shortest path, %"]
     rows = [
@@ -91,7 +91,7 @@ def show(result: Result) -> Show:
         task, path = generate(family, EXAMPLE_SIZE, EXAMPLE_SIZE, seed=0, first=0, count=1, split="test")[0]
         pictures.append((task, path, None, f"{name} maze, {square(EXAMPLE_SIZE)}"))
     panel = Panel("path lengths, bars of one standard deviation", "size", "cells", series, percent=False)
-    return Show([Table("path lengths of held-out mazes", [head, *rows])], [panel], [pictures])
+    return Report([Table("path lengths of held-out mazes", [head, *rows])], [panel], [pictures])
 
 
 def findings(result: Result) -> list[Finding]:
@@ -103,20 +103,20 @@ def findings(result: Result) -> list[Finding]:
     task = f"DFS and A* {square(size)}"
     longer = Claim("paths of DFS mazes are longer than those of A* mazes", "a figure", task)
     several = Claim("DFS mazes have one path, A* mazes may have several shortest ones", "said, not measured", task)
-    why = "so an exact match on A* mazes is mostly a test of the tie-break; valid and shortest are told beside it."
+    why = "so an exact match on A* mazes is mostly a test of the tie-break; shortest paths are reported beside it."
     return [
         concluded(longer, [], dfs.mean > astar.mean, ours, f"they are {dfs.mean / astar.mean:.1f} times as long."),
         concluded(several, [], dfs.one_shortest == 1 and astar.one_shortest < 1, unique, why),
     ]
 
 
-STUDY = Study(
+PATH_LENGTHS = Study(
     name="path-lengths",
     title="Path lengths of both families",
     source="figure 2",
     question="How long are the paths of DFS and of A* mazes?",
     paper="The paths of DFS mazes are several times as long as those of A* mazes of the same size, and vary more.",
-    show=show,
-    findings=findings,
+    tables=[report],
+    claims=[findings],
     measure=measured,
 )
