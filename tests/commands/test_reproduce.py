@@ -12,10 +12,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from clew.paper.catalogue import STUDIES
 
 from clew.cli import run
 from clew.files import read_json
+from clew.paper.studies import STUDIES
 from clew.training.launch import job_folder
 
 

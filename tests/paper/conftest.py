@@ -1,4 +1,4 @@
-"""Lets the tests of this folder import reproduce_entries."""
+"""Lets the tests of this folder import synthetic_results."""
 
 import sys
 from pathlib import Path

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from clew.paper.catalogue import STUDIES
-from clew.paper.claims import MAIN_CLAIMS, claim_lines, main_verdicts
-from reproduce_entries import curve, entry, result
+from synthetic_results import curve, entry, result
+
+from clew.paper.page import MAIN_CLAIMS, claim_lines, main_verdicts
+from clew.paper.studies import STUDIES
 
 CLIMBING = curve([i / 40 for i in range(1, 41)])
 
@@ -39,25 +40,25 @@ WAITING = runs("7x7", 0.9, 0.5, CLIMBING)
     ],
 )
 def test_one_verdict_from_all_tasks(evidence: list[dict[str, Any]], verdict: str, words: str) -> None:
-    told = {"accuracy-by-size": result(*evidence)} if evidence else {}
-    first = main_verdicts(told, STUDIES)[0]
+    results = {"accuracy-by-size": result(*evidence)} if evidence else {}
+    first = main_verdicts(results)[0]
     assert (first.claim.key, first.verdict) == ("accuracy", verdict)
-    line = claim_lines(told, STUDIES).splitlines()[0]
+    line = claim_lines(results).splitlines()[0]
     assert line.startswith(f"1. **{verdict}**: MLM-U solves more held-out DFS mazes than next token")
     assert words in line
 
 
 def test_there_are_six_lines_and_each_claim_has_a_study_that_tests_it() -> None:
-    assert len(claim_lines({}, STUDIES).splitlines()) == len(MAIN_CLAIMS) == 6
+    assert len(claim_lines({}).splitlines()) == len(MAIN_CLAIMS) == 6
     assert {claim.study for claim in MAIN_CLAIMS} <= STUDIES.keys()
 
 
 def test_no_number_of_a_run_that_did_not_converge_is_in_the_lines() -> None:
-    told = {"accuracy-by-size": result(*WAITING)}
-    assert "90.0" not in claim_lines(told, STUDIES)
-    assert "50.0" not in claim_lines(told, STUDIES)
+    results = {"accuracy-by-size": result(*WAITING)}
+    assert "90.0" not in claim_lines(results)
+    assert "50.0" not in claim_lines(results)
 
 
 def test_seeds_are_counted() -> None:
     three = [run | {"seed": seed} for seed in range(3) for run in runs("4x4", 0.9, 0.5)]
-    assert "DFS 4x4, laptop scale, 3 seeds: reproduced" in claim_lines({"accuracy-by-size": result(*three)}, STUDIES)
+    assert "DFS 4x4, laptop scale, 3 seeds: reproduced" in claim_lines({"accuracy-by-size": result(*three)})

@@ -7,27 +7,31 @@ from typing import Any
 
 import pytest
 import torch
-from clew.paper.catalogue import STUDIES
-from clew.paper.plan import NEEDS_FILE, all_needs, plan, read_needs
 
 from clew.data.config import DataConfig
+from clew.files import read_json
 from clew.models.build import build_model, count_parameters
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig, autocast
 from clew.objectives.config import ObjectiveConfig
 from clew.paper import estimate
 from clew.paper.estimate import (
     GPUS,
+    NEEDS_FILE,
     SMALL_GPU,
+    Needs,
+    all_needs,
     estimate_memory,
-    fitted,
+    fit_micro_batch,
     lengths,
     micro_batch_for,
+    plan,
     step_seconds,
     total_steps,
     training_hours,
 )
 from clew.paper.named_configs import config_named
 from clew.paper.runner import Options, unique_runs
+from clew.paper.studies import STUDIES
 from clew.training.config import Budget
 
 DATA = DataConfig(sizes=(4,))
@@ -121,8 +125,8 @@ def test_the_micro_batch_is_the_largest_that_fits() -> None:
     assert micro_batch_for(config, 1, memory=80e9) > micro_batch  # type: ignore[operator]
     assert micro_batch_for(config, 1, memory=1e9) is None
     assert micro_batch_for(config, 8) == 16
-    assert fitted(config, 1, SMALL_GPU).micro_batch == micro_batch
-    assert fitted(config, 8, SMALL_GPU) == config
+    assert fit_micro_batch(config, 1, SMALL_GPU).micro_batch == micro_batch
+    assert fit_micro_batch(config, 8, SMALL_GPU) == config
 
 
 def test_steps_of_all_kinds_of_budgets() -> None:
@@ -144,4 +148,5 @@ def test_a_plan_has_a_row_for_each_run() -> None:
 
 def test_the_list_is_what_the_studies_need() -> None:
     """`clew reproduce --list` reads a file, which this holds against the studies."""
-    assert read_needs() == all_needs(), f"run python -m clew.paper.plan to write {NEEDS_FILE.name} anew"
+    written = [Needs(**row | {"parameters": tuple(row["parameters"])}) for row in read_json(NEEDS_FILE)]
+    assert written == all_needs(), "run: python -m clew.paper.estimate"

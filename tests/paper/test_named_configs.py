@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from clew.paper.shrink import shrunken
 
 from clew.data.loader import make_dataset
 from clew.errors import UserError
 from clew.models.build import build_model, count_parameters
 from clew.paper.named_configs import CONFIGS, config_named, list_configs
+from clew.paper.study import smoke_config
 from clew.training.config import TrainConfig
 from clew.training.distributed import World
 from clew.training.held_out import held_out_evaluator
@@ -56,7 +56,7 @@ def test_every_config_builds_and_runs(name: str, tmp_path: Path, folders: dict[s
     if label is not None:
         assert abs(count / 1e6 - int(label[:-1])) < 0.6
 
-    small = shrunken(config)
+    small = smoke_config(config)
     if small.data.source == "dataset":
         small = dataclasses.replace(small, data=dataclasses.replace(small.data, folder=str(folders[small.data.family])))
     if small not in RUN:  # the paper's sizes are all alike once they are shrunken

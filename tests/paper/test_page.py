@@ -7,10 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from clew.paper.catalogue import STUDIES
-from clew.paper.result import Result, run_name
-from clew.paper.write import redraw
-from reproduce_entries import curve, entry, result
+from synthetic_results import curve, entry, result
 
 from clew.files import read_json, to_plain, write_json
 from clew.paper.page import (
@@ -23,8 +20,11 @@ from clew.paper.page import (
     main_claims,
     markdown,
     results_page,
+    write_result,
 )
+from clew.paper.results import Result, run_name
 from clew.paper.runner import Options, reproduce
+from clew.paper.studies import STUDIES
 from clew.viz.pages import between_marks
 
 ROOT = Path(__file__).parents[2]
@@ -93,7 +93,7 @@ def test_every_verdict_on_a_page_is_a_generated_one() -> None:
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A result of the smallest study, told as if it were of laptop scale."""
+    """A result of the smallest study, labelled as one of laptop scale."""
     root = tmp_path_factory.mktemp("page")
     reproduce([STUDIES["path-lengths"]], Options("smoke", root), say=lambda line: None)
     folder = root / "results" / "path-lengths"
@@ -115,7 +115,7 @@ def written(root: Path, *runs: dict[str, Any]) -> Path:
     file = root / "accuracy-by-size" / "laptop.json"
     file.parent.mkdir()
     write_json(file, result(*runs).value)
-    redraw(STUDIES["accuracy-by-size"], file)
+    write_result(STUDIES["accuracy-by-size"], read_json(file), file)
     return root
 
 
@@ -171,7 +171,7 @@ def test_results_of_length_buckets_are_marked_until_they_are_run_again(results: 
     assert marks("shuffled") == 0
 
 
-def test_smoke_is_never_told_and_paper_goes_first(results: Path, tmp_path: Path) -> None:
+def test_smoke_is_never_reported_and_paper_goes_first(results: Path, tmp_path: Path) -> None:
     folder = tmp_path / "path-lengths"
     folder.mkdir()
     value = read_json(results / "path-lengths" / "laptop.json")

@@ -9,17 +9,17 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from clew.paper.catalogue import STUDIES
-from clew.paper.place import Place
-from clew.paper.score import training_mazes
 
 from clew.errors import UserError
 from clew.files import read_json, write_json
 from clew.mazes.generate import generate
-from clew.paper.runner import FINISHED, Options, curve, reproduce, runs_of
+from clew.paper.runner import FINISHED, Options, reproduce, runs_of, training_curve
+from clew.paper.scoring import training_mazes
+from clew.paper.studies import STUDIES
 from clew.training.callbacks import RunEnd
 from clew.training.checkpoint import CHECKPOINTS
 
@@ -30,7 +30,7 @@ def quiet(line: str) -> None:
 
 def run_study(name: str, options: Options) -> dict[str, Any]:
     assert reproduce([STUDIES[name]], options, say=quiet) == 0
-    value: dict[str, Any] = read_json(options.place.result(name))
+    value: dict[str, Any] = read_json(options.result_file(name))
     return value
 
 
@@ -65,7 +65,7 @@ def test_all_at_smoke_scale(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def smoke(tmp_path_factory: pytest.TempPathFactory) -> Options:
-    """A study with several exams for each of its two trainings, done."""
+    """A study with several evaluations for each of its two trainings, done."""
     options = Options("smoke", tmp_path_factory.mktemp("smoke"))
     run_study("smaller-mazes", options)
     return options
@@ -76,13 +76,13 @@ def test_a_second_time_nothing_is_trained_or_scored_again(smoke: Options, monkey
         raise AssertionError("it was done before")
 
     monkeypatch.setattr("clew.paper.runner.train", never)
-    monkeypatch.setattr("clew.paper.score.evaluate_tasks", never)
-    before = read_json(smoke.place.result("smaller-mazes"))
+    monkeypatch.setattr("clew.paper.scoring.evaluate_tasks", never)
+    before = read_json(smoke.result_file("smaller-mazes"))
     assert run_study("smaller-mazes", smoke)["runs"] == before["runs"]
 
 
-def test_a_missing_exam_alone_is_scored_again(smoke: Options, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = smoke.place.run(runs_of(STUDIES["smaller-mazes"], smoke)[0]) / "scores"
+def test_a_missing_evaluation_alone_is_done_again(smoke: Options, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = smoke.run_folder(runs_of(STUDIES["smaller-mazes"], smoke)[0]) / "scores"
     scores = sorted(folder.iterdir())
     assert len(scores) == 4
     scores[0].unlink()
@@ -93,7 +93,7 @@ def test_a_missing_exam_alone_is_scored_again(smoke: Options, monkeypatch: pytes
 
 def test_scores_of_an_earlier_version_are_made_again(smoke: Options) -> None:
     run = runs_of(STUDIES["smaller-mazes"], smoke)[0]
-    file = next(iter((smoke.place.run(run) / "scores").iterdir()))
+    file = next(iter((smoke.run_folder(run) / "scores").iterdir()))
     value = read_json(file)
     assert len(value["scores"]["missed"]) == value["scores"]["mazes"] - value["scores"]["exact"]["hits"]
     older = {name: score for name, score in value["scores"].items() if name != "precision"}
@@ -104,7 +104,7 @@ def test_scores_of_an_earlier_version_are_made_again(smoke: Options) -> None:
 
 def test_a_broken_file_of_scores_is_named(smoke: Options) -> None:
     run = runs_of(STUDIES["smaller-mazes"], smoke)[0]
-    file = next(iter((smoke.place.run(run) / "scores").iterdir()))
+    file = next(iter((smoke.run_folder(run) / "scores").iterdir()))
     value = read_json(file)
     file.write_text("{")
     with pytest.raises(UserError, match="is not whole JSON"):
@@ -114,7 +114,7 @@ def test_a_broken_file_of_scores_is_named(smoke: Options) -> None:
 
 def test_studies_share_what_they_have_in_common() -> None:
     options = Options("laptop")
-    folders = {name: {options.place.run(run) for run in runs_of(STUDIES[name], options)} for name in STUDIES}
+    folders = {name: {options.run_folder(run) for run in runs_of(STUDIES[name], options)} for name in STUDIES}
     assert folders["smaller-mazes"] <= folders["accuracy-by-size"]
     assert folders["failures"] <= folders["accuracy-by-size"] | folders["astar"]
     assert folders["overfitting"] <= folders["data-efficiency"]
@@ -122,22 +122,22 @@ def test_studies_share_what_they_have_in_common() -> None:
     assert folders["position-precision"] & folders["accuracy-by-size"]
     assert folders["ordered-masks"] & folders["astar"]
     paper = Options("paper", seeds=1)
-    folders = {name: {paper.place.run(run) for run in runs_of(STUDIES[name], paper)} for name in STUDIES}
+    folders = {name: {paper.run_folder(run) for run in runs_of(STUDIES[name], paper)} for name in STUDIES}
     assert folders["overfitting"] <= folders["accuracy-by-size"]
     assert folders["convergence"] <= folders["data-efficiency"]
 
 
 def test_a_run_is_named_after_its_settings_but_not_after_its_machine() -> None:
-    place = Place(Path("root"), "laptop")
+    options = Options("laptop", Path("root"))
     run = STUDIES["accuracy-by-size"].runs("laptop")[0]
 
     def folder(**changes: object) -> Path:
-        return place.run(dataclasses.replace(run, config=dataclasses.replace(run.config, **changes)))  # type: ignore[arg-type]
+        return options.run_folder(dataclasses.replace(run, config=dataclasses.replace(run.config, **changes)))  # type: ignore[arg-type]
 
-    assert folder(threads=2, device="cpu", compile=True, micro_batch=4) == place.run(run)
-    assert folder(batch_size=7) != place.run(run)
-    assert place.run(run.seeded(1)) != place.run(run)
-    assert place.run(dataclasses.replace(run, labels={"other": "words"})) == place.run(run)
+    assert folder(threads=2, device="cpu", compile=True, micro_batch=4) == options.run_folder(run)
+    assert folder(batch_size=7) != options.run_folder(run)
+    assert options.run_folder(run.seeded(1)) != options.run_folder(run)
+    assert options.run_folder(dataclasses.replace(run, labels={"other": "words"})) == options.run_folder(run)
 
 
 def test_datasets_of_other_numbers_of_mazes_have_other_folders(tmp_path: Path) -> None:
@@ -170,19 +170,20 @@ def test_a_curve_counts_mazes_between_two_lines_of_metrics(tmp_path: Path) -> No
     lines = ['{"kind": "step", "step": 10, "mazes": 320}', '{"kind": "step", "step": 20, "mazes": 640}']
     lines.insert(1, '{"kind": "evaluation", "step": 15, "elapsed": 90.0, "scores": {"exact": 0.5}}')
     (tmp_path / "metrics.jsonl").write_text("\n".join(lines) + "\n")
-    assert curve(tmp_path, devices=8) == [{"step": 15, "mazes": 480, "minutes": 1.5, "hours": 0.2, "exact": 0.5}]
+    (point,) = training_curve(tmp_path, devices=8)
+    assert point == {"step": 15, "mazes": 480, "minutes": 1.5, "hours": 0.2, "exact": 0.5}
 
 
-def test_a_signal_stops_everything_and_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signal_stops_everything_and_is_returned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ends = iter([RunEnd(2, 1.0, "done", None), RunEnd(1, 0.5, "signal", None, signal.SIGTERM)])
-    monkeypatch.setattr("clew.paper.runner.train", lambda *args, **kwargs: next(ends))
+    monkeypatch.setattr("clew.paper.runner.train", lambda *args, **kwargs: SimpleNamespace(end=next(ends)))
     options = Options("smoke", tmp_path)
     for run in runs_of(STUDIES["architectures"], options):
-        options.place.run(run).mkdir(parents=True)
+        options.run_folder(run).mkdir(parents=True)
     assert reproduce([STUDIES["architectures"]], options, say=quiet) == signal.SIGTERM
-    done = [(options.place.run(run) / FINISHED).exists() for run in runs_of(STUDIES["architectures"], options)]
+    done = [(options.run_folder(run) / FINISHED).exists() for run in runs_of(STUDIES["architectures"], options)]
     assert done == [True, False]
-    assert not options.place.result("architectures").exists()
+    assert not options.result_file("architectures").exists()
 
 
 @pytest.mark.parametrize(
@@ -193,7 +194,7 @@ def test_stopped_or_killed_it_goes_on_where_it_was(number: signal.Signals, code:
     words = ["reproduce", "architectures", "--scale", "smoke", "--minutes", "0.03", "--root", str(tmp_path)]
     command = [sys.executable, "-m", "clew", *words]
     options = Options("smoke", tmp_path, minutes=0.03)
-    first, second = (options.place.run(run) for run in runs_of(STUDIES["architectures"], options))
+    first, second = (options.run_folder(run) for run in runs_of(STUDIES["architectures"], options))
     process = subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 120
     while not (second / "metrics.jsonl").exists() or not any((second / CHECKPOINTS).glob("*/state.json")):
@@ -201,17 +202,17 @@ def test_stopped_or_killed_it_goes_on_where_it_was(number: signal.Signals, code:
         assert time.monotonic() < deadline
         time.sleep(0.01)
     process.send_signal(number)
-    told = process.communicate(timeout=60)[1]
+    stderr = process.communicate(timeout=60)[1]
     assert process.returncode == code
-    assert ("saved and stopped" in told) == (number == signal.SIGTERM)
+    assert ("saved and stopped" in stderr) == (number == signal.SIGTERM)
     assert (first / FINISHED).exists()
     assert not (second / FINISHED).exists()
-    assert not options.place.result("architectures").exists()
+    assert not options.result_file("architectures").exists()
 
     mark = (first / FINISHED).stat().st_mtime_ns
     assert reproduce([STUDIES["architectures"]], options, say=quiet) == 0
     assert (first / FINISHED).stat().st_mtime_ns == mark
-    assert options.place.result("architectures").exists()
+    assert options.result_file("architectures").exists()
 
 
 def test_two_processes_train_and_score_together(tmp_path: Path) -> None:
@@ -227,7 +228,7 @@ def test_a_result_is_whole_or_absent(tmp_path: Path, monkeypatch: pytest.MonkeyP
     def full(*args: object, **kwargs: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("clew.paper.write.draw_panels", full)
+    monkeypatch.setattr("clew.paper.page.draw_panels", full)
     with pytest.raises(OSError, match="No space"):
         reproduce([STUDIES["path-lengths"]], Options("smoke", tmp_path), say=quiet)
     assert not (tmp_path / "results" / "path-lengths" / "smoke.json").exists()

@@ -11,6 +11,7 @@ from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
 from clew.paper.named_configs import config_named
 from clew.paper.star_configs import OBJECTIVES, star_config
 from clew.paper.star_pair import train_pair
+from clew.paper.study import parameters_of
 
 
 @pytest.mark.parametrize("name", [f"star-{shape}-{kind}" for shape in ("2x4", "7x3") for kind in OBJECTIVES])

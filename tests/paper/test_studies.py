@@ -9,19 +9,18 @@ from typing import Literal
 import numpy as np
 import pytest
 import torch
-from clew.paper.catalogue import STUDIES, studies_named, study_named
-from clew.paper.plan import needs
-from clew.paper.recipes import MLMU, NEXT, parameters_of
-from clew.paper.shrink import shrunken
-from clew.paper.studies.position_precision import SIZES
 
 from clew.data.batch import text_seeds, token_batch
 from clew.data.loader import make_dataset
 from clew.errors import UserError
 from clew.mazes.generate import generate
-from clew.paper.named_configs import PRESETS
+from clew.models.build import kind_of
+from clew.paper.configs import paper
+from clew.paper.estimate import needs
 from clew.paper.runner import Options, runs_of
-from clew.paper.study import Run, Scale
+from clew.paper.studies import STUDIES, studies_named, study_named
+from clew.paper.studies.ablations import MEMORIZED_SIZES
+from clew.paper.study import MLMU, NEXT, RunSpec, Scale, parameters_of, smoke_config
 from clew.paper.verdict import MIN_POINTS, convergence
 from clew.training.config import TrainConfig, is_text_model
 from clew.training.train import train
@@ -51,13 +50,13 @@ def test_an_unknown_study_is_named_with_the_one_that_was_meant(wrong: str, meant
 
 @pytest.mark.parametrize("scale", ["laptop", "paper"])
 @pytest.mark.parametrize("name", NAMES)
-def test_runs_are_told_apart_by_their_labels(name: str, scale: Scale) -> None:
+def test_labels_of_runs_differ(name: str, scale: Scale) -> None:
     runs = runs_of(STUDIES[name], Options(scale, seeds=1))
     labels = [tuple(run.labels.items()) for run in runs]
     assert len(set(labels)) == len(labels)
     for run in runs:
-        assert run.exams
-        assert len({exam.name for exam in run.exams}) == len(run.exams)
+        assert run.evaluations
+        assert len({spec.name for spec in run.evaluations}) == len(run.evaluations)
 
 
 @pytest.mark.parametrize("name", PAIRED)
@@ -69,7 +68,7 @@ def test_both_objectives_have_the_same_mazes_budget_and_parameters(name: str) ->
         mlmu, plain = pair[MLMU], pair[NEXT]
         config = dataclasses.replace(plain.config, objective=mlmu.config.objective, model=mlmu.config.model)
         assert config == mlmu.config
-        assert plain.exams == mlmu.exams
+        assert plain.evaluations == mlmu.evaluations
         assert parameters_of(plain.config.model) == pytest.approx(parameters_of(mlmu.config.model), rel=0.02)
 
 
@@ -77,14 +76,14 @@ def test_both_objectives_have_the_same_mazes_budget_and_parameters(name: str) ->
 @pytest.mark.parametrize("scale", ["laptop", "paper"])
 def test_objectives_on_cells_differ_in_nothing_else(name: str, scale: Scale) -> None:
     runs = [run for run in STUDIES[name].runs(scale) if not is_text_model(run.config.model)]
-    by_size: dict[str, list[Run]] = {}
+    by_size: dict[str, list[RunSpec]] = {}
     for run in runs:
         by_size.setdefault(run.labels["size"], []).append(run)
     for same in by_size.values():
         objectives = [run.config.objective.name for run in same]
         assert objectives == (["next-token", "mlm-u"] if name == "cells" else ["next-token", "mlm-u", "ordered"])
         assert len({dataclasses.replace(run.config, objective=same[0].config.objective) for run in same}) == 1
-        assert len({run.exams for run in same}) == 1
+        assert len({run.evaluations for run in same}) == 1
     assert len({run.config.budget.minutes for run in STUDIES[name].runs(scale)}) == 1
 
 
@@ -94,7 +93,7 @@ def test_seeds_change_the_chance_but_not_what_is_scored() -> None:
     for first, second in zip(runs[:half], runs[half:], strict=True):
         assert (first.config.seed, second.config.seed) == (0, 1)
         assert first.config.data.seed != second.config.data.seed  # a stream: other mazes too
-        assert (first.labels, first.exams) == (second.labels, second.exams)
+        assert (first.labels, first.evaluations) == (second.labels, second.evaluations)
     fixed = runs_of(STUDIES["accuracy-by-size"], Options("paper", seeds=2))
     assert {run.config.data.seed for run in fixed} == {0}  # a dataset: the same mazes in another order
 
@@ -106,7 +105,7 @@ def test_long_runs_have_fewer_seeds_than_the_user_asks_for() -> None:
     assert len(runs_of(STUDIES["accuracy-by-size"], Options("paper", seeds=3))) == 30
 
 
-def test_convergence_has_three_seeds_unless_told_otherwise() -> None:
+def test_convergence_has_three_seeds_by_default() -> None:
     for scale in ("laptop", "paper"):
         assert len(runs_of(STUDIES["convergence"], Options(scale))) == 6
         assert len(runs_of(STUDIES["convergence"], Options(scale, seeds=1))) == 2
@@ -135,12 +134,27 @@ def test_every_run_that_can_carry_a_verdict_is_evaluated_often_enough(
         assert run.train_mazes > 0
 
 
-def test_the_papers_own_studies_train_presets_as_they_are() -> None:
-    """But for how often they are evaluated."""
-    made = [dataclasses.replace(entry.make(), evaluate_every=1) for entry in PRESETS.values()]
+def test_the_papers_own_studies_train_the_papers_configs() -> None:
+    """They change the mazes, epochs, positions and optimizer settings that the studies vary, and nothing else."""
     for name in NAMES[:13]:
         for run in STUDIES[name].runs("paper"):
-            assert dataclasses.replace(run.config, evaluate_every=1) in made, (name, run.labels)
+            config, data = run.config, run.config.data
+            size = next(s for s in ("3m", "8m", "25m") if parameters_of(config.model) < int(s[:-1]) * 1.2e6)
+            expected = paper(
+                data.family,
+                data.sizes[0],
+                config.objective.name,
+                size,
+                architecture=kind_of(config.model),
+                epochs=config.budget.epochs,
+                lr=config.optimizer.lr,
+                weight_decay=config.optimizer.weight_decay,
+                mazes=data.mazes,
+                positions=config.model.positions,
+            )
+            assert dataclasses.replace(config, evaluate_every=expected.evaluate_every) == expected, (name, run.labels)
+            if name != "rates-and-decays":
+                assert config.optimizer == paper(data.family, data.sizes[0], config.objective.name).optimizer
 
 
 def test_the_precision_study_trains_on_100_000_mazes_of_30x30_with_both_precisions() -> None:
@@ -163,14 +177,14 @@ def test_the_galleries_are_those_of_the_paper() -> None:
     ):
         assert gallery in labels
     for run in (run for scale in ("laptop", "paper") for run in STUDIES["failures"].runs(scale)):  # type: ignore[arg-type]
-        assert [exam.failures for exam in run.exams] == [4]
+        assert [spec.failures for spec in run.evaluations] == [4]
 
 
-def test_our_own_questions_run_at_paper_scale_when_they_are_shrunken(tmp_path: Path) -> None:
-    """Those of the paper are presets, which have a test of their own."""
+def test_our_own_questions_run_at_paper_scale_when_they_are_smoke_config(tmp_path: Path) -> None:
+    """Those of the paper are configs of clew.paper.configs, which have a test of their own."""
     tried: set[TrainConfig] = set()
     for run in (run for name in NAMES[13:] for run in STUDIES[name].runs("paper")):
-        small = shrunken(run.config)
+        small = smoke_config(run.config)
         if small.data.source == "dataset":
             folder = tmp_path / f"{small.data.family}-{small.data.sizes[0]}"
             small = dataclasses.replace(small, data=dataclasses.replace(small.data, folder=str(folder)))
@@ -196,14 +210,14 @@ def test_a_laptop_study_takes_at_most_two_days_of_one_core(name: str) -> None:
 
 
 def test_of_3x3_mazes_twelve_are_held_out() -> None:
-    """As the page says where 3x3 mazes are told of."""
+    """As the page says of 3x3 mazes."""
     tasks = generate("dfs", 3, 3, seed=0, first=0, count=2000, split="test")
     assert len({cells.tobytes() for cells in tasks.cells_NHW}) == 12
 
 
 def test_the_largest_mazes_of_the_precision_study_have_paths_that_float16_cannot_place() -> None:
     """Beyond 2,048 a float16 is an even number, so two places in a row are one."""
-    largest = SIZES["laptop"][-1]
+    largest = MEMORIZED_SIZES["laptop"][-1]
     tasks = generate("dfs", largest, largest, seed=0, first=0, count=1, split="any")
     batch = token_batch("edge-list", tasks, text_seeds(0, "train", np.arange(1)), np.arange(1))
     first = int(batch.response_BT[0].int().argmax())

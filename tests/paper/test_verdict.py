@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from reproduce_entries import curve, entry, result, rising, scores
+from synthetic_results import curve, entry, result, rising, scores
 
-from clew.paper.study import Claim
 from clew.paper.verdict import (
-    Side,
+    Arm,
+    Claim,
     concluded,
     converged_only,
     convergence,
@@ -24,9 +24,9 @@ CLAIM = Claim("A beats B", "1 against 0", "DFS 4x4")
 CLIMBING = curve([i / 40 for i in range(1, 41)])  # 2.5 points every fortieth of the training
 
 
-def side(name: str, *exact: float, points: Any = None) -> Side:
+def side(name: str, *exact: float, points: Any = None) -> Arm:
     """One side with a run for each seed."""
-    return Side(name, [entry({"objective": name}, seed, points, held_out=x) for seed, x in enumerate(exact)])
+    return Arm(name, [entry({"objective": name}, seed, points, held_out=x) for seed, x in enumerate(exact)])
 
 
 def test_the_gain_is_that_over_the_last_quarter() -> None:
@@ -124,7 +124,7 @@ def test_mazes_are_paired() -> None:
     runs = {name: entry({"o": name}) for name in ("base", "a", "b")}
     for name, missed in (("base", range(30)), ("a", range(19)), ("b", range(50, 69))):
         runs[name]["exams"]["held-out"] = scores(0, 100, missed=list(missed))
-    sides = {name: Side(name, [run]) for name, run in runs.items()}
+    sides = {name: Arm(name, [run]) for name, run in runs.items()}
     assert [(pair.only_a, pair.only_b, pair.count) for pair in paired(sides["a"], sides["base"])] == [(11, 0, 100)]
     assert [(pair.only_a, pair.only_b) for pair in paired(sides["b"], sides["base"])] == [(30, 19)]
     assert verdict(CLAIM, sides["a"], sides["base"]).verdict == "reproduced"
@@ -133,16 +133,16 @@ def test_mazes_are_paired() -> None:
 
 def test_two_exams_of_the_same_runs_are_compared_without_following() -> None:
     run = entry({"o": "a"}, held_out=0.5, other=0.9)
-    found = verdict(CLAIM, Side("other", [run], "other"), Side("left to right", [run]))
+    found = verdict(CLAIM, Arm("other", [run], "other"), Arm("left to right", [run]))
     assert (found.verdict, found.runs) == ("reproduced", ("a, seed 0",))
     assert "was trained for" not in found.because
 
 
 def test_what_was_not_measured_is_inconclusive() -> None:
-    known, nothing = side("A", 0.5), Side("B", [])
+    known, nothing = side("A", 0.5), Arm("B", [])
     for found in (
         verdict(CLAIM, known, nothing),
-        verdict(CLAIM, known, Side("B", known.runs, "no such exam")),
+        verdict(CLAIM, known, Arm("B", known.runs, "no such exam")),
         verdict_on_differences(CLAIM, "gain", (known, known), (known, nothing)),
         verdict_on_best(CLAIM, known, [nothing], base_is_best=True),
     ):
@@ -163,7 +163,7 @@ def test_differences_of_differences() -> None:
 def test_different_exams_count_as_independent_samples() -> None:
     """The same shares: paired maze by maze they are certain, as two samples they are not."""
     a, b = entry({"o": "a"}, held_out=0.5, train=0.54), entry({"o": "b"}, held_out=0.5, train=0.5)
-    gaps = [(Side(n, [r], "train"), Side(n, [r])) for n, r in (("a", a), ("b", b))]
+    gaps = [(Arm(n, [r], "train"), Arm(n, [r])) for n, r in (("a", a), ("b", b))]
     assert verdict_on_differences(CLAIM, "gap", gaps[0], gaps[1]).verdict == "reproduced"  # b and a share their mazes
     for run in (a, b):
         run["exams"]["held-out"] = scores(0.5, 50)

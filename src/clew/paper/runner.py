@@ -44,7 +44,7 @@ from clew.training.callbacks import RunEnd
 from clew.training.config import Budget
 from clew.training.distributed import World, joined_world
 from clew.training.held_out import evaluator_on, held_out_evaluator
-from clew.training.progress import terminal_view
+from clew.training.progress import ProgressDisplay
 from clew.training.run_folder import METRICS_FILE
 from clew.training.train import train
 
@@ -186,7 +186,7 @@ def train_run(run: RunSpec, options: Options, world: World | None = None) -> Run
         if world.from_main(options.is_trained(run) if world.is_main else None):
             return RunEnd(0, 0.0, "done", None)
         world.on_main(lambda: make_dataset(run.config.data))  # which the evaluator reads
-        callbacks = [] if options.scale == "smoke" else [terminal_view()]
+        callbacks = [] if options.scale == "smoke" else [ProgressDisplay()]
         end = train(run.config, folder, evaluate=curve_evaluator(run, world), callbacks=callbacks, world=world).end
         if world.is_main and end.reason == "done":
             date = datetime.now(UTC).isoformat(timespec="seconds")

@@ -92,17 +92,23 @@ class Pivot:
     def _panel(
         self, result: Result, title: str, where: dict[str, str], rows: Sequence[str], columns: Sequence[str]
     ) -> Panel:
-        """Return the chart of the columns, a series for each row; of a table of scores, of the rows' exact paths."""
+        """Return the chart of the columns, a series for each row; evaluations are always on the x axis.
+
+        The chart of a table of scores has the exact paths of the rows.
+        """
         cells = {(row, c): self._mean(result, where, row, c) for row in rows for c in columns}
         if self.columns == "score":
             cells = {(self.rows, row): cells[row, "exact"] for row in rows}
             rows, columns = [self.rows], rows
+        elif self.rows == "evaluation":
+            cells = {(c, row): mean for (row, c), mean in cells.items()}
+            rows, columns = columns, rows
         lines = self.chart == "lines"
         series = []
         for row, colour in zip(rows, colours_of(rows), strict=True):
             known = [(column, mean) for column in columns if (mean := cells[row, column])]
             series.append(Series(row, [point(_number(c) if lines else c, mean) for c, mean in known], colour))
-        x_label = "" if self.columns in ("score", "evaluation") else self.columns
+        x_label = "" if "evaluation" in (self.rows, self.columns) or self.columns == "score" else self.columns
         return Panel(title, x_label, TITLES[self.score], series, log_x=lines)
 
 

@@ -68,8 +68,8 @@ def class_report(result: Result) -> Report:
 def parse_errors(result: Result) -> Report:
     """Return how many of the failures on A* mazes cannot be drawn, since their tokens are no path."""
     rows = []
-    for labels in result.combinations("family", "size", "objective", family=ASTAR):
-        errors = share_of(result, PARSE_ERROR, **labels)
+    for labels in result.combinations("size", "objective", family=ASTAR):
+        errors = share_of(result, PARSE_ERROR, family=ASTAR, **labels)
         name = f"{labels['objective']}, A* {labels['size']}"
         rows.append([name, str(errors.count), str(errors.hits), str(errors) if errors.count else ""])
     head = ["", "failures", "parse errors", "% of the failures (95 %)"]

@@ -1,27 +1,26 @@
-"""Results made up for tests: runs with labels, exams and curves."""
+"""Synthetic results: runs with labels, evaluations and curves."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from clew.paper.result import Result
-
 from clew.evaluation.failures import FAILURES
 from clew.evaluation.intervals import proportion
+from clew.paper.results import Result
 
 FLAT_CURVE = "flat"
 MAZES = 500
 
 
 def scores(exact: float, mazes: int = MAZES, missed: Sequence[int] | None = None) -> dict[str, Any]:
-    """The scores of an exam; every share is the same, and the last mazes are the ones that were missed."""
+    """Return the scores of an evaluation; every share is the same, and the last mazes are the missed ones."""
     solved = round(exact * mazes) if missed is None else mazes - len(missed)
-    told = vars(proportion(solved, mazes))
+    share = vars(proportion(solved, mazes))
     kinds = ("exact", "per_token", "valid", "shortest", "unparsable")
     return {
         "mazes": mazes,
-        **dict.fromkeys(kinds, told),
+        **dict.fromkeys(kinds, share),
         "passes": 5.0,
         "failures": dict.fromkeys(FAILURES, 0),
         "missed": list(range(solved, mazes)) if missed is None else list(missed),
@@ -43,10 +42,9 @@ def rising(level: float, mazes: float = 40_000, half: float = 0.25) -> list[dict
     return curve([level * min(1.0, i / 80 / half) for i in range(1, 41)], mazes)
 
 
-def entry(labels: dict[str, str], seed: int = 0, points: Any = None, **exams: float) -> dict[str, Any]:
+def entry(labels: dict[str, str], seed: int = 0, points: Any = None, **evaluations: float) -> dict[str, Any]:
     """A run; without a curve of its own, it has converged."""
-    told = {name.replace("_", "-"): scores(value) for name, value in exams.items()}
-    level = max(exams.values(), default=0.5)
+    level = max(evaluations.values(), default=0.5)
     return {
         "labels": labels,
         "seed": seed,
@@ -54,7 +52,7 @@ def entry(labels: dict[str, str], seed: int = 0, points: Any = None, **exams: fl
         "minutes": 2.0,
         "device": "cpu",
         "devices": 1,
-        "exams": told,
+        "exams": {name.replace("_", "-"): scores(value) for name, value in evaluations.items()},
         "curve": rising(level) if points is None else list(points),
     }
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from clew.paper.catalogue import STUDIES
-from clew.paper.result import Mean, mean_of
-from clew.paper.tell import colours_of, curve_panels, curves, pivot, reached, score_table
-from reproduce_entries import curve, entry, result, rising, scores
+from synthetic_results import curve, entry, result, rising, scores
 
 from clew.mazes.generate import generate
-from clew.paper.study import Finding
+from clew.paper.results import Mean, mean_of
+from clew.paper.studies import STUDIES
+from clew.paper.tables import Pivot, colours_of, curve_panels, curves, reached
+from clew.paper.verdict import Finding
 from clew.tokenization.format import format_named
 
 PAIR = [
@@ -34,13 +34,25 @@ def test_the_error_is_that_of_the_mazes_or_that_between_the_seeds() -> None:
 
 
 def test_a_table_has_the_papers_layout() -> None:
-    table = pivot(result(*PAIR), "exact", "objective", "size")
+    (table,) = Pivot("objective", "size")(result(*PAIR)).tables
     assert table.rows[0] == ["", "3x3", "4x4"]
     assert [row[0] for row in table.rows[1:]] == ["next token", "MLM-U"]
     assert table.rows[2][2].startswith("71.0 ±")
-    assert score_table(result(*PAIR), "objective", size="4x4").rows[1][1:4] == [table.rows[1][2]] * 3
+    (scores,) = Pivot("objective", "score", where={"size": "4x4"})(result(*PAIR)).tables
+    assert scores.rows[1][1:4] == [table.rows[1][2]] * 3
     missing = result(*PAIR, entry({"objective": "other", "size": "5x5"}, held_out=0.1))
-    assert pivot(missing, "exact", "objective", "size").rows[3] == ["other", "", "", "10.0"]
+    assert Pivot("objective", "size")(missing).tables[0].rows[3] == ["other", "", "", "10.0"]
+
+
+def test_a_table_for_each_combination_of_labels() -> None:
+    found = Pivot("objective", "evaluation", each=("size",), chart="bars")(result(*PAIR))
+    assert [table.title for table in found.tables] == ["exact paths, %, 3x3", "exact paths, %, 4x4"]
+    assert found.tables[0].rows[0] == ["", "held-out"]
+    assert [series.name for series in found.panels[1].series] == ["next token", "MLM-U"]
+    assert [point.x for point in found.panels[1].series[0].points] == ["held-out"]
+    (scores,) = Pivot("objective", "score", chart="bars", where={"size": "4x4"})(result(*PAIR)).panels
+    assert [point.x for point in scores.series[0].points] == ["next token", "MLM-U"]
+    assert Pivot("objective", "size", where={"size": "9x9"})(result(*PAIR)).tables == []
 
 
 def test_an_objective_has_one_colour_everywhere() -> None:
@@ -85,13 +97,13 @@ def test_hours_are_those_of_cores_or_gpus(device: str, label: str) -> None:
 
 
 def test_the_curves_of_a_verdict_are_those_of_its_runs() -> None:
-    told = result(*PAIR)
-    findings = STUDIES["accuracy-by-size"].findings(told)
-    panels = curve_panels(told, findings)
+    measured = result(*PAIR)
+    findings = STUDIES["accuracy-by-size"].findings(measured)
+    panels = curve_panels(measured, findings)
     assert [panel.title for panel in panels] == ["DFS 3x3", "DFS 3x3", "DFS 4x4", "DFS 4x4"]
     assert [series.name for series in panels[2].series] == ["next token", "MLM-U"]
     assert panels[2].series[1].points[-1].y == pytest.approx(71.0)
-    assert curve_panels(told, []) == []
+    assert curve_panels(measured, []) == []
 
 
 def found_by(study: str, *entries: dict[str, Any]) -> list[Finding]:
@@ -164,7 +176,7 @@ def test_data_efficiency_asks_who_needs_fewer(mlmu: tuple[float, float], verdict
     assert (found.verdict, found.because) == (verdict, because)
 
 
-def test_position_precision_judges_mazes_by_heart_and_held_out_ones() -> None:
+def test_position_precision_judges_memorized_and_held_out_mazes() -> None:
     few = [
         entry({"precision": bits, "size": "27x27", "mazes": "10"}, points=curve([level] * 20, score="train-exact"))
         for bits, level in (("float32", 1.0), ("float16", 0.0))
@@ -176,7 +188,7 @@ def test_position_precision_judges_mazes_by_heart_and_held_out_ones() -> None:
     ]
     found = found_by("position-precision", *few, *many)
     assert [(each.claim.task, each.verdict) for each in found] == [
-        ("10 mazes of DFS 27x27 by heart", "reproduced"),
+        ("10 memorized mazes of DFS 27x27", "reproduced"),
         ("DFS 4x4, 20,000 training mazes", "inconclusive"),
     ]
 
@@ -198,7 +210,7 @@ def test_failures_count_the_parse_errors_on_astar_mazes(parse_errors: int, verdi
         "some of MLM-U's failures on A* mazes are other shortest paths",
     )
     assert (half.verdict, half.claim.task) == (verdict, "A* 5x5")
-    table = STUDIES["failures"].show(result(*runs, study="failures")).tables[-1]
+    table = STUDIES["failures"].report(result(*runs, study="failures")).tables[-1]
     assert table.rows[1][:3] == ["MLM-U, A* 5x5", "200", str(parse_errors)]
 
 
@@ -228,7 +240,7 @@ def test_failures_draw_four_examples_of_each_of_the_papers_galleries() -> None:
                 run = entry({"family": name, "objective": objective, "size": f"{size}x{size}"}, held_out=0.5)
                 run["exams"]["held-out"]["examples"] = [example] * 6
                 runs.append(run)
-    galleries = STUDIES["failures"].show(result(*runs, study="failures")).galleries
+    galleries = STUDIES["failures"].report(result(*runs, study="failures")).galleries
     assert [len(gallery) for gallery in galleries] == [4] * 5
     assert [gallery[0][3] for gallery in galleries] == [
         "MLM-U, DFS 5x5: diagonal or gap",

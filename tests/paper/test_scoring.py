@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
-from clew.paper.examples import drawn_examples
-from clew.paper.result import Result
-from clew.paper.score import examples
 
 from clew.evaluation.scores import Evaluation, Outcome
 from clew.mazes.generate import generate
 from clew.mazes.maze import Path
+from clew.paper.results import Result
+from clew.paper.scoring import failure_examples
+from clew.paper.tables import gallery
 
 
 def evaluation(family: str, wrong: list[Path | None]) -> Evaluation:
@@ -27,20 +27,20 @@ def evaluation(family: str, wrong: list[Path | None]) -> Evaluation:
 @pytest.mark.parametrize("family", ["dfs", "astar"])
 def test_what_is_kept_is_what_is_drawn(family: str) -> None:
     jump: Path = [(0, 0), (4, 4)]
-    told = evaluation(family, [[], jump, None, jump])
-    kept = examples(told, 8)
+    found = evaluation(family, [[], jump, None, jump])
+    kept = failure_examples(found, 8)
     assert len(kept) == 2  # neither the right answer nor the one that says no path
     run = {"labels": {"objective": "a"}, "seed": 0, "exams": {"held-out": {"examples": json.loads(json.dumps(kept))}}}
     result = Result({"study": "failures", "scale": "laptop", "runs": [run], "measured": {}})
-    (task, path, predicted, title), _ = drawn_examples(result, "held-out", 8, "DFS: ", objective="a")
-    assert (task, path, predicted) == (told.outcomes[1].task, told.outcomes[1].path, jump)
+    (task, path, predicted, title), _ = gallery(result, "held-out", 8, "DFS: ", objective="a")
+    assert (task, path, predicted) == (found.outcomes[1].task, found.outcomes[1].path, jump)
     assert title == "DFS: diagonal or gap"
-    assert len(drawn_examples(result, "held-out", 1, objective="a")) == 1
+    assert len(gallery(result, "held-out", 1, objective="a")) == 1
 
 
 def test_every_class_comes_before_a_second_of_any() -> None:
     gap: Path = [(0, 0), (4, 4)]
     tasks = generate("dfs", 5, 5, seed=0, first=0, count=4, split="test")
     stopped = tasks[3][1][:-1]  # short of the goal
-    kept = examples(evaluation("dfs", [gap, gap, gap, stopped]), 3)
+    kept = failure_examples(evaluation("dfs", [gap, gap, gap, stopped]), 3)
     assert [each["class"] for each in kept] == ["diagonal or gap", "short of the goal", "diagonal or gap"]
