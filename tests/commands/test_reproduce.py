@@ -117,7 +117,7 @@ def test_slurm_jobs_and_the_same_command_give_the_result(
     score.work()
     capsys.readouterr()
     assert run([*words, "--collect"]) == 0
-    assert "1 of 2 runs are not scored yet and left out: encoder-decoder, seed 0" in capsys.readouterr().err
+    assert "1 of 2 runs are not evaluated yet: encoder-decoder, seed 0" in capsys.readouterr().err
     result = tmp_path / "results" / "architectures" / "smoke.json"
     partial = read_json(result)
     assert (len(partial["runs"]), partial["missing"]) == (1, ["encoder-decoder, seed 0"])
@@ -136,7 +136,7 @@ def test_slurm_jobs_and_the_same_command_give_the_result(
 
 def test_collecting_nothing_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["reproduce", "architectures", "--scale", "smoke", "--root", str(tmp_path), "--collect"]) == 1
-    assert "no training of architectures at smoke scale has been scored" in capsys.readouterr().err
+    assert "no training of architectures at smoke scale has been evaluated" in capsys.readouterr().err
     assert not (tmp_path / "results").exists()
 
 
