@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from clew.paper.recipes import parameters_of
 
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
 from clew.paper.named_configs import config_named
