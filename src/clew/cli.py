@@ -45,6 +45,7 @@ COMMANDS = {
     "data verify": ("clew.commands.data:verify", "check a dataset against its checksums"),
     "runs": ("clew.commands.runs:runs", "print a table of the runs in a folder"),
     "plot": ("clew.commands.runs:plot", "plot training curves of runs"),
+    "serve": ("clew.commands.serve:serve", "serve a page to draw mazes and watch models solve them"),
     "demo": ("clew.commands.demo:demo", "train small models and solve mazes, in six minutes"),
 }
 

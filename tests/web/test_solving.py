@@ -1,0 +1,87 @@
+"""The queue of solves."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from clew.errors import UserError
+from clew.web.payloads import Busy
+from clew.web.solving import Finished, SolveQueue
+
+
+async def collect(queue: SolveQueue, work: Any) -> list[Any]:
+    return [event async for event in queue.run(work)]
+
+
+def test_events_come_in_order_and_the_value_last() -> None:
+    async def main() -> list[Any]:
+        return await collect(SolveQueue(1, 1, 5), lambda emit: [emit(i) for i in range(3)] and "done")
+
+    assert asyncio.run(main()) == [0, 1, 2, Finished("done")]
+
+
+def test_errors_of_users_are_passed_on_and_others_are_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    def wrong(emit: Any) -> None:
+        raise UserError("a sentence.")
+
+    with pytest.raises(UserError, match="a sentence"):
+        asyncio.run(collect(SolveQueue(1, 1, 5), wrong))
+    with pytest.raises(UserError, match="model failed"):
+        asyncio.run(collect(SolveQueue(1, 1, 5), lambda emit: 1 / 0))
+    assert "ZeroDivisionError" in capsys.readouterr().err
+
+
+def test_a_solve_that_takes_too_long_is_ended() -> None:
+    def slow(emit: Any) -> None:
+        for _ in range(1000):
+            time.sleep(0.01)
+            emit("step")
+
+    with pytest.raises(Busy, match="longer than"):
+        asyncio.run(collect(SolveQueue(1, 1, 0.1), slow))
+
+
+def test_a_solve_ends_when_its_consumer_leaves() -> None:
+    ended = threading.Event()
+
+    def endless(emit: Any) -> None:
+        try:
+            while True:
+                time.sleep(0.005)
+                emit("step")
+        finally:
+            ended.set()
+
+    async def main() -> None:
+        queue = SolveQueue(1, 1, 60)
+        events = queue.run(endless)
+        await anext(events)
+        await events.aclose()
+        # The slot is free again, so the next solve runs.
+        assert await collect(queue, lambda emit: 1) == [Finished(1)]
+
+    asyncio.run(main())
+    assert ended.is_set()
+
+
+def test_at_most_some_wait() -> None:
+    release = threading.Event()
+
+    async def main() -> None:
+        queue = SolveQueue(workers=1, max_waiting=1, seconds=60)
+        running = asyncio.create_task(collect(queue, lambda emit: release.wait(10)))
+        await asyncio.sleep(0.05)
+        waiting = asyncio.create_task(collect(queue, lambda emit: 2))
+        await asyncio.sleep(0.05)
+        with pytest.raises(Busy, match="busy"):
+            await collect(queue, lambda emit: 3)
+        release.set()
+        assert await running == [Finished(True)]
+        assert await waiting == [Finished(2)]
+
+    asyncio.run(main())
