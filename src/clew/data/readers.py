@@ -1,0 +1,224 @@
+"""Mazes of other libraries as tasks: arrays, images, networkx graphs, maze-dataset objects.
+
+    read_maze(pixels)                                   # maze-dataset's as_pixels()
+    read_maze(grid, start=(1, 1), goal=(28, 30))        # numpy, 1 is a wall
+    read_maze(graph, start=(0, 0), goal=(4, 4))         # networkx, nodes are (row, column)
+    read_maze("maze.png")                               # a picture of a grid maze
+
+Text, drawings and files of text are read by clew.tokenization.read; `clew.read` takes all of them.
+"""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path as FilePath
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from clew.errors import UserError
+from clew.mazes.maze import Cell, Maze, Task, check_shape
+from clew.tokenization.foreign import Bools, is_lattice, maze_of_blocks
+from clew.tokenization.tokens import Parsed
+
+IMAGE_SUFFIXES = (".png", ".gif", ".bmp", ".jpg", ".jpeg", ".webp")
+IMAGE_HEADS = (b"\x89PNG", b"GIF8", b"BM", b"\xff\xd8\xff", b"RIFF")
+MAX_PIXELS = 16_000_000
+# A pixel is dark, and so a wall, if its brightness is below this.
+DARK = 128
+MIN_COLOUR = 100  # by how much one channel must exceed the others to be a mark
+
+
+def read_object(value: Any, start: Cell | None = None, goal: Cell | None = None) -> Parsed:
+    """Return the task of an array, an image, a networkx graph or a maze-dataset object, and its path if it has one.
+
+    Args:
+        start: (row, column), where the object does not say it.
+        goal: (row, column), where the object does not say it.
+    """
+    if isinstance(value, Task):
+        return Parsed(value, None)
+    if hasattr(value, "connection_list"):
+        return _from_maze_dataset(value, start, goal)
+    if hasattr(value, "edges") and hasattr(value, "nodes"):
+        return _from_graph(value, start, goal)
+    if isinstance(value, Maze):
+        return Parsed(Task(value, *_ends(start, goal)), None)
+    if type(value).__module__.startswith("PIL."):
+        return parse_pixels(np.asarray(value.convert("RGB")))
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        array = np.empty(0)
+    if array.ndim == 3 and array.shape[2] in (3, 4):
+        return parse_pixels(array[..., :3], start, goal)
+    if array.ndim == 2 and array.dtype.kind in "biu":
+        return _from_grid(array, start, goal)
+    raise UserError(
+        f"{type(value).__name__} is no maze that Clew reads; give a task, a text, a 0/1 grid, an RGB array, an image, "
+        "a networkx graph or a maze of maze-dataset."
+    )
+
+
+def is_image(data: bytes) -> bool:
+    """Return whether a file's first bytes are those of an image."""
+    return data.startswith(IMAGE_HEADS)
+
+
+def parse_image(source: bytes | FilePath) -> Parsed:
+    """Return the task of a picture of a grid maze: dark walls, a green start and a red end, or gaps in the frame."""
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with Image.open(io.BytesIO(source) if isinstance(source, bytes) else source) as image:
+            if image.width * image.height > MAX_PIXELS:
+                raise UserError(f"the image has {image.width} x {image.height} pixels; use at most {MAX_PIXELS:,}.")
+            pixels = np.asarray(image.convert("RGB"))
+    except UserError:
+        raise
+    except (UnidentifiedImageError, OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise UserError(f"the image cannot be read: {error}.") from None
+    return parse_pixels(pixels)
+
+
+def parse_pixels(pixels_HW3: npt.NDArray[Any], start: Cell | None = None, goal: Cell | None = None) -> Parsed:
+    """Return the task of an RGB picture of a grid maze.
+
+    Walls may be blocks or lines: the picture is cut where colours change, and pieces that are several cells long are
+    cut again.
+    """
+    if pixels_HW3.dtype.kind == "f":
+        pixels_HW3 = pixels_HW3 * (255 if pixels_HW3.max(initial=0) <= 1 else 1)
+    colour = pixels_HW3.astype(np.int64)
+    if min(colour.shape[:2]) < 3:
+        raise UserError("the image is too small to be a maze.")
+    code_HW = _codes(colour)
+    rows, columns = (_cuts(code_HW, axis) for axis in (0, 1))
+    code_HW = code_HW[np.ix_(rows, columns)]
+    solid_HW = code_HW == _WALL
+    starts, goals = np.argwhere(code_HW == _START), np.argwhere(code_HW == _GOAL)
+    if start is None and goal is None and not len(starts) and not len(goals):
+        ends = _gaps(solid_HW)
+    elif start is None and goal is None:
+        if not len(starts) or not len(goals):
+            raise UserError("the image marks only one of start and goal; paint the start green and the goal red.")
+        ends = [(int(found[0][0]), int(found[0][1])) for found in (starts, goals)]
+    else:
+        first, last = _ends(start, goal)
+        double = is_lattice(solid_HW)
+        ends = [(2 * r + 1, 2 * c + 1) if double else (r, c) for r, c in (first, last)]
+    marked = {(int(r), int(c)) for r, c in np.argwhere(code_HW == _PATH)}
+    return maze_of_blocks(solid_HW, *ends, {*ends, *marked} if marked else None, halved=True)
+
+
+_FREE, _WALL, _START, _GOAL, _PATH = range(5)
+
+
+def _codes(colour: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return what each pixel shows: dark pixels are walls, green start, red goal, blue path, all others free."""
+    red, green, blue = colour[..., 0], colour[..., 1], colour[..., 2]
+    code_HW = np.where(colour.sum(-1) < 3 * DARK, _WALL, _FREE)
+    for code, channel, others in (
+        (_START, green, (red, blue)),
+        (_GOAL, red, (green, blue)),
+        (_PATH, blue, (red, green)),
+    ):
+        code_HW[channel - np.maximum(*others) > MIN_COLOUR] = code
+    return code_HW
+
+
+def _cuts(code_HW: npt.NDArray[np.int64], axis: int) -> npt.NDArray[np.int64]:
+    """Return a pixel row (or column) in the middle of each row of blocks."""
+    lines = code_HW if axis == 0 else code_HW.T
+    changes = np.flatnonzero((lines[1:] != lines[:-1]).any(1)) + 1
+    edges = [0, *changes.tolist(), len(lines)]
+    sizes = [b - a for a, b in pairwise(edges)]
+    thin = min(sizes)
+    # The most common size of what is not a wall line; blocks are all of one size.
+    wide = Counter(size for size in sizes if size > thin * 1.5).most_common(1)
+    wide_size = wide[0][0] if wide else thin
+    found: list[int] = []
+    for first, size in zip(edges, sizes, strict=False):
+        units = [size]
+        if wide_size % thin == 0 and wide_size // thin <= 8 and all(s % thin == 0 for s in sizes):
+            units = [thin] * (size // thin)  # blocks
+        elif size > wide_size * 1.5 and (size - wide_size) % (wide_size + thin) == 0:
+            units = [wide_size, *[thin, wide_size] * ((size - wide_size) // (wide_size + thin))]
+        place = first
+        for unit in units:
+            found.append(place + unit // 2)
+            place += unit
+    return np.array(found)
+
+
+def _gaps(solid_HW: Bools) -> list[Cell]:
+    """Return the two free blocks of the frame, moved inside by one where the walls lie between cells."""
+    height, width = solid_HW.shape
+    border = [(r, c) for r in range(height) for c in range(width) if r in (0, height - 1) or c in (0, width - 1)]
+    free = [(r, c) for r, c in border if not solid_HW[r, c]]
+    if len(free) != 2:
+        raise UserError(
+            f"the image has no green start and red goal, and its frame has {len(free)} gaps instead of two; mark them."
+        )
+    if not is_lattice(solid_HW):
+        return free
+    return [(min(max(r, 1), height - 2), min(max(c, 1), width - 2)) for r, c in free]
+
+
+def _from_grid(array: npt.NDArray[Any], start: Cell | None, goal: Cell | None) -> Parsed:
+    """Return the task of a grid in which 0 is free and 1 a wall; 2 and 3 may mark start and goal."""
+    values = np.unique(array).tolist()
+    if not set(map(int, values)) <= {0, 1, 2, 3}:
+        raise UserError(f"the grid holds {values[-1]}; use 0 for free cells, 1 for walls, 2 for start, 3 for goal.")
+    marks = [np.argwhere(array == code) for code in (2, 3)] if array.dtype != bool else [np.empty((0, 2))] * 2
+    given = [start, goal]
+    for i, found in enumerate(marks):
+        if given[i] is None and len(found) == 1:
+            given[i] = (int(found[0][0]), int(found[0][1]))
+    first, last = _ends(*given)
+    return maze_of_blocks(array == 1, first, last, None, halved=False)
+
+
+def _from_graph(graph: Any, start: Cell | None, goal: Cell | None) -> Parsed:
+    """Return the task of a grid graph whose nodes are (row, column)."""
+    nodes = list(graph.nodes)
+    if not nodes or not all(
+        isinstance(n, tuple) and len(n) == 2 and all(type(int(i)) is int for i in n) for n in nodes
+    ):
+        raise UserError("the nodes of a grid graph must be pairs (row, column).")
+    cells = {(int(r), int(c)) for r, c in nodes}
+    if min(min(cell) for cell in cells) < 0:
+        raise UserError("the nodes of a grid graph must count rows and columns from 0.")
+    height, width = 1 + max(r for r, _ in cells), 1 + max(c for _, c in cells)
+    check_shape(height, width)
+    maze = Maze.from_edges(height, width, [((int(a[0]), int(a[1])), (int(b[0]), int(b[1]))) for a, b in graph.edges])
+    details = getattr(graph, "graph", {})
+    return Parsed(Task(maze, *_ends(start or details.get("start"), goal or details.get("goal"))), None)
+
+
+def _from_maze_dataset(maze: Any, start: Cell | None, goal: Cell | None) -> Parsed:
+    """Return the task of a LatticeMaze, TargetedLatticeMaze or SolvedMaze."""
+    down_HW, right_HW = np.asarray(maze.connection_list, dtype=bool)
+    height, width = down_HW.shape
+    edges = [((r, c), (r + 1, c)) for r, c in np.argwhere(down_HW[:-1]).tolist()]
+    edges += [((r, c), (r, c + 1)) for r, c in np.argwhere(right_HW[:, :-1]).tolist()]
+    solution = getattr(maze, "solution", None)
+    path = None if solution is None else [(int(r), int(c)) for r, c in np.asarray(solution)]
+    start = start or _pair(getattr(maze, "start_pos", None)) or (path and path[0]) or None
+    goal = goal or _pair(getattr(maze, "end_pos", None)) or (path and path[-1]) or None
+    return Parsed(Task(Maze.from_edges(height, width, edges), *_ends(start, goal)), path)
+
+
+def _pair(value: Any) -> Cell | None:
+    return None if value is None else (int(value[0]), int(value[1]))
+
+
+def _ends(start: Cell | None, goal: Cell | None) -> tuple[Cell, Cell]:
+    if start is None or goal is None:
+        raise UserError(
+            "the maze does not say where start and goal are; give start=(row, column) and goal=(row, column)."
+        )
+    return (int(start[0]), int(start[1])), (int(goal[0]), int(goal[1]))

@@ -1,0 +1,124 @@
+"""Mazes from arrays, images, graphs and maze-dataset objects."""
+
+from __future__ import annotations
+
+import io
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from clew.data.readers import is_image, parse_image, parse_pixels, read_object
+from clew.errors import UserError
+from clew.mazes.generate import generate
+from clew.mazes.maze import Task
+from clew.tokenization.foreign import write_foreign
+
+COLOURS = {
+    ".": (255, 255, 255),
+    "#": (0, 0, 0),
+    " ": (255, 255, 255),
+    "S": (0, 255, 0),
+    "E": (255, 0, 0),
+    "G": (255, 0, 0),
+    "X": (0, 0, 255),
+    "o": (0, 0, 255),
+}
+
+
+def draw(task: Task, path: list[tuple[int, int]] | None = None) -> np.ndarray:
+    """The pixels of maze-dataset's as_pixels(), or of wall cells."""
+    rows = write_foreign("block", task, path).split("\n")
+    return np.array([[COLOURS[character] for character in row] for row in rows], dtype=np.uint8)
+
+
+@pytest.fixture(params=["dfs", "astar"])
+def maze(request: pytest.FixtureRequest) -> tuple[Task, list[tuple[int, int]]]:
+    return generate(request.param, 7, 9, seed=4, first=0, count=1, split="any")[0]
+
+
+def check(found: object, task: Task, path: object = None) -> None:
+    assert np.array_equal(found.task.maze.cells, task.maze.cells)
+    assert (found.task.start, found.task.goal) == (task.start, task.goal)
+    assert found.path == path
+
+
+@pytest.mark.parametrize("scale", [1, 2, 7])
+def test_pixels_of_any_scale(maze, scale: int) -> None:
+    task, path = maze
+    pixels = draw(task, path).repeat(scale, 0).repeat(scale, 1)
+    check(read_object(pixels), task, path)
+    check(read_object(draw(task).repeat(scale, 0).repeat(scale, 1)), task)
+
+
+def test_thin_walls() -> None:
+    task, _ = generate("dfs", 6, 6, seed=1, first=0, count=1, split="any")[0]
+    pixels = draw(task)
+    widths = [2 if i % 2 == 0 else 11 for i in range(13)]
+    check(parse_pixels(pixels.repeat(widths, 0).repeat(widths, 1)), task)
+
+
+def test_gaps_in_the_frame_are_start_and_goal() -> None:
+    task, _ = generate("dfs", 5, 5, seed=2, first=0, count=1, split="any")[0]
+    task = Task(task.maze, (0, 0), (4, 4))
+    pixels = np.where((draw(task) == 0).all(-1, keepdims=True), 0, 255).astype(np.uint8).repeat(3, -1)[..., :3]
+    pixels[0, 1] = pixels[10, 9] = 255
+    check(parse_pixels(pixels.repeat(4, 0).repeat(4, 1)), task)
+
+
+def test_image_files(maze) -> None:
+    task, path = maze
+    file = io.BytesIO()
+    Image.fromarray(draw(task, path).repeat(5, 0).repeat(5, 1)).save(file, "PNG")
+    assert is_image(file.getvalue())
+    check(parse_image(file.getvalue()), task, path)
+    check(read_object(Image.open(file)), task, path)
+    for damaged in (file.getvalue()[:60], b"\x89PNG\r\n\x1a\n" + b"x" * 100):
+        with pytest.raises(UserError, match="image"):
+            parse_image(damaged)
+
+
+def test_grids_of_zeros_and_ones() -> None:
+    task, _ = generate("astar", 7, 9, seed=3, first=0, count=1, split="any")[0]
+    grid = np.array([[task.maze.is_wall((r, c)) for c in range(9)] for r in range(7)])
+    check(read_object(grid, task.start, task.goal), task)
+    check(read_object(grid.astype(int), task.start, task.goal), task)
+    marked = grid.astype(np.int64)
+    marked[task.start], marked[task.goal] = 2, 3
+    check(read_object(marked), task)
+    check(read_object(marked.tolist()), task)
+    with pytest.raises(UserError, match=r"give start=\(row, column\)"):
+        read_object(grid)
+    with pytest.raises(UserError, match="the grid holds 7"):
+        read_object(np.full((5, 5), 7))
+
+
+def test_networkx_graphs() -> None:
+    networkx = pytest.importorskip("networkx")
+    task, _ = generate("percolation", 6, 6, seed=0, first=0, count=1, split="any")[0]
+    graph = networkx.Graph()
+    graph.add_nodes_from((r, c) for r in range(6) for c in range(6))
+    graph.add_edges_from(task.maze.edges())
+    check(read_object(graph, task.start, task.goal), task)
+    with pytest.raises(UserError, match="pairs"):
+        read_object(networkx.path_graph(4), (0, 0), (0, 1))
+
+
+def test_objects_of_maze_dataset() -> None:
+    task, path = generate("dfs", 5, 6, seed=0, first=0, count=1, split="any")[0]
+    lists = np.zeros((2, 5, 6), dtype=bool)
+    for a, b in task.maze.edges():
+        first, second = min(a, b), max(a, b)
+        lists[int(first[0] == second[0])][first] = True
+    solved = SimpleNamespace(
+        connection_list=lists, start_pos=np.array(task.start), end_pos=np.array(task.goal), solution=np.array(path)
+    )
+    check(read_object(solved), task, path)
+    check(read_object(SimpleNamespace(connection_list=lists), task.start, task.goal), task)
+
+
+@pytest.mark.parametrize("value", [3, None, object(), [], np.zeros((4, 4, 4, 4)), np.zeros((2, 2, 3))])
+def test_what_is_no_maze_is_refused(value: object) -> None:
+    with pytest.raises(UserError):
+        read_object(value)
