@@ -21,7 +21,6 @@ from clew.viz.pages import (
     maze_list,
     milliseconds,
     page_header,
-    percent,
     percent_point,
     result_of,
     section,
@@ -32,9 +31,9 @@ from clew.viz.pages import (
 EXACT_SHOWN, OTHERS_SHOWN, MISSED_SHOWN = 4, 2, 4  # mazes of each trial
 _NOTE = (
     "Exact: the path is the stored one. Shortest: a path from start to goal that none is shorter than; A* mazes often "
-    "have several. Small numbers: 95 % interval. No maze here was trained on."
+    "have several. No maze here was trained on."
 )
-_HEAD = ["model", "mazes", "exact", "exact %", "shortest %", "decoder", "passes", "ms a maze"]
+HEAD = ("model", "mazes", "exact", "exact %", "95 %", "shortest %", "passes", "ms")
 
 
 @dataclass(frozen=True)
@@ -44,6 +43,13 @@ class Trial:
     tasks: str  # such as `DFS 10x10`
     side: int | None  # None for tasks without a size
     evaluation: Evaluation
+
+    def row(self) -> list[str]:
+        """Return the texts of the columns HEAD."""
+        each, exact = self.evaluation, self.evaluation.exact
+        counts = [f"{exact.hits:,} of {exact.count:,}", f"{100 * exact.share:.1f}"]
+        counts += [f"{100 * exact.low:.1f} to {100 * exact.high:.1f}", f"{100 * each.scores.shortest.share:.1f}"]
+        return [each.name, self.tasks, *counts, f"{each.scores.passes:.1f}", milliseconds(each)]
 
 
 @dataclass(frozen=True)
@@ -64,23 +70,16 @@ def write_demo_page(file: PathLike, page: DemoPage) -> None:
             points = sizes.setdefault(trial.evaluation.name, [])
             points.append(percent_point(float(trial.side), trial.evaluation.exact))
     learnt = [Series("", [Point(minutes, 100 * exact) for minutes, exact in page.learnt])]
+    rows = [list(map(escape, trial.row())) for trial in page.trials]
     panels = [
         Panel("Exact path, by size of the maze", "cells a side", "exact %", [Series(*each) for each in sizes.items()]),
         Panel("The cell network trained by this command, on held-out mazes", "minutes of training", "exact %", learnt),
     ]
-    body = [section("Accuracy", table(_HEAD, list(map(_row, page.trials))), _NOTE), charts(panels)]
+    body = [section("Accuracy", table(HEAD, rows), _NOTE), charts(panels)]
     body += ["<h2>Mazes</h2>", maze_legend(), '<p class="note">Of the exact ones, those with the longest paths.</p>']
     body += map(_mazes, page.trials)
     title = "Clew: a model that learns to plan, and mazes of growing size"
     write_html(file, document(title, page_header(page.notes, page.origin), "".join(body)))
-
-
-def _row(trial: Trial) -> list[str]:
-    each = trial.evaluation
-    exact, decoder = each.exact, each.decoder
-    counts = [f"{exact.hits:,} of {exact.count:,}", percent(exact), percent(each.scores.shortest)]
-    names = [escape(each.name), escape(trial.tasks)]
-    return [*names, *counts, escape(decoder), f"{each.scores.passes:.1f}", milliseconds(each)]
 
 
 def _mazes(trial: Trial) -> str:
@@ -91,7 +90,8 @@ def _mazes(trial: Trial) -> str:
     missed = [each for each in outcomes if not each.shortest]
     shown = [*exact[:EXACT_SHOWN], *others[:OTHERS_SHOWN], *missed[:MISSED_SHOWN]]
     counts = f"{len(exact):,} exact, {len(others):,} another shortest path, {len(missed):,} missed"
-    title = f'{escape(f"{trial.evaluation.name}: {trial.tasks}")} <span class="quiet">{counts}</span>'
+    name = escape(f"{trial.evaluation.name}: {trial.tasks}, {trial.evaluation.decoder}")
+    title = f'{name} <span class="quiet">{counts}</span>'
     return f"<section><h3>{title}</h3>{gallery(shown, _caption)}{maze_list(outcomes)}</section>"
 
 
