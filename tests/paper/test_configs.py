@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 
+from clew.api import change_config
 from clew.data.config import DataConfig
 from clew.errors import UserError
 from clew.models.build import build_model, count_parameters, kind_of
@@ -338,14 +339,11 @@ def test_bos_is_the_token_of_that_name() -> None:
         assert vocabulary.tokens[config.model.bos_id] == "[BOS]"  # type: ignore[attr-defined]
 
 
-def test_a_published_run_takes_other_mazes_from_the_command_line(tmp_path: Any) -> None:
+def test_a_published_run_takes_other_mazes() -> None:
     """The vocabulary and [BOS] follow the mazes, and without other mazes the published number of ids stays."""
-    from clew.commands.train import parse
-
-    config = published("dfs", 10, "next-token")
-    _, changed = parse(config, "x", ["--out", str(tmp_path), "--data.sizes", "5"])
+    changed = change_config(published("dfs", 10, "next-token"), {"size": 5})
     assert changed.model.bos_id == published("dfs", 5, "next-token").model.bos_id  # type: ignore[attr-defined]
-    _, same = parse(published("astar", 20, "mlm-u"), "x", ["--out", str(tmp_path), "--optimizer.lr", "3e-4"])
+    same = change_config(published("astar", 20, "mlm-u"), {"lr": 3e-4})
     assert same.model.vocabulary == 512  # type: ignore[attr-defined]
 
 

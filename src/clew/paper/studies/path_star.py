@@ -59,6 +59,10 @@ SAMPLER_OBJECTIVES = {
         rates=RateConfig(sampling="stratified"), weighting="rate", max_weight=5.0
     ),
 }
+ORDERED = {
+    "ordered: the right is hidden": ObjectiveConfig("ordered", RateConfig(sampling="stratified")),
+    "ordered: the left is hidden": ObjectiveConfig("ordered-reverse", RateConfig(sampling="stratified")),
+}
 SEEDED_SAMPLERS = (UNIFORM, "half fully hidden")  # with as many seeds as are asked for; the others with one
 TARGET = 0.95
 MODEL_SIZES = {"2 layers": {"depth": 2}, "4 layers": {}, "8 layers": {"depth": 8}, "width 32": {"width": 32}}
@@ -97,18 +101,17 @@ def runs(scale: RunScale) -> list[RunSpec]:
         _run(CONTROLS, CONTROL_SHAPE, ON_MLMU, TIMES * steps, seeds=1),
         _run(CONTROLS, CONTROL_SHAPE, REVERSED, REVERSED_STEPS),
     ]
-    for (arms, length, labels), size_steps in SIZE_STEPS.items():
-        found.append(_run(SIZES, (arms, length), MLMU, size_steps, seeds=1, labels=labels))
+    for (arms, length, nodes), size_steps in SIZE_STEPS.items():
+        found.append(_run(SIZES, (arms, length), MLMU, size_steps, seeds=1, labels=nodes))
     for count in SET_SIZES:
-        for objective in (MLMU, NEXT):
-            run = _run(SETS, CONTROL_SHAPE, objective, SET_STEPS, seeds=1, graphs=count)
+        for name in (MLMU, NEXT):
+            run = _run(SETS, CONTROL_SHAPE, name, SET_STEPS, seeds=1, graphs=count)
             evaluations = (EvaluationSpec(LEFT, GRAPHS), EvaluationSpec(TRAINED, min(count, GRAPHS), split="train"))
             labels = run.labels | {"set": f"{count:,}"}
             found.append(replace(run, labels=labels, evaluations=evaluations, train_mazes=200))
-    for words, name in (("the right is hidden", "ordered"), ("the left is hidden", "ordered-reverse")):
-        objective = ObjectiveConfig(name, RateConfig(sampling="stratified"))  # type: ignore[arg-type]
+    for name, objective in ORDERED.items():
         run = _run(MASKS, CONTROL_SHAPE, MLMU, steps, seeds=1, objective=objective)
-        found.append(replace(run, labels=run.labels | {"objective": f"ordered: {words}"}))
+        found.append(replace(run, labels=run.labels | {"objective": name}))
     for name, objective in SAMPLER_OBJECTIVES.items():
         seeds = None if name in SEEDED_SAMPLERS or objective == SAMPLER else 1
         run = _run(SAMPLERS, SAMPLER_SHAPE, MLMU, SAMPLER_STEPS, seeds, objective=objective)
@@ -221,9 +224,9 @@ PATH_STAR = Study(
                 "A* 10x10: 98.5 against less than 4",
                 CONTROL_TASK,
                 CONTROL_MLMU,
-                {"part": MASKS, "graph": CONTROL_GRAPH, "objective": f"ordered: {words}"},
+                {"part": MASKS, "graph": CONTROL_GRAPH, "objective": name},
             )
-            for words in ("the right is hidden", "the left is hidden")
+            for name in ORDERED
         ),
     ],
     seeds=3,
