@@ -1,143 +1,123 @@
-"""Where batches come from: the same mazes however many share them, sizes that grow, and what is held out."""
-
 from __future__ import annotations
 
-import dataclasses
+import json
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pytest
-import torch
 
-from clew.data.batch import CellBatch
-from clew.data.config import DataConfig
-from clew.data.dataset import open_dataset
-from clew.data.loader import StreamLoader, build_loader, dataset_settings, held_out_draws, held_out_tasks, make_dataset
-from clew.data.writer import write_dataset
+from clew.data.config import DatasetSettings
+from clew.data.loader import build_loader, held_out_draws, held_out_tasks
 from clew.errors import UserError
-from clew.mazes.generate import generate
-from clew.mazes.layouts import layout_hashes
-from clew.objectives.config import ObjectiveConfig, build_objective
-from clew.training.distributed import World
-from clew.training.step import draw_part
+from clew.files import read_json
+from clew.training.config import TrainConfig
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+GOOD: dict[str, Any] = {"family": "dfs", "height": 4, "width": 5, "seed": 1, "counts": {"train": 3, "test": 0}}
 
 
-def mixed(grow_steps: int | None = None, seed: int = 0) -> StreamLoader:
-    data = DataConfig(sizes=(2, 3, 6), format="cell-labels", seed=seed)
-    if grow_steps is not None:
-        data = dataclasses.replace(data, mixture="grow", grow_steps=grow_steps)
-    return StreamLoader(data, batch_size=4)
+def test_format_and_open_share_follow_the_family() -> None:
+    assert DatasetSettings(**GOOD).format == "edge-list"
+    assert DatasetSettings(**GOOD | {"family": "astar"}).format == "wall-list"
+    assert DatasetSettings(**GOOD).open_share is None
+    assert DatasetSettings(**GOOD | {"family": "percolation"}).open_share == 0.6
 
 
-def test_a_step_has_as_many_cells_whatever_its_size() -> None:
-    loader = mixed()
-    found = {}
-    for step in range(20):
-        batch = loader.batch(step)
-        assert isinstance(batch, CellBatch)
-        assert len(batch) == loader.batch_size(step)
-        found[batch.cells_BHW.shape[1]] = len(batch)
-    assert found == {2: 36, 3: 16, 6: 4}  # 144 cells each
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"family": "spiral"}, "no family .* 'spiral'; choose one of dfs"),
+        ({"height": 1}, "1 rows and 5 columns"),
+        ({"width": 256}, "256 columns"),
+        ({"seed": -1}, "seed -1 is out of range"),
+        ({"seed": 2**63}, "out of range"),
+        ({"counts": {"train": 0, "test": 5}}, "at least 1 maze"),
+        ({"counts": {"train": 1, "test": -5}}, "at least 1 maze"),
+        ({"format": "prose"}, "no text format 'prose'"),
+        ({"format": "wall-list"}, "dfs mazes have none"),
+        ({"open_share": 0.5}, "belongs to percolation"),
+        ({"tasks_per_layout": "one"}, "tasks per layout belong to astar mazes"),
+        ({"family": "astar", "tasks_per_layout": "some"}, "cannot be 'some'; use one of all, one"),
+        ({"min_path": 21}, "path of at least 21 cells; use 1 to 20"),
+        ({"min_path": 0}, "use 1 to 20"),
+        ({"family": "percolation", "open_share": 0.0}, "open share 0.0 is out of range"),
+        ({"family": "percolation", "open_share": float("nan")}, "open share nan is out of range"),
+    ],
+)
+def test_impossible_settings_are_refused(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        DatasetSettings(**GOOD | change)
 
 
-def test_sizes_are_drawn_evenly_or_grow() -> None:
-    count = np.bincount([mixed().shape_number(step) for step in range(600)], minlength=3)
-    assert count.min() > 150
-    growing = [mixed(grow_steps=300).shape_number(step) for step in range(600)]
-    assert set(growing[:100]) == {0}
-    assert set(growing[100:200]) == {0, 1}
-    assert set(growing[200:]) == {0, 1, 2}
-    assert growing != [mixed(grow_steps=300, seed=1).shape_number(step) for step in range(600)]
+def test_walls_keep_all_tasks_of_a_layout_unless_told_or_made_by_version_0_1() -> None:
+    walls = DatasetSettings(**GOOD | {"family": "astar"})
+    assert walls.tasks_per_layout == "all"
+    older = {name: value for name, value in walls.to_json().items() if name != "tasks_per_layout"}
+    older["family"] = "walls"  # the former name
+    assert DatasetSettings.from_json(older, "here") == DatasetSettings(
+        **GOOD | {"family": "astar", "tasks_per_layout": "one"}
+    )
+    older = {name: value for name, value in DatasetSettings(**GOOD).to_json().items() if name != "tasks_per_layout"}
+    assert DatasetSettings.from_json(older, "here") == DatasetSettings(**GOOD)
 
 
-def test_processes_share_a_step_of_any_shape() -> None:
-    loader = mixed()
-    for step in range(5):
-        whole = loader.batch(step)
-        assert isinstance(whole, CellBatch)
-        for rank in range(3):
-            part = loader.batch(step, rank, 3)
-            assert isinstance(part, CellBatch)
-            assert torch.equal(part.index_B, whole.index_B[rank::3])
-            assert torch.equal(part.cells_BHW, whole.cells_BHW[rank::3])
+WALLS = {"family": "astar", "tasks_per_layout": "one"}
 
 
-@pytest.mark.parametrize("world_size", [2, 3])
-def test_a_maze_of_a_dataset_is_asked_the_same_by_one_process_and_by_many(tmp_path: Path, world_size: int) -> None:
-    data = DataConfig("dataset", sizes=(5,), folder=str(tmp_path / "data"), mazes=40)
-    make_dataset(data)
-    loader, objective = build_loader(data, batch_size=14, seed=0), build_objective(ObjectiveConfig())
-
-    def asked(step: int, world: World) -> dict[int, list[int]]:
-        """The places of each maze that are asked for."""
-        batch = loader.batch(step, world.rank, world.size)
-        part = draw_part(batch, objective, 0, step, loader.batch_size(step), world)
-        query_BT = part.targets.query_BT
-        return {int(i): row.nonzero()[:, 0].tolist() for i, row in zip(batch.index_B, query_BT, strict=True)}
-
-    for step in range(3):
-        shared: dict[int, list[int]] = {}
-        for rank in range(world_size):
-            shared |= asked(step, World(rank, world_size))
-        assert shared == asked(step, World())
+@pytest.mark.parametrize(
+    "change", [{}, {"family": "percolation", "open_share": 0.7}, {"format": "grid"}, {"min_path": 9}, WALLS]
+)
+def test_json_round_trip(change: dict[str, Any]) -> None:
+    settings = DatasetSettings(**GOOD | change)
+    assert DatasetSettings.from_json(json.loads(json.dumps(settings.to_json())), "here") == settings
 
 
-def test_a_dataset_is_made_where_it_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    data = DataConfig("dataset", sizes=(3,), mazes=20)
-    assert data.dataset_folder == Path("data/dfs-3")
-    assert DataConfig("dataset", sizes=(3,), width=5).dataset_folder == Path("data/dfs-3x5")
-    with pytest.raises(UserError, match="does not exist"):
-        build_loader(data, 8, 0)
-    assert make_dataset(data)
-    assert not make_dataset(data)
-    assert open_dataset(data.dataset_folder).settings.counts == {"train": 20, "test": 2000}
-
-    loader = build_loader(data, 8, 0)
-    assert loader.steps_per_epoch == 3
-    assert sorted(i for step in range(3) for i in loader.batch(step).index_B.tolist()) == list(range(20))
-    assert [loader.batch_size(step) for step in range(3)] == [len(loader.batch(step)) for step in range(3)]
-
-    with pytest.raises(UserError, match="holds dfs mazes of 3 by 3 of seed 0, but the run is for dfs mazes of 4 by 4"):
-        build_loader(DataConfig("dataset", sizes=(4,), folder="data/dfs-3"), 8, 0)
-    with pytest.raises(UserError, match="30 mazes cannot be taken"):
-        build_loader(DataConfig("dataset", sizes=(3,), mazes=30), 8, 0)
-    with pytest.raises(UserError, match="fewer than 2001"):
-        held_out_tasks(data, 2001)
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"version": 99}, "here is of version 99 and this Clew reads version 1"),
+        ({"seed": "0"}, "field 'seed' of here is '0'"),
+        ({"seed": True}, "field 'seed'"),
+        ({"counts": {"train": 1.5, "test": 0}}, "counts of here"),
+        ({"format": "prose"}, "here cannot be used: there is no text format"),
+    ],
+)
+def test_bad_json_is_named(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        DatasetSettings.from_json(DatasetSettings(**GOOD).to_json() | change, "here")
 
 
-def test_held_out_mazes_are_the_same_for_dataset_and_stream_and_never_trained_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    dataset, stream = DataConfig("dataset", sizes=(4,), mazes=50), DataConfig(sizes=(4,))
-    make_dataset(dataset)
-    (from_dataset,), (from_stream,) = held_out_tasks(dataset, 40), held_out_tasks(stream, 40)
-    assert np.array_equal(from_dataset.cells_NHW, from_stream.cells_NHW)
-    assert np.array_equal(from_dataset.path, from_stream.path)
-
-    trained = StreamLoader(DataConfig(sizes=(4,)), 500).tasks(step=0)
-    assert not set(layout_hashes(trained.cells_NHW).tolist()) & set(layout_hashes(from_stream.cells_NHW).tolist())
+def test_differences_are_told() -> None:
+    settings = DatasetSettings(**GOOD)
+    assert settings.differences(settings) == ""
+    other = DatasetSettings(**GOOD | {"seed": 2, "format": "grid"})
+    assert settings.differences(other) == "seed 1 and not 2, format edge-list and not grid"
 
 
-def test_held_out_walls_tasks_are_those_that_the_training_set_was_made_for(tmp_path: Path) -> None:
-    def held_out_of(name: str, **settings: str) -> tuple[DataConfig, Path]:
-        data = DataConfig("dataset", "astar", (6,), format="wall-list", folder=str(tmp_path / name), mazes=50)
-        write_dataset(dataclasses.replace(dataset_settings(data), **settings), tmp_path / name)  # type: ignore[arg-type]
-        return data, tmp_path / name
-
-    stream = held_out_tasks(DataConfig("stream", "astar", (6,), format="wall-list"), 40)[0]
-    for name, settings in (("all", {}), ("one", {"tasks_per_layout": "one"})):
-        data, folder = held_out_of(name, **settings)
-        tasks = held_out_tasks(data, 40)[0]
-        draws = held_out_draws("astar", folder)
-        again = generate("astar", 6, 6, seed=0, first=0, count=40, split="test", draws=draws)
-        assert np.array_equal(tasks.path, again.path)
-        assert np.array_equal(tasks.cells_NHW, stream.cells_NHW) == (name == "one")
-    assert held_out_draws("astar", tmp_path / "absent") == 1
-    assert held_out_draws("astar", None) == held_out_draws("dfs", tmp_path / "all") == 100
+def test_settings_of_earlier_versions_have_no_shortest_path() -> None:
+    settings = DatasetSettings(**GOOD)
+    plain = settings.to_json()
+    del plain["min_path"]
+    assert DatasetSettings.from_json(plain, "here") == settings
 
 
-def test_held_out_mazes_of_several_sizes() -> None:
-    sets = held_out_tasks(DataConfig(sizes=(3, 5), format="cell-labels"), 11)
-    assert [(len(tasks), tasks.height) for tasks in sets] == [(6, 3), (6, 5)]
+@pytest.mark.parametrize("name", ["cells-astar", "paper-astar-10-mlmu-8m", "laptop-dfs-4-mlmu"])
+def test_configs_of_version_0_1_still_load(name: str) -> None:
+    old = read_json(GOLDEN / "configs-0.1.json")[name]
+    config = TrainConfig.from_json(old)
+    assert config.data.family == ("astar" if old["data"]["family"] == "walls" else old["data"]["family"])
+    assert config.objective.rates.sampling == old["objective"]["rates"]["spread"]
+    assert getattr(config.model, "init", None) == old["model"].get("start")
+    assert TrainConfig.from_json(config.to_json()) == config
+
+
+def test_loading_a_config_does_not_create_the_folder_that_it_names(tmp_path: Path) -> None:
+    old = read_json(GOLDEN / "configs-0.1.json")["paper-astar-10-mlmu-8m"]
+    old["data"]["folder"] = str(tmp_path / "strange" / "data")
+    data = TrainConfig.from_json(old).data
+    assert held_out_draws(data.family, data.dataset_folder) == 1
+    for use in (lambda: held_out_tasks(data, 5), lambda: build_loader(data, 8, seed=0)):
+        with pytest.raises(UserError, match="does not exist"):
+            use()
+    assert list(tmp_path.iterdir()) == []

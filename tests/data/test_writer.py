@@ -193,7 +193,7 @@ def test_kills_at_random_moments(tmp_path: Path) -> None:
         "import sys; from pathlib import Path; from clew.data.writer import write_dataset;"
         "from clew.data.config import DatasetSettings as S;"
         "s = S('astar', 8, 8, 5, {'train': 4000, 'test': 300});"
-        "write_dataset(s, Path(sys.argv[1]), chunk=10, workers=1,"
+        "write_dataset(s, Path(sys.argv[1]), chunk=2, workers=1,"
         " progress=lambda mazes: print(mazes, flush=True))"
     )
     chance = random.Random(1)
