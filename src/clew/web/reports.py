@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from clew.errors import UserError
-from clew.paper.catalogue import STUDIES
-from clew.paper.page import told_results as study_results
+from clew.paper.page import main_verdicts, read_results
+from clew.paper.studies import STUDIES
+from clew.paper.verdict import converged_only
 from clew.training.train import Run
 from clew.web.models import ModelStore
 
@@ -64,22 +65,26 @@ def thinned(points: Sequence[list[float]]) -> list[list[float]]:
 
 
 def result_json(folder: Path) -> dict[str, Any]:
-    """Return tables, verdicts and pictures of every study in a results folder."""
+    """Return the verdicts on the paper's main claims, and what the converged runs of every study measured."""
+    results = read_results(folder)
+    claims = [
+        {"verdict": main.verdict, "text": f"{main.claim.text} ({main.claim.paper})"} for main in main_verdicts(results)
+    ]
     studies = []
-    for name, result in study_results(folder).items():
-        study = STUDIES[name]
-        show = study.show(result)
-        findings = [{"verdict": f.verdict, "text": f"{f.claim.text}. {f.because}"} for f in study.findings(result)]
-        picture = folder / name / f"{result.scale}.png"
+    for name, result in results.items():
+        study, shown = STUDIES[name], converged_only(result)
+        # Runs that did not converge are not shown, as in docs/results.md.
+        measured = bool(shown.runs) or not result.runs
+        findings = [finding for finding in study.findings(result) if not finding.not_converged]
         studies.append(
             {
-                "name": name,
                 "title": study.title,
                 "question": study.question,
                 "paper": study.paper,
-                "findings": findings,
-                "tables": [{"title": table.title, "rows": table.rows} for table in show.tables],
-                "picture": f"/api/results/{name}.png" if picture.exists() else None,
+                "converged": measured,
+                "findings": [{"verdict": f.verdict, "text": f"{f.claim.text}. {f.because}"} for f in findings],
+                "tables": [{"title": t.title, "rows": t.rows} for t in study.report(shown).tables] if measured else [],
+                "picture": f"/api/results/{name}.png" if measured and any((folder / name).glob("*.png")) else None,
             }
         )
-    return {"folder": str(folder), "studies": studies, "models": []}
+    return {"folder": str(folder), "claims": claims, "studies": studies}
