@@ -23,9 +23,9 @@ def tasks_for(form: str, count: int = 6, side: int = 5, seed: int = 0) -> TaskBa
 
 
 class Oracle:
-    """Knows the true responses and says them with these confidences; after the end it says nonsense, and is sure of it.
+    """Predicts the true responses with these confidences, and nonsense after the end token.
 
-    It counts its passes and remembers what it was asked for.
+    It counts its passes and the positions that were queried.
     """
 
     def __init__(self, codec: Codec, tasks: TaskBatch, sure: float = 6.0, seed: int = 0) -> None:
@@ -34,22 +34,22 @@ class Oracle:
         assert codec.vocabulary is not None
         self.vocabulary = codec.vocabulary.size
         generator = torch.Generator().manual_seed(seed)
-        # How sure it is of each place, all different so that an order by certainty is a random one.
+        # How sure it is of each position, all different so that an order by certainty is a random one.
         self.sure_BR = sure + torch.rand(self.truth_BR.shape[0], 1000, generator=generator)
         self.passes = 0
-        self.asked: list[int] = []  # places that were asked for in each pass
+        self.queried: list[int] = []  # number of positions in each pass
 
     def __call__(self, batch: Batch, order_BT: Tensor, query_BT: Tensor) -> Tensor:
         self.passes += 1
-        row, position = query_BT.nonzero(as_tuple=True)
-        self.asked.append(len(row))
+        row, column = query_BT.nonzero(as_tuple=True)
+        self.queried.append(len(row))
         maze = batch.index_B[row]
-        place = position - self.first_B[maze]
-        assert bool((place >= 0).all()), "the prompt is never asked for"
+        position = column - self.first_B[maze]
+        assert bool((position >= 0).all()), "the prompt is never queried"
         nonsense = 3  # not the end
-        inside = place < self.length_B[maze]
-        token = torch.where(inside, self.truth_BR[maze, place.clamp(max=self.truth_BR.shape[1] - 1)], nonsense)
-        return torch.zeros(len(row), self.vocabulary).scatter(1, token[:, None], self.sure_BR[maze, place][:, None])
+        inside = position < self.length_B[maze]
+        token = torch.where(inside, self.truth_BR[maze, position.clamp(max=self.truth_BR.shape[1] - 1)], nonsense)
+        return torch.zeros(len(row), self.vocabulary).scatter(1, token[:, None], self.sure_BR[maze, position][:, None])
 
 
 def random_models(codec: Codec) -> dict[str, torch.nn.Module]:

@@ -134,3 +134,16 @@ def test_loop_probabilities_end_with_those_of_a_pass() -> None:
     assert loop_probabilities(model, task, loops=3).shape == (3, 5, 4)
     with pytest.raises(UserError, match="only cell networks predict in loops"):
         loop_probabilities(lambda *_: torch.zeros(0), task)
+
+
+@pytest.mark.parametrize("name", DECODERS)
+def test_a_model_from_outside_that_labels_cells_is_decoded(name: str) -> None:
+    tasks = generate("dfs", 5, 5, seed=0, first=0, count=3, split="any")
+    on_BC = truth(tasks)
+
+    def model(batch: CellBatch, order_BT: Tensor, query_BT: Tensor) -> Tensor:
+        on_Q = on_BC[batch.index_B][query_BT]
+        return torch.stack([torch.zeros_like(on_Q), on_Q], dim=1)
+
+    decoded = decode(model, CODEC.decoding_state(tasks), parse_decoder(name))
+    assert [decoded.response(i)[:-1] for i in range(3)] == [tasks.path_of(i).tolist() for i in range(3)]

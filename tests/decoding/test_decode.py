@@ -54,9 +54,11 @@ def test_wrong_names_and_options_are_refused(text, problem):
 def test_decoders_for_a_model_are_those_that_suit_it():
     codec = Codec.of("edge-list", 4, 4)
     models = random_models(codec)
-    assert list(decoders_for(models["decoder-only"])) == list(decoders_for(models["causal"])) == ["left-to-right"]
-    assert set(decoders_for(models["encoder-decoder"])) == set(DECODERS)
-    assert decoders_for(CellNetwork(CellNetworkConfig(width=4, hidden=4))) == CELL_DECODERS
+    for kind in ("decoder-only", "causal"):
+        assert list(decoders_for(models[kind], codec)) == ["left-to-right"]
+    assert set(decoders_for(models["encoder-decoder"], codec)) == set(DECODERS)
+    model = CellNetwork(CellNetworkConfig(width=4, hidden=4))
+    assert decoders_for(model, Codec.of("cell-labels", 4, 4)) == CELL_DECODERS
     assert default_decoder(Codec.of("grid", 4, 4)) == "left-to-right"
     assert default_decoder(Codec.of("cell-labels", 4, 4)) == "walk-repair"
 
@@ -164,7 +166,7 @@ def test_a_registered_decoder_is_chosen_by_name_with_its_options(plugin):
     truth_BR, _ = codec.truth(tasks)
     assert torch.equal(decoded.token_BR[:, : truth_BR.shape[1]], truth_BR)
     models = random_models(codec)
-    assert "every-nth" in decoders_for(models["encoder-decoder"])
-    assert "every-nth" not in decoders_for(models["decoder-only"]), "it fills in any order"
+    assert "every-nth" in decoders_for(models["encoder-decoder"], codec)
+    assert "every-nth" not in decoders_for(models["decoder-only"], codec), "it fills in any order"
     with pytest.raises(UserError, match=r"walk-repair, every-nth, or give --plugin with the module that registers it"):
         parse_decoder("every-mth")

@@ -34,35 +34,35 @@ TOKENS = GRID.vocabulary.encode([f"({row},{col})" for row in range(3) for col in
     ],
 )
 def test_wrong_places_of_grid_responses(response, wrong):
-    assert wrong_positions(GRID, TASK, [TOKENS[place] for place in response]) == wrong
+    assert wrong_positions(GRID, TASK, [TOKENS[i] for i in response]) == wrong
 
 
 def test_wrong_places_of_texts():
     task = Task(Maze.from_walls(3, 3, [(1, 1)]), (0, 0), (1, 2))
     codec = Codec.of("wall-list", 3, 3)
 
-    def places(text):
+    def wrong(text):
         return wrong_positions(codec, task, codec.vocabulary.encode(text.split()).tolist())
 
-    assert places("bos plan 0 0 plan 1 0 plan 2 0 plan 2 1 eos") == []
-    assert places("bos plan 0 0 plan 1 0 plan plan 0 plan 2 1 eos") == [7, 8, 9]
-    assert places("bos plan 0 0 plan 1 0 plan 1 1 plan 2 1 eos") == [4, 5, 6, 7, 8, 9, 10, 11, 12]
-    assert places("plan plan 0 0 plan 1 0 plan 2 0 plan 2 1 eos") == [0]
+    assert wrong("bos plan 0 0 plan 1 0 plan 2 0 plan 2 1 eos") == []
+    assert wrong("bos plan 0 0 plan 1 0 plan plan 0 plan 2 1 eos") == [7, 8, 9]
+    assert wrong("bos plan 0 0 plan 1 0 plan 1 1 plan 2 1 eos") == [4, 5, 6, 7, 8, 9, 10, 11, 12]
+    assert wrong("plan plan 0 0 plan 1 0 plan 2 0 plan 2 1 eos") == [0]
     edge = Codec.of("edge-list", 3, 3)
     tokens = edge.vocabulary.encode(["(0,0)", ";", "(2,0)", "(2,1)", "<PATH_END>"]).tolist()
     assert wrong_positions(edge, TASK, tokens) == [1]
 
 
 class WrongOnce(Oracle):
-    """Says something wrong at place 2 as long as nothing is known, and the truth afterwards."""
+    """Predicts a wrong token at position 2 in its first pass, and the true ones afterwards."""
 
     def __call__(self, batch, order_BT, query_BT):
         logits = super().__call__(batch, order_BT, query_BT)
         if self.passes == 1:
-            row, position = query_BT.nonzero(as_tuple=True)
-            place = position - self.first_B[batch.index_B[row]]
-            logits[place == 2] = 0.0
-            logits[place == 2, Codec.of("grid", 5, 5).vocabulary.id_of["(2,2)"]] = 9.0
+            row, column = query_BT.nonzero(as_tuple=True)
+            position = column - self.first_B[batch.index_B[row]]
+            logits[position == 2] = 0.0
+            logits[position == 2, Codec.of("grid", 5, 5).vocabulary.id_of["(2,2)"]] = 9.0
         return logits
 
 
@@ -77,7 +77,7 @@ def test_a_wrong_place_is_hidden_with_its_margin_and_asked_for_again():
     assert wrong_B.any()
     steps = list(decode_steps(WrongOnce(codec, tasks), codec.decoding_state(tasks), decoder))
     assert [step.hidden for step in steps] == [False, True, False]
-    # Only the mazes that are wrong, places 0 to 4: 1 to 3 are to blame (the steps into 2 and out of it), 1 around.
+    # Only the mazes that are wrong, positions 0 to 4: 1 to 3 are to blame (the steps into 2 and out of it), 1 around.
     assert set(steps[1].row_F.tolist()) == set(wrong_B.nonzero()[:, 0].tolist())
     assert set(steps[1].position_F.tolist()) <= {0, 1, 2, 3, 4}
     repaired = decode(WrongOnce(codec, tasks), codec.decoding_state(tasks), decoder)
@@ -108,11 +108,11 @@ def test_wrong_places_of_path_star_responses():
     task = Task(PathStar.from_pairs(8, [(3, 5), (5, 1), (3, 2), (2, 6)]), (0, 3), (0, 6))
     codec = Codec.of("path-star", 1, 8)
 
-    def places(text):
+    def wrong(text):
         return wrong_positions(codec, task, codec.vocabulary.encode(text.split()).tolist())
 
-    assert places("3 2 6 <PATH_END>") == []
-    assert places("3 5 6 <PATH_END>") == [1, 2]
-    assert places("3 | 6 <PATH_END>") == [1]
+    assert wrong("3 2 6 <PATH_END>") == []
+    assert wrong("3 5 6 <PATH_END>") == [1, 2]
+    assert wrong("3 | 6 <PATH_END>") == [1]
     with pytest.raises(UserError, match="from the goal to the start cannot be repaired"):
         check_repairable(Codec.of("path-star-reversed", 1, 8))

@@ -178,12 +178,12 @@ def test_left_to_right_decodes_a_perfect_model_in_one_pass_per_token(form, decod
     assert oracle.passes == int(oracle.length_B.max())
 
 
-def test_finished_mazes_are_dropped_and_one_place_is_asked_of_each():
+def test_finished_mazes_are_dropped_and_one_position_of_each_is_queried():
     tasks = tasks_for("grid")
     codec = Codec.of("grid", 5, 5)
     oracle = Oracle(codec, tasks)
     decode(oracle, codec.decoding_state(tasks), LeftToRight())
-    assert oracle.asked == [int((oracle.length_B > place).sum()) for place in range(int(oracle.length_B.max()))]
+    assert oracle.queried == [int((oracle.length_B > i).sum()) for i in range(int(oracle.length_B.max()))]
 
 
 @pytest.mark.parametrize("decoder", [LeftToRight(), LeftToRightNaive()])

@@ -13,8 +13,8 @@ def outcome(length, predicted_length, confidences=(0.95,)):
     path = [(0, i) for i in range(length)]
     predicted = path[:predicted_length] or None
     right = length + 1 if predicted == path else predicted_length
-    said = [Token(confidences[i % len(confidences)], i < right) for i in range(max(predicted_length, right))]
-    return Outcome(Task(CORRIDOR, (0, 0), (0, length - 1)), path, predicted, None, said, length + 1, passes=length)
+    tokens = [Token(confidences[i % len(confidences)], i < right) for i in range(max(predicted_length, right))]
+    return Outcome(Task(CORRIDOR, (0, 0), (0, length - 1)), path, predicted, None, tokens, length + 1, passes=length)
 
 
 FOUR = Evaluation("m", "d", (outcome(3, 3), outcome(3, 2), outcome(5, 5), outcome(6, 0)), seconds=2.0)

@@ -154,7 +154,7 @@ def _decoders(model: TrainedModel, wanted: tuple[str, ...]) -> list[str]:
     from clew.decoding.decode import decoders_for, default_decoder
 
     wanted = wanted or (default_decoder(model.codec),)
-    names = [name for each in wanted for name in (decoders_for(model.model) if each == ALL else [each])]
+    names = [name for each in wanted for name in (decoders_for(model.model, model.codec) if each == ALL else [each])]
     return list(dict.fromkeys(names))
 
 

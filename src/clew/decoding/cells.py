@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, cast
+from typing import Literal
 
 import numba
 import numpy as np
@@ -62,7 +62,9 @@ class CellState:
         visible_NC = self.visible_BC[row_N] & batch.valid_BT
         batch = replace(batch, tokens_BT=self.label_BC[row_N])
         order_NC = torch.where(visible_NC, 0, torch.where(batch.valid_BT, 1, -1))
-        logits = cast(CellNetwork, model)(batch, order_NC, order_NC == 1, stop)
+        # Loops are a property of CellNetwork; a registered model has its own.
+        options = (stop,) if isinstance(model, CellNetwork) else ()
+        logits = model(batch, order_NC, order_NC == 1, *options)
         on_NC = torch.where(visible_NC, self.label_BC[row_N].float(), 0.0)
         on_NC[order_NC == 1] = logits.float().softmax(-1)[:, ON]
         on_NC[visible_NC & (batch.tokens_BT == OFF)] = RULED_OUT

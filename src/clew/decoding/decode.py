@@ -28,7 +28,6 @@ from clew.decoding.state import Decoder, DecodingState, Step
 from clew.decoding.text_decoders import Certainty, EndFirst, EntropyBound, LeftToRight, Threshold
 from clew.errors import UserError
 from clew.mazes.maze import Cell, TaskBatch
-from clew.models.cell_network import CellNetwork
 from clew.models.config import Model
 from clew.models.decoder_only import DecoderOnly
 from clew.registry import registered, registered_names
@@ -77,9 +76,10 @@ def all_decoders() -> dict[str, Entry]:
     return known | {n: Entry(registered("decoder", n)) for n in registered_names("decoder") if n not in known}
 
 
-def decoders_for(model: Model) -> dict[str, Entry]:
+def decoders_for(model: Model, codec: Codec) -> dict[str, Entry]:
     """Return the decoders that suit a model."""
-    return {name: entry for name, entry in all_decoders().items() if mismatch(model, entry.component) is None}
+    for_cells = codec.vocabulary is None
+    return {n: entry for n, entry in all_decoders().items() if not _mismatch(model, entry.component, for_cells)}
 
 
 def default_decoder(codec: Codec) -> str:
@@ -142,7 +142,7 @@ class DecodedBatch:
 
 def decode_steps(model: Model, state: DecodingState | CellState, decoder: Decoder) -> Iterator[Step]:
     """Fill the state, without gradients and with the model in evaluation mode, and yield every step."""
-    check_decoder(model, decoder)
+    check_decoder(model, decoder, isinstance(state, CellState))
     state.to(device_of(model))
     steps = decoder.steps(model, state, torch.arange(len(state), device=device_of(model)))
     while True:
@@ -214,15 +214,14 @@ def split_steps(codec: Codec, tasks: TaskBatch, steps: Iterable[Step]) -> list[l
     return found
 
 
-def check_decoder(model: Model, decoder: Decoder) -> None:
-    """Raise a UserError if the decoder does not suit the model."""
-    if problem := mismatch(model, decoder):
+def check_decoder(model: Model, decoder: Decoder, for_cells: bool) -> None:
+    """Raise a UserError if the decoder does not suit the model, or its responses, which may be labels of cells."""
+    if problem := _mismatch(model, decoder, for_cells):
         raise UserError(problem)
 
 
-def mismatch(model: Model, decoder: Any) -> str | None:
+def _mismatch(model: Model, decoder: Any, for_cells: bool) -> str | None:
     """Return why a decoder, or its class, does not suit the model; None if it does."""
-    for_cells = isinstance(model, CellNetwork)
     if for_cells != getattr(decoder, "for_cells", False):
         kind = "labels cells" if for_cells else "predicts tokens"
         names = "one-pass, walk or walk-repair" if for_cells else "another one, such as left-to-right"

@@ -52,7 +52,7 @@ def evaluate_tasks(
     the edges in their texts. `on_step` is called with every step of decoding and may raise an exception to stop;
     `progress` is called with the number of mazes done.
     """
-    check_decoder(model, decoder)
+    check_decoder(model, decoder, for_cells=codec.vocabulary is None)
     if batch_size is not None and batch_size < 1:
         raise UserError(f"a batch size of {batch_size} is impossible; use 1 or more.")
     outcomes: list[Outcome] = []
