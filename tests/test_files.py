@@ -5,12 +5,17 @@ from __future__ import annotations
 import errno
 import json
 import os
+import stat
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from clew.errors import UserError
-from clew.files import atomic_write, read_json, write_json
+from clew.files import atomic_write, discard_unfinished, from_plain, read_json, write_json
 
 
 def test_text_and_bytes_are_written(tmp_path: Path) -> None:
@@ -92,3 +97,71 @@ def test_half_a_json_file_is_a_user_error(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "a.json").write_bytes(data)
     with pytest.raises(UserError, match=r"a\.json .*make it again"):
         read_json(tmp_path / "a.json")
+
+
+def test_duplicate_keys_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"model": {"width": 3, "depth": 1, "width": 4}}')
+    with pytest.raises(UserError, match=r"the key 'width' stands twice in one object"):
+        read_json(tmp_path / "a.json")
+
+
+def test_a_device_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    write_json("/dev/null", [1])
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+    assert not list(Path("/dev").glob(".null.*"))
+
+
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as pool:
+        text = pool.submit(pipe.read_text)
+        write_json(pipe, [1])
+        assert json.loads(text.result(timeout=10)) == [1]
+    assert pipe.is_fifo()
+
+
+def test_standard_output_is_written_in_order(tmp_path: Path) -> None:
+    code = "from clew.files import write_json; print('a', flush=True); write_json('/dev/stdout', 1); print('b')"
+    with open(tmp_path / "out", "w") as out:
+        subprocess.run([sys.executable, "-c", code], stdout=out, check=True)
+    assert (tmp_path / "out").read_text() == "a\n1\nb\n"
+
+
+def test_a_link_inside_the_folder_stays_and_one_to_elsewhere_is_refused(tmp_path: Path) -> None:
+    here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"
+    here.mkdir()
+    elsewhere.mkdir()
+    (here / "real").write_text("old")
+    (elsewhere / "real").write_text("old")
+    (here / "near").symlink_to("real")
+    (here / "far").symlink_to(elsewhere / "real")
+    (here / "dangling").symlink_to(elsewhere / "none")
+    write_json(here / "near", 1)
+    assert (here / "near").is_symlink()
+    assert (here / "real").read_text() == "1\n"
+    for name in ("far", "dangling"):
+        with pytest.raises(UserError, match="is a link to"):
+            write_json(here / name, 1)
+    assert (elsewhere / "real").read_text() == "old"
+    assert not (elsewhere / "none").exists()
+
+
+def test_unfinished_files_can_be_discarded(tmp_path: Path) -> None:
+    writing = atomic_write(tmp_path / "a")
+    writing.__enter__().write("half")
+    assert len(os.listdir(tmp_path)) == 1
+    discard_unfinished()
+    assert os.listdir(tmp_path) == []
+    with pytest.raises(FileNotFoundError):
+        writing.__exit__(None, None, None)
+
+
+def test_an_integer_too_large_for_a_float_is_a_user_error() -> None:
+    with pytest.raises(UserError, match="must be a number"):
+        from_plain(Measured, {"value": 10**400}, "the file")
+
+
+@dataclass
+class Measured:
+    value: float
