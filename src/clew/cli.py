@@ -24,8 +24,8 @@ def main() -> None:
 
 
 def _interrupt(number: int, frame: object) -> None:
-    if files := sys.modules.get("clew.files"):
-        files.discard_unfinished()
+    # The module may not be imported yet, or only in part.
+    getattr(sys.modules.get("clew.files"), "discard_unfinished", lambda: None)()
     show_cursor = b"\x1b[?25h" if os.isatty(2) else b""  # a progress bar hides it
     os.write(2, show_cursor + b"clew: stopped.\n")
     os._exit(128 + number)

@@ -55,9 +55,28 @@ def test_standard_input_and_a_maze_without_a_way(
     assert "no way through" in (tmp_path / "a.svg").read_text()
 
 
+def test_a_models_decoding_is_animated_and_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gif, picture = tmp_path / "a.gif", tmp_path / "a.svg"
+    words = ["draw", str(GOLDEN / "dfs-5.txt"), "--model", "cells-dfs", "--decoder", "walk", "--limit", "2"]
+    assert run([*words, "--animate", str(gif), "--out", str(picture)]) == 0
+    told = capsys.readouterr().out.splitlines()
+    steps = int(told[0].removeprefix(f"{gif}: ").removesuffix(" steps"))
+    assert getattr(Image.open(gif), "n_frames", 1) >= steps >= 1
+    assert told[1] == f"{picture}: 2 mazes"
+
+
+@pytest.mark.parametrize(
+    "words", [[], ["--animate", "a.gif"], ["--decoder", "walk", "--out", "a.png"]], ids=["none", "gif", "decoder"]
+)
+def test_missing_options_are_a_wrong_call(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["draw", str(GOLDEN / "dfs-5.txt"), *words]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
+        (["dfs-5.txt", "--model", "cells-dfs", "--animate", "a.png"], "must end in .gif"),
         (["dfs-5.txt", "--out", "a.jpg"], "must end in .png or .svg"),
         (["dfs-5.txt", "--out", "no/a.png"], "the folder no does not exist"),
         (["missing.txt", "--out", "a.png"], "cannot read 'missing.txt'"),

@@ -1,4 +1,4 @@
-"""`clew draw FILE --out PICTURE`: draw mazes and their paths."""
+"""`clew draw FILE --out PICTURE`: draw mazes and their paths. `--model NAME --animate GIF`: a model's decoding."""
 
 from __future__ import annotations
 
@@ -6,21 +6,25 @@ from itertools import islice
 from pathlib import Path
 
 from clew.commands import announce_compilation
-from clew.errors import UserError, printable
+from clew.errors import UsageError, UserError, printable
 
 
 def draw(
     file: str,
     /,
     *,
-    out: Path,
+    out: Path | None = None,
     no_path: bool = False,
     columns: int | None = None,
     limit: int = 16,
+    model: str | None = None,
+    decoder: str | None = None,
+    animate: Path | None = None,
 ) -> None:
-    """Draw the mazes of a file to a PNG or SVG picture, with their paths as red lines.
+    """Draw the mazes of a file to a PNG or SVG picture, or animate how a model decodes the first one.
 
     For example: clew draw mazes.txt --out mazes.png
+    or: clew draw mazes.txt --model cells-dfs --animate plan.gif
 
     Args:
         file: mazes as drawings, edge-list, wall-list, grid or path-star text, or JSON lines; - for standard input.
@@ -28,25 +32,47 @@ def draw(
         no_path: draw the mazes alone; otherwise with the path that the file gives, or else a shortest one.
         columns: how many mazes stand side by side; by default as many as there are rows.
         limit: how many mazes to draw at most.
+        model: draw the paths of this model instead: the folder of a run, or the name of a shipped model.
+        decoder: how to decode the model's answer, as in `clew evaluate`.
+        animate: write a GIF of how the model decodes the first maze; needs --model.
     """
+    if out is None and animate is None:
+        raise UsageError("--out or --animate must be given: usage: clew draw FILE --out PICTURE [options]")
+    if model is None and (animate is not None or decoder is not None):
+        raise UsageError(f"{'--animate' if animate else '--decoder'} needs --model, the model whose steps are shown.")
+    if animate is not None and animate.suffix != ".gif":
+        raise UserError(f"{animate} must end in .gif, the only format of --animate.")
     if columns is not None and columns < 1:
         raise UserError(f"{columns} columns hold no maze; use 1 or more.")
     if limit < 1:
         raise UserError(f"a limit of {limit} leaves no maze to draw; use 1 or more.")
 
-    from clew.mazes.solvers import astar
     from clew.tokenization.read import iter_tasks
-    from clew.viz.drawing import Picture
-    from clew.viz.picture import check_ending, save_picture
+    from clew.viz.picture import check_ending
 
-    check_ending(out)  # before anything is read
+    if out is not None:
+        check_ending(out)  # before anything is read
     announce_compilation()
     read = list(islice(iter_tasks(file), limit + 1))  # one more, to know whether there are more
-    pictures: list[Picture] = []
-    for item in read[:limit]:
-        path = None if no_path else item.path or astar(item.task).path
-        pictures.append((item.task, path, None, "" if no_path or path else "no way through"))
-    save_picture(out, pictures, columns)
-    print(f"{printable(str(out))}: {len(pictures)} maze{'s' if len(pictures) > 1 else ''}")
-    if len(read) > limit:
-        print(f"only the first {limit} are drawn, there are more; --limit says how many")
+    tasks, paths = [each.task for each in read[:limit]], [each.path for each in read[:limit]]
+    solutions = []
+    if model is not None:
+        from clew.trained import load
+
+        solutions = load(model).solve_many(tasks[: limit if out else 1], decoder)
+    if animate is not None:
+        from clew.viz.animation import animate as write_gif
+
+        write_gif(solutions[0], animate)
+        print(f"{printable(str(animate))}: {len(solutions[0].steps)} steps")
+    if out is not None:
+        from clew.mazes.solvers import astar
+        from clew.viz.picture import save_picture
+
+        found = [None if no_path else path or astar(task).path for task, path in zip(tasks, paths, strict=True)]
+        titles = ["" if no_path or path else "no way through" for path in found]
+        predicted = [solution.path for solution in solutions] or [None] * len(tasks)
+        save_picture(out, [*zip(tasks, found, predicted, titles, strict=True)], columns)
+        print(f"{printable(str(out))}: {len(tasks)} maze{'s' if len(tasks) > 1 else ''}")
+        if len(read) > limit:
+            print(f"only the first {limit} are drawn, there are more; --limit says how many")

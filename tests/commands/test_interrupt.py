@@ -1,0 +1,74 @@
+"""Ctrl-C at any moment of a command ends it with one line and exit code 130."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+# The line "ready" says that Python has started; the handler is installed at once after it.
+START = "import sys, clew.cli; sys.argv = ['clew', *sys.argv[1:]]; print('ready', flush=True); clew.cli.main()"
+COMMANDS = {
+    "generate": ["generate", "dfs", "--size", "20", "--count", "5000000", "--workers", "1", "--out", "data"],
+    "train": ["train", "tiny", "--steps", "1000000", "--out", "run"],
+    "evaluate": ["evaluate", "cells-astar", "--size", "30", "--mazes", "2000"],
+    "solve": ["solve", "-", "--solver", "cells-dfs"],  # waits for standard input
+    "demo": ["demo", "--minutes", "9"],
+}
+
+
+def interrupt(folder: Path, command: list[str], seconds: float) -> tuple[int, str]:
+    """Start the command, interrupt it after so many seconds, and return its exit code and stderr."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", START, *command],
+        cwd=folder,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    time.sleep(seconds)
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=60)
+    return process.returncode, error
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("seconds", [0.03, 0.4, 1.5, 4.0])
+def test_ctrl_c_is_one_line(name: str, seconds: float, tmp_path: Path) -> None:
+    code, error = interrupt(tmp_path, COMMANDS[name], seconds)
+    assert code == 130, error
+    assert "Traceback" not in error
+    assert "Error" not in error
+    assert error.splitlines()[-1].startswith("clew: ")
+    assert "stopped" in error.splitlines()[-1]
+    # Other lines are the progress of a training, and the note on compiling.
+    assert sum(line.startswith("clew: ") and "compiling" not in line for line in error.splitlines()) == 1
+
+
+def test_a_half_written_file_is_removed(tmp_path: Path) -> None:
+    code = (
+        "import time, clew.cli, clew.files, sys\n"
+        "clew.cli.COMMANDS['wait'] = ('__main__:wait', '')\n"
+        "def wait():\n"
+        "    with clew.files.atomic_write('out') as file:\n"
+        "        file.write('half'); print('ready', flush=True); time.sleep(60)\n"
+        "sys.argv = ['clew', 'wait']; clew.cli.main()"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    assert len(os.listdir(tmp_path)) == 1
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=20)[1] == "clew: stopped.\n"
+    assert process.returncode == 130
+    assert os.listdir(tmp_path) == []
