@@ -35,7 +35,7 @@ from clew.errors import UserError
 from clew.files import read_json, write_json
 from clew.models.build import build_model
 from clew.training.config import TrainConfig
-from clew.training.distributed import copy_into, full_tensor, parameter_name, unwrap_model
+from clew.training.distributed import copy_named, full_tensor, parameter_name, unwrap_model
 
 CONFIG_FILE = "config.json"
 CHECKPOINTS = "checkpoints"
@@ -198,16 +198,7 @@ def model_tensors(model: nn.Module) -> dict[str, Tensor]:
 def load_model_tensors(model: nn.Module, tensors: Mapping[str, Tensor], where: Path | str) -> None:
     """Copy weights into a model, sharded or not; UserError if they are of another one."""
     own = {parameter_name(name): tensor for name, tensor in unwrap_model(model).state_dict().items()}
-    if odd := sorted(own.keys() ^ tensors.keys()):
-        raise UserError(f"{where} holds the weights of another model (see {odd[0]!r}); use it with its own config.")
-    for name, tensor in own.items():
-        if tensor.shape != tensors[name].shape:
-            raise UserError(
-                f"{where} holds {name!r} of shape {list(tensors[name].shape)}, but the model needs "
-                f"{list(tensor.shape)}; use it with its own config."
-            )
-    for name, tensor in own.items():
-        copy_into(tensor, tensors[name])
+    copy_named(own, tensors, str(where))
 
 
 def load_config(run: str | Path) -> TrainConfig:

@@ -17,7 +17,7 @@ import gc
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -247,7 +247,22 @@ def shard_like(full: Tensor, example: Tensor) -> Tensor:
     return distribute_tensor(full, example.device_mesh, example.placements, src_data_rank=None)
 
 
+def copy_named(own: Mapping[str, Tensor], tensors: Mapping[str, Tensor], where: str) -> None:
+    """Copy tensors into those of the same names, which may be sharded; UserError if names or shapes differ."""
+    if odd := sorted(own.keys() ^ tensors.keys()):
+        found = "lacks" if odd[0] in own else "has, beyond the model's,"
+        raise UserError(f"{where} {found} {odd[0]!r}: it belongs to another model; use it with its own config.")
+    for name, tensor in own.items():
+        if tensor.shape != tensors[name].shape:
+            raise UserError(
+                f"{where} holds {name!r} of shape {list(tensors[name].shape)}, but the model needs "
+                f"{list(tensor.shape)}; use it with its own config."
+            )
+    for name, tensor in own.items():
+        _copy_into(tensor, tensors[name])
+
+
 @torch.no_grad()
-def copy_into(tensor: Tensor, full: Tensor) -> None:
+def _copy_into(tensor: Tensor, full: Tensor) -> None:
     """Copy the full value into a tensor that may be sharded."""
     tensor.copy_(shard_like(full.to(tensor.device, tensor.dtype), tensor))

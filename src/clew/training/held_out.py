@@ -30,7 +30,7 @@ from clew.training.signals import Stopped, check_stop
 
 
 def held_out_evaluator(config: TrainConfig, world: World) -> Callable[[nn.Module], dict[str, float]] | None:
-    """What scores a model on the config's held-out mazes; None if it holds out none."""
+    """Return a function that scores a model on the config's held-out mazes; None if it holds out none."""
     if config.held_out == 0:
         return None
     return evaluator_on(held_out_tasks(config.data, config.held_out), "test", config, world)
@@ -39,7 +39,7 @@ def held_out_evaluator(config: TrainConfig, world: World) -> Callable[[nn.Module
 def evaluator_on(
     sets: Sequence[TaskBatch], split: str, config: TrainConfig, world: World
 ) -> Callable[[nn.Module], dict[str, float]]:
-    """What scores a model on these mazes, a batch for each shape, in the texts of this split."""
+    """Return a function that scores a model on these mazes, a batch for each shape, in the texts of this split."""
     decoder = training_decoder(config)
     codecs = [Codec.of(config.data.format, tasks.height, tasks.width) for tasks in sets]
 
@@ -75,7 +75,7 @@ def evaluator_on(
 
 
 def training_decoder(config: TrainConfig) -> Decoder:
-    """The decoder that scores a run: left to right, or the labels of one pass for masked objectives on cells."""
+    """Return the decoder that scores a run: left to right, or one pass for masked objectives on cells."""
     if config.data.format != CELL_LABELS:
         return decoder_named("left-to-right")
     return decoder_named("walk", ask="cell") if config.objective.name == "next-token" else decoder_named("one-pass")

@@ -1,24 +1,18 @@
-"""Start a command of Clew as several processes of this machine, one for each GPU: what torchrun does.
+"""Start a command as several processes of this machine, or a training as a Slurm job (by submitit).
 
     if gpus_here() > 1 and not launched():
         sys.exit(launch(gpus_here(), ["reproduce", "astar", "--scale", "paper"]))
 
-The processes print what they have to say themselves. A signal is passed on to all of them, so that they save and stop.
-If one of them is lost, the others are ended.
-
-Run a training on a Slurm cluster, by submitit, in as many parts as the cluster's time limit makes of it.
-
-    clew train PRESET --out RUN --launcher slurm --slurm.partition gpu --slurm.nodes 2 --slurm.gpus-per-node 4
-
     job = submit(work, "runs/x", SlurmOptions(partition="gpu"))                            # work: () -> RunEnd
     submit(score, "runs/x-score", SlurmOptions(partition="gpu"), after=[job.job_id])       # score: () -> None
 
-Slurm starts one process a GPU. Each learns from Slurm's environment who it is and joins the others. Some time before
-the limit Slurm sends SIGUSR2 to all: the loop finishes its step, or breaks off its evaluation, saves and stops, and
-the job goes back into the queue, from where it goes on with the last checkpoint. SIGTERM (`scancel`) also saves, but
-does not requeue. If a process fails, Slurm ends the others. What a user can mend is one sentence in the job's log.
+`launch` does what torchrun does: signals reach all processes, so that they save and stop, and if one is lost the others
+are ended.
 
-submitit keeps its own files (logs, and the pickled job, which nobody but submitit reads) in RUN-slurm/.
+Slurm starts one process a GPU. Some time before the limit it sends SIGUSR2 to all: the loop finishes its step, or breaks
+off its evaluation, saves and stops, and the job goes back into the queue and resumes later. SIGTERM (`scancel`) also
+saves, but does not requeue. If a process fails, Slurm ends the others. submitit keeps its own files (logs, and the
+pickled job, which nobody but submitit reads) in RUN-slurm/.
 """
 
 from __future__ import annotations
@@ -43,19 +37,19 @@ if TYPE_CHECKING:
 
 
 def gpus_here() -> int:
-    """The number of visible GPUs."""
+    """Return the number of visible GPUs."""
     import torch
 
     return torch.cuda.device_count()
 
 
 def launched() -> bool:
-    """Whether this process is one of several that torchrun, Slurm or `launch` has started."""
+    """Return whether torchrun, Slurm or `launch` has started this process."""
     return "RANK" in os.environ
 
 
 def launch(processes: int, arguments: Sequence[str]) -> int:
-    """Run `clew ARGUMENTS` in so many processes; the exit code of the first one that fails, or 0."""
+    """Run `clew ARGUMENTS` in so many processes; return the exit code of the first one that fails, or 0."""
     from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
@@ -91,12 +85,12 @@ def launch(processes: int, arguments: Sequence[str]) -> int:
     return 0
 
 
-REQUEUE_SIGNAL = "USR2"  # submitit's own choice; the loop leaves on it (see signals.py)
+REQUEUE_SIGNAL = "USR2"  # submitit's own choice; the loop stops on it (see signals.py)
 
 
 @dataclass(frozen=True)
 class SlurmOptions:
-    """What to ask Slurm for; used with --launcher slurm only."""
+    """Resources of a Slurm job; used with --launcher slurm only."""
 
     partition: str | None = None
     account: str | None = None
@@ -109,9 +103,9 @@ class SlurmOptions:
     cpus_per_task: int = 8
     # Memory of a node; the cluster's default if nothing is said.
     mem_gb: float | None = None
-    # The time limit of a part; the run goes on in the next one.
+    # The time limit of the job; the run continues when it is requeued.
     hours: float = 24.0
-    # How many more parts there may be after the first.
+    # How often the job may be requeued.
     requeues: int = 100
     # Seconds before the limit at which the run is told to save: more than a step and a checkpoint take.
     warn_seconds: int = 180
@@ -133,24 +127,24 @@ class SlurmOptions:
         return max(self.gpus_per_node, 1) if self.tasks_per_node is None else self.tasks_per_node
 
     def for_scoring(self) -> SlurmOptions:
-        """The same for one process with one GPU, if there are any."""
+        """Return the options for one process, with one GPU if there are any."""
         return replace(self, nodes=1, gpus_per_node=min(self.gpus_per_node, 1), tasks_per_node=1)
 
 
-Work = Callable[[], "RunEnd | None"]  # None of work that is done, and of which nothing else is to be told
+Work = Callable[[], "RunEnd | None"]  # None: done
 
 
 class RequeuedRun:
-    """What each process of the job does; submitit asks for `checkpoint` when the job goes back into the queue."""
+    """The function of each process of the job; submitit calls `checkpoint` when the job is requeued."""
 
     def __init__(self, work: Work) -> None:
         self.work = work
 
     def __call__(self) -> int:
-        """Do the work; the steps done. The process ends here, without a result, if it failed or is to go on later."""
+        """Do the work; return the steps done. Exits without a result if the work failed or is to be resumed."""
         from submitit.helpers import TorchDistributedEnvironment
 
-        # Slurm's words for rank, size and address in those of torchrun, which the run reads.
+        # Set torchrun's variables for rank, size and address, which the run reads, from Slurm's.
         TorchDistributedEnvironment().export(set_cuda_visible_devices=False, overwrite=True)
         number = getattr(signal, f"SIG{REQUEUE_SIGNAL}")
         requeue: Any = signal.getsignal(number)  # submitit's; the loop has its own while it runs
@@ -165,7 +159,7 @@ class RequeuedRun:
         sys.exit(0 if end.signal == number else 128 + end.signal)
 
     def checkpoint(self) -> Any:
-        """The next part: the same, since the run folder knows how far it is."""
+        """Return the job to requeue: the same, since the run folder has the progress."""
         from submitit.helpers import DelayedSubmission
 
         return DelayedSubmission(RequeuedRun(self.work))
@@ -178,7 +172,7 @@ def submit(
     cluster: Literal["slurm", "local"] = "slurm",
     after: Sequence[str] = (),
 ) -> Any:
-    """Hand the work to Slurm and give submitit's job; `local` starts the same processes here, for tests.
+    """Submit the work to Slurm and return submitit's job; `local` starts the same processes here, for tests.
 
     The job starts when those in `after` have succeeded, and is removed if one of them fails.
     """
@@ -203,12 +197,12 @@ def submit(
 
 
 def job_folder(run: str | Path) -> Path:
-    """Where submitit keeps the logs of a run: beside its folder, which must be empty before it begins."""
+    """Return the folder of a run's job logs: beside the run folder, which must be empty before it begins."""
     return Path(run).absolute().with_name(f"{Path(run).name}-slurm")
 
 
 def queued_jobs() -> set[str]:
-    """The numbers of this user's jobs that wait or run; empty if there is no Slurm to ask."""
+    """Return the numbers of this user's jobs that wait or run; empty without Slurm."""
     if shutil.which("squeue") is None:
         return set()
     done = subprocess.run(["squeue", "--me", "--noheader", "--format=%i"], capture_output=True, text=True, check=False)
@@ -218,9 +212,8 @@ def queued_jobs() -> set[str]:
 
 
 def submitted_jobs(run: str | Path) -> set[str]:
-    """The numbers of all jobs that were ever submitted for a run."""
-    folder = job_folder(run)
-    return {path.name for path in folder.glob("*/")}
+    """Return the numbers of all jobs that were ever submitted for a run."""
+    return {path.name for path in job_folder(run).glob("*/")}
 
 
 def _parameters(name: str, options: SlurmOptions, after: Sequence[str] = ()) -> dict[str, Any]:

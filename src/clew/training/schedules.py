@@ -1,4 +1,4 @@
-"""Learning-rate schedules as pure functions of how much of the budget is used, be it steps, epochs or minutes.
+"""Learning-rate schedules: pure functions of the share of the budget that is used, in steps, epochs or minutes.
 
     factor = lr_factor(ScheduleConfig(), progress=step / steps, stride=1 / steps)
     optimizer.scale_lr(factor)
@@ -22,7 +22,7 @@ ScheduleKind = Literal["one-cycle", "cosine", "constant-then-decay"]
 
 @dataclass(frozen=True)
 class ScheduleConfig:
-    """How the learning rate rises and falls; the defaults are the published code's, without its cycle of beta1.
+    """The learning rate over a run; the defaults are the published code's, without its cycle of beta1.
 
     - one-cycle: along a cosine from `start` up to 1 during `warmup`, then along a cosine down to `end`; step for step
       torch's OneCycleLR;
@@ -72,7 +72,7 @@ def _along_line(start: float, end: float, share: float) -> float:
 
 
 def lr_factor(config: ScheduleConfig, progress: float, stride: float = 0.0) -> float:
-    """The learning rate, as a share of its highest, for a step that begins at `progress` and uses `stride`."""
+    """Return the learning rate, as a share of its highest, for a step from `progress` to `progress + stride`."""
     # Where the step ends, so that the last step has the final rate. Minutes may run over the budget.
     reached = min(progress + stride, 1.0)
     rising = _along_cosine if config.kind == "one-cycle" else _along_line
@@ -89,7 +89,7 @@ def lr_factor(config: ScheduleConfig, progress: float, stride: float = 0.0) -> f
 
 
 def beta1_at(config: ScheduleConfig, progress: float, stride: float = 0.0) -> float | None:
-    """AdamW's beta1 for a step that begins at `progress` and uses `stride`; None if the schedule does not change it."""
+    """Return AdamW's beta1 for a step from `progress` to `progress + stride`; None if it does not change."""
     if not config.cycle_beta1:
         return None
     reached = min(progress + stride, 1.0)
