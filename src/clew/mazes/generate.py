@@ -18,7 +18,7 @@ Shape suffixes: N mazes, H rows, W columns, M = 3 * H * W layout keys, S = 8 sym
 
 from __future__ import annotations
 
-from typing import Literal, Protocol, get_args
+from typing import Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -220,6 +220,19 @@ def _not_found(family: str, height: int, width: int, split: Split, min_path: int
     )
 
 
+class _Options(NamedTuple):
+    """What `_fill` draws."""
+
+    family: int
+    split: int
+    seed: int
+    open_share: float
+    min_path: int
+    draws: int
+    all_pairs: bool
+    attempts: int
+
+
 def _generate(
     family: str,
     height: int,
@@ -233,28 +246,17 @@ def _generate(
     draws: int,
     all_pairs: bool = False,
 ) -> TaskBatch:
-    family_number, split_number = list(FAMILIES).index(family), get_args(Split).index(split)
+    numbers = list(FAMILIES).index(family), get_args(Split).index(split)
+    attempts = MAX_ATTEMPTS if min_path <= 1 else MAX_LONG_ATTEMPTS
+    options = _Options(*numbers, seed, open_share, min_path, draws, all_pairs, attempts * MAX_PAIRS // draws)
     number_N, keys_SM = index_N.astype(np.uint64), layout_keys(height, width)
     cells_NHW = np.empty((len(index_N), height, width), dtype=np.uint8)
     tasks_N = np.empty(len(index_N), dtype=np.int64)
-    attempts = MAX_ATTEMPTS if min_path <= 1 else MAX_LONG_ATTEMPTS
     stop = np.zeros(1, dtype=np.bool_)
 
     def fill(chunk: slice) -> tuple[Indices, Indices]:
         filled: tuple[Indices, Indices] = _fill(
-            family_number,
-            seed,
-            number_N[chunk],
-            split_number,
-            attempts * MAX_PAIRS // draws,
-            draws,
-            all_pairs,
-            open_share,
-            min_path,
-            keys_SM,
-            cells_NHW[chunk],
-            tasks_N[chunk],
-            stop,
+            options, number_N[chunk], keys_SM, cells_NHW[chunk], tasks_N[chunk], stop
         )
         return filled
 
@@ -270,15 +272,8 @@ def _generate(
 
 @njit(cache=True, nogil=True)
 def _fill(
-    family: int,
-    seed: int,
+    options: _Options,
     index_N: npt.NDArray[np.uint64],
-    split: int,
-    attempts: int,
-    draws: int,
-    all_pairs: bool,
-    open_share: float,
-    min_path: int,
     keys_SM: Keys,
     cells_NHW: npt.NDArray[np.uint8],
     tasks_N: npt.NDArray[np.int64],
@@ -288,6 +283,7 @@ def _fill(
 
     When a layout cannot be found, set `stop`, which all threads watch, and return.
     """
+    family, split, seed, open_share, min_path, draws, all_pairs, attempts = options
     count, height, width = cells_NHW.shape
     pairs = MAX_PAIRS if all_pairs else 1
     state = np.empty(1, dtype=np.uint64)

@@ -28,8 +28,6 @@ from clew.mazes.solvers import (
 )
 
 MAX_PAIRS = 100  # draws of start and goal in one layout
-_ZERO, _ONE = np.uint64(0), np.uint64(1)  # uint64 objects because numba turns uint64 with int64 into float64
-_NORTH, _SOUTH, _WEST, _EAST = (np.uint64(side.bit_length() - 1) for side in (NORTH, SOUTH, WEST, EAST))
 
 _SEEN = 32  # a bit that no side uses
 
@@ -38,58 +36,35 @@ _SEEN = 32  # a bit that no side uses
 def carve_dfs(cells_HW: Cells, state: Stream) -> None:
     """Overwrite `cells_HW` with a perfect maze carved by a depth-first search from a uniform cell."""
     height, width = cells_HW.shape
-    # A rim of seen cells around the maze stands in for every check of the border.
+    # A rim of seen cells around the maze replaces the checks of the border.
     pitch = width + 2
-    grid = np.zeros((height + 2) * pitch, dtype=np.uint8)
-    grid[:pitch] = _SEEN
-    grid[-pitch:] = _SEEN
-    for row in range(1, height + 1):
-        grid[row * pitch] = _SEEN
-        grid[row * pitch + width + 1] = _SEEN
-
-    stack = np.empty(height * width, dtype=np.int32)
-    depth = 0
+    grid_HW = np.full((height + 2, pitch), _SEEN, dtype=np.uint8)
+    grid_HW[1:-1, 1:-1] = 0
+    grid = grid_HW.ravel()
+    step_of = np.array([-pitch, pitch, -1, 1])  # by side: north, south, west, east
+    stack = np.empty(height * width, dtype=np.int64)
+    side_4 = np.empty(4, dtype=np.int64)
     first = below(state, height * width)
-    here = (first // width + 1) * pitch + first % width + 1
+    here, depth = (first // width + 1) * pitch + first % width + 1, 0
     grid[here] = _SEEN
-    step_4 = np.empty(4, dtype=np.int64)
     while True:
-        # Write every side and advance over the unseen ones only: no branch to guess wrong.
         choices = 0
-        step_4[choices] = -pitch
-        choices += grid[here - pitch] == 0
-        step_4[choices] = pitch
-        choices += grid[here + pitch] == 0
-        step_4[choices] = -1
-        choices += grid[here - 1] == 0
-        if grid[here + 1] == 0:
-            step_4[choices] = 1
-            choices += 1
+        for side in range(4):
+            side_4[choices] = side  # stays only if counted: a branch would mostly be predicted wrong
+            choices += grid[here + step_of[side]] == 0
         if choices == 0:
             if depth == 0:
                 break
             depth -= 1
             here = stack[depth]
             continue
-        step = step_4[0] if choices == 1 else step_4[below(state, choices)]
-        there = here + step
-        if step == -pitch:
-            out, back = NORTH, SOUTH
-        elif step == pitch:
-            out, back = SOUTH, NORTH
-        elif step == -1:
-            out, back = WEST, EAST
-        else:
-            out, back = EAST, WEST
-        grid[here] |= out
-        grid[there] = back | _SEEN
+        side = side_4[0] if choices == 1 else side_4[below(state, choices)]
+        grid[here] |= 1 << side
         stack[depth] = here
         depth += 1
-        here = there
-
-    for row in range(height):
-        for col in range(width):
-            cells_HW[row, col] = grid[(row + 1) * pitch + col + 1] & ~_SEEN
+        here += step_of[side]
+        grid[here] = 1 << (side ^ 1) | _SEEN  # north and south, west and east are neighbouring bits
+    cells_HW[:] = grid_HW[1:-1, 1:-1] & ~_SEEN
 
 
 @njit(cache=True)
@@ -201,28 +176,20 @@ def place_walls(cells_HW: Cells, state: Stream) -> None:
     height, width = cells_HW.shape
     tenth = height * width // 10
     walls = 3 * tenth + below(state, 2 * tenth + 1)
-    pitch = width + 2  # with a rim around the maze
-    order = np.empty(height * width, dtype=np.int32)
-    for row in range(height):
-        for col in range(width):
-            order[row * width + col] = (row + 1) * pitch + col + 1
+    order = np.arange(height * width, dtype=np.int32)
     shuffle_first(state, order, walls)
-    # 1 where a cell is free, 0 where it is solid and in the rim. Whether a cell is solid is
-    # random, so sums and products instead of branches, which would mostly be predicted wrong.
-    free_flat = np.zeros((height + 2) * pitch, dtype=np.uint8)
-    for place in order[walls:]:
-        free_flat[place] = 1
-    free = free_flat.reshape(height + 2, pitch)
+    # 1 where a cell is free, 0 where it is solid and in a rim around the maze. Which cells are solid is random, so sums
+    # and products instead of branches, which would mostly be predicted wrong.
+    free = np.zeros((height + 2, width + 2), dtype=np.uint8)
+    free[1:-1, 1:-1] = 1
+    for cell in order[:walls]:
+        free[cell // width + 1, cell % width + 1] = 0
     for row in range(height):
         for col in range(width):
-            sides = (
-                NORTH * free[row, col + 1]
-                + SOUTH * free[row + 2, col + 1]
-                + WEST * free[row + 1, col]
-                + EAST * free[row + 1, col + 2]
-            )
+            north, south = NORTH * free[row, col + 1], SOUTH * free[row + 2, col + 1]
+            west, east = WEST * free[row + 1, col], EAST * free[row + 1, col + 2]
             here = free[row + 1, col + 1]
-            cells_HW[row, col] = here * sides + (1 - here) * WALL
+            cells_HW[row, col] = here * (north + south + west + east) + (1 - here) * WALL
 
 
 class Workspace(NamedTuple):
@@ -310,31 +277,20 @@ def draw_astar_paths(
 
 
 @njit_inline
-def _mark_component(cell_C: Cells, columns: int, start: int, mark: int, mark_P: Indices, queue_C: Indices) -> int:
-    """Set `mark_P`, 0 before, to `mark` at all cells connected with `start`, and return how many they are.
-
-    The place of a cell in `mark_P` is its index + W. `queue_C` is scratch with one item more than there are cells.
-    """
-    width = np.uint64(columns)
-    mark_P[np.uint64(start) + width] = mark
-    queue_C[_ZERO] = start
-    # A queue, and not a stack, whose next cell is the one just found: the processor would have to wait for it.
-    head, tail = _ZERO, _ONE
+def _mark_component(cell_C: Cells, width: int, start: int, mark: int, mark_P: Indices, queue_C: Indices) -> int:
+    """Set `mark_P`, 0 before, to `mark` at all cells connected with `start`, and return how many they are."""
+    mark_P[start + width] = mark
+    queue_C[0] = start
+    head, tail = 0, 1
     while head < tail:
-        here = np.uint64(queue_C[head])
-        head += _ONE
-        sides = np.uint64(cell_C[here])
-        for side, there in (
-            (_SOUTH, here + width),
-            (_NORTH, here - width),
-            (_WEST, here - _ONE),
-            (_EAST, here + _ONE),
-        ):
-            # Whether a cell is new is random, so no branch, which would mostly be predicted wrong: it is
-            # written in any case, with its old mark and to be overwritten in the queue if it is not new.
+        here = queue_C[head]
+        head += 1
+        sides = cell_C[here]
+        for side, there in ((SOUTH, here + width), (NORTH, here - width), (WEST, here - 1), (EAST, here + 1)):
+            # Written in any case, to be overwritten unless counted: a branch would mostly be predicted wrong.
             old = mark_P[there + width]
-            new = sides >> side & np.uint64(old == 0) & _ONE
-            mark_P[there + width] = mark if new != _ZERO else old
+            is_new = ((sides & side) != 0) & (old == 0)
+            mark_P[there + width] = mark if is_new else old
             queue_C[tail] = there
-            tail += new
-    return np.int64(tail)  # type: ignore[return-value]
+            tail += is_new
+    return tail

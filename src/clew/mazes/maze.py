@@ -55,6 +55,15 @@ def check_shape(height: int, width: int) -> None:
         )
 
 
+def _check_inside(what: str, cell: Cell, height: int, width: int) -> None:
+    if not (0 <= cell[0] < height and 0 <= cell[1] < width):
+        raise UserError(f"{what} {cell} lies outside the maze of {height} rows and {width} columns.")
+
+
+def _first(bad: npt.NDArray[np.bool_]) -> tuple[int, ...]:
+    return tuple(int(i) for i in np.argwhere(bad)[0])
+
+
 def _side_towards(a: Cell, b: Cell) -> int:
     """Return the side of `a` that faces its neighbour `b`, or 0 if they are not neighbours."""
     step = (b[0] - a[0], b[1] - a[1])
@@ -70,13 +79,24 @@ class Maze:
 
     def __post_init__(self) -> None:
         cells = np.array(self.cells, dtype=np.uint8, order="C")  # a copy: nobody can change a maze from outside
+        self._check(cells)
+        cells.flags.writeable = False
+        object.__setattr__(self, "cells", cells)
+
+    def _check(self, cells: Cells) -> None:
+        """Raise UserError unless these cells make a maze."""
         if cells.ndim != 2:
             raise UserError(f"a maze is a grid of rows and columns, not an array of {cells.ndim} dimensions.")
         check_shape(*cells.shape)
-        if problem := _inconsistency(cells):
-            raise UserError(problem)
-        cells.flags.writeable = False
-        object.__setattr__(self, "cells", cells)
+        if (bad := cells > WALL).any():
+            cell = _first(bad)
+            raise UserError(f"cell {cell} holds {cells[cell]}: a cell has open sides (0 to 15) or is a wall (16).")
+        north, south, west, east = ((cells & side) != 0 for side in SIDES)
+        for here, there in ((south[:-1], north[1:]), (east[:, :-1], west[:, 1:])):
+            if (bad := here != there).any():
+                raise UserError(f"the passage at cell {_first(bad)} is open on one side only.")
+        if any(side.any() for side in (north[0], south[-1], west[:, 0], east[:, -1])):
+            raise UserError("a cell at the border is open to the outside of the maze.")
 
     @classmethod
     def from_edges(cls, height: int, width: int, edges: Iterable[Edge]) -> Maze:
@@ -84,9 +104,8 @@ class Maze:
         check_shape(height, width)
         cells = np.zeros((height, width), dtype=np.uint8)
         for a, b in edges:
-            for cell in (a, b):
-                if not (0 <= cell[0] < height and 0 <= cell[1] < width):
-                    raise UserError(f"cell {cell} lies outside the maze of {height} rows and {width} columns.")
+            _check_inside("cell", a, height, width)
+            _check_inside("cell", b, height, width)
             side = _side_towards(a, b)
             if not side:
                 raise UserError(f"cells {a} and {b} are not neighbours, so no passage can join them.")
@@ -99,10 +118,9 @@ class Maze:
         """Return the maze in which the given cells are solid and all others are open towards each other."""
         check_shape(height, width)
         solid = np.zeros((height, width), dtype=bool)
-        for row, col in walls:
-            if not (0 <= row < height and 0 <= col < width):
-                raise UserError(f"wall cell {(row, col)} lies outside the maze of {height} rows and {width} columns.")
-            solid[row, col] = True
+        for cell in walls:
+            _check_inside("wall cell", cell, height, width)
+            solid[cell] = True
         return cls(cells_from_solid(solid))
 
     @property
@@ -191,15 +209,12 @@ class PathStar(Maze):
 
     cell_word = "node"
 
-    def __post_init__(self) -> None:
-        cells = np.array(self.cells, dtype=np.uint8, order="C")
+    def _check(self, cells: Cells) -> None:
         if cells.ndim != 2 or cells.shape[0] != 1:
             raise UserError(f"a path-star graph is one row of labels, not an array of shape {cells.shape}.")
         check_labels(cells.shape[1])
         if bool(graph_problems(cells[None])[0]):
             raise UserError("the edges do not lead away from one centre without cycles: check the list of edges.")
-        cells.flags.writeable = False
-        object.__setattr__(self, "cells", cells)
 
     @classmethod
     def from_pairs(cls, labels: int, pairs: Iterable[tuple[int, int]]) -> PathStar:
@@ -317,10 +332,7 @@ class Task:
 
     def __post_init__(self) -> None:
         for name, cell in (("start", self.start), ("goal", self.goal)):
-            if cell not in self.maze:
-                raise UserError(
-                    f"the {name} {cell} lies outside the maze of {self.maze.height} rows and {self.maze.width} columns."
-                )
+            _check_inside(f"the {name}", cell, self.maze.height, self.maze.width)
             if self.maze.is_wall(cell):
                 raise UserError(f"the {name} {cell} is a wall cell; choose a free cell.")
 
@@ -345,27 +357,6 @@ def cells_from_solid(solid: npt.NDArray[np.bool_]) -> Cells:
     cells += WEST * free[..., 1:-1, :-2] + EAST * free[..., 1:-1, 2:]
     cells[solid] = WALL
     return cells
-
-
-def _inconsistency(cells: Cells) -> str | None:
-    """Return what makes `cells` impossible as a maze, or None."""
-
-    def first(bad: npt.NDArray[np.bool_]) -> tuple[int, ...]:
-        return tuple(int(i) for i in np.argwhere(bad)[0])
-
-    if (bad := cells > WALL).any():
-        return f"cell {first(bad)} holds {cells[first(bad)]}: a cell has open sides (0 to 15) or is a wall (16)."
-    pairs = [
-        ((cells[:-1] & SOUTH) != 0, (cells[1:] & NORTH) != 0),
-        ((cells[:, :-1] & EAST) != 0, (cells[:, 1:] & WEST) != 0),
-    ]
-    for here, there in pairs:
-        if (bad := here != there).any():
-            return f"the passage at cell {first(bad)} is open on one side only."
-    border = [cells[0] & NORTH, cells[-1] & SOUTH, cells[:, 0] & WEST, cells[:, -1] & EAST]
-    if any(side.any() for side in border):
-        return "a cell at the border is open to the outside of the maze."
-    return None
 
 
 def offsets(count_N: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
