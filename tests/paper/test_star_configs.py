@@ -1,15 +1,12 @@
-"""Named configs of path-star graphs, and the pair that a demo trains."""
+"""Configs of path-star graphs by name."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import pytest
 
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
 from clew.paper.named_configs import config_named
 from clew.paper.star_configs import OBJECTIVES, star_config
-from clew.paper.star_pair import train_pair
 from clew.paper.study import parameters_of
 
 
@@ -47,14 +44,3 @@ def test_labels_and_fixed_sets() -> None:
     config = star_config("mlmu", 2, 4, labels=20, graphs=100)
     assert config.data.shapes == ((1, 20),)
     assert (config.data.source, config.data.mazes) == ("dataset", 100)
-
-
-def test_the_pair_is_trained_and_scored(tmp_path: Path) -> None:
-    scores = list(train_pair(tmp_path, minutes=0.005, graphs=8, threads=1))
-    assert [score.name for score in scores] == ["MLM-U", "next token"]
-    for score in scores:
-        assert score.exact.count == 8
-        assert score.graphs == 64 * score.end.step > 0
-        assert (score.folder / "config.json").exists()
-        assert str(score).startswith(f"{score.name}: ")
-        assert "of 8 held-out graphs" in str(score)

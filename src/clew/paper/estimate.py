@@ -229,7 +229,7 @@ def _sample(data: DataConfig, objective: ObjectiveConfig) -> Part:
 
 NEEDS_FILE = Path(__file__).with_name("needs.json")
 # Operations a second of one core of a shared server, with the small models of the studies.
-CORE_SPEED = {"smoke": 2e9, "laptop": 2e10}
+CORE_SPEED = {"smoke": 2e9, "laptop": 5.3e10}
 PAPER_GPU, PAPER_GPUS = "V100", 8
 
 

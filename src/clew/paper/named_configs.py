@@ -60,7 +60,7 @@ def laptop_dfs_4_next() -> TrainConfig:
 
 
 def star_2x5_mlmu() -> TrainConfig:
-    """Path-star graphs of 2 arms of length 5, MLM-U: two minutes of one core."""
+    """Path-star graphs of 2 arms of length 5, MLM-U with uniform rates."""
     return star_config("mlmu", 2, 5)
 
 

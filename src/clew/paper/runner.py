@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -51,7 +52,7 @@ from clew.training.train import train
 if sys.platform != "win32":
     import fcntl
 
-FINISHED = "finished.json"
+FINISHED, CORE_SECONDS = "finished.json", "core-seconds.json"
 # Where a run is computed does not change what it is.
 MACHINE_FIELDS = ("device", "parallel", "threads", "compile", "micro_batch", "timeout_hours")
 
@@ -187,12 +188,19 @@ def train_run(run: RunSpec, options: Options, world: World | None = None) -> Run
             return RunEnd(0, 0.0, "done", None)
         world.on_main(lambda: make_dataset(run.config.data))  # which the evaluator reads
         callbacks = [] if options.scale == "smoke" else [ProgressDisplay()]
+        file, start = folder / CORE_SECONDS, time.process_time()
+        before = read_json(file)["seconds"] if file.exists() else 0.0  # of a training that was stopped
         end = train(run.config, folder, evaluate=curve_evaluator(run, world), callbacks=callbacks, world=world).end
+        core_seconds = before + time.process_time() - start
+        if world.is_main:
+            write_json(file, {"seconds": core_seconds})
         if world.is_main and end.reason == "done":
             date = datetime.now(UTC).isoformat(timespec="seconds")
             device = world.device.type
             devices = world.size * (1 if device == "cuda" else run.config.threads or torch.get_num_threads())
             done = {"steps": end.step, "minutes": end.elapsed / 60, "device": device, "devices": devices, "date": date}
+            if device == "cpu" and world.size == 1:
+                done["core_minutes"] = core_seconds / 60
             write_json(folder / FINISHED, done)
         return end
 
@@ -279,6 +287,8 @@ def result_entry(run: RunSpec, folder: Path) -> dict[str, Any]:
         "parameters": parameters_of(run.config.model),
         "steps": done["steps"],
         "minutes": round(done["minutes"], 4),
+        # Processor time, with evaluations; minutes also count the time of other work on the machine.
+        **({"core_minutes": round(done["core_minutes"], 4)} if "core_minutes" in done else {}),
         "device": done["device"],
         "devices": done["devices"],  # cores or GPUs
         "trained": done["date"],

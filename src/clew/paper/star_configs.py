@@ -26,9 +26,10 @@ from clew.training.schedules import ScheduleConfig
 StarKind = Literal["mlmu", "mlmu-sampler", "next", "next-on-mlmu", "next-reversed"]
 
 WIDTH, HEADS = 64, 4
-BATCH_SIZE, WARMUP_STEPS = 64, 100
-# Half of the batch has masks along the model's own confidence, and a quarter is hidden wholly.
-SAMPLER = ObjectiveConfig("mlm-u", RateConfig(sampling="stratified", fully_hidden=0.25), confidence_share=0.5)
+# A batch half as large, or a higher rate of Muon, needs more graphs to leave the plateau at 1/d.
+BATCH_SIZE, WARMUP_STEPS = 128, 50
+# Half of the batch fully hidden.
+SAMPLER = ObjectiveConfig("mlm-u", RateConfig(sampling="stratified", fully_hidden=0.5))
 OBJECTIVES: dict[StarKind, ObjectiveConfig] = {
     "mlmu": ObjectiveConfig("mlm-u"),
     "mlmu-sampler": SAMPLER,
@@ -36,17 +37,17 @@ OBJECTIVES: dict[StarKind, ObjectiveConfig] = {
     "next-on-mlmu": ObjectiveConfig("prefix-next-token"),
     "next-reversed": ObjectiveConfig("next-token"),
 }
-# Arms and length, and steps: so that MLM-U is at its end with its sampler.
-SHAPES: dict[tuple[int, int], int] = {(2, 4): 800, (2, 5): 2000, (3, 4): 1000, (5, 4): 1500}
+# Steps by arms and length: MLM-U converges with the sampler above.
+SHAPES: dict[tuple[int, int], int] = {(2, 4): 360, (2, 5): 800, (3, 4): 600, (5, 4): 600}
 
 
-def star_depth(length: int) -> int:
-    """Layers; longer arms take more of them to follow."""
-    return 4 if length <= 4 else 8
+def star_depth(arms: int, length: int) -> int:
+    """Return the number of layers: with more of them, long arms and many arms are learnt from fewer graphs."""
+    return 4 if length <= 4 and arms <= 3 else 8
 
 
 def star_model(kind: StarKind, vocabulary: int, depth: int, width: int = WIDTH) -> ModelConfig:
-    """A decoder-only model for next token, else an encoder-decoder with three layers of encoder to one of decoder."""
+    """Return a decoder-only model for next token, else an encoder-decoder with three encoder layers to one decoder."""
     if kind in ("next", "next-reversed"):
         return DecoderOnlyConfig(vocabulary, width, HEADS, init="lookup", depth=depth)
     decoder = max(1, depth // 4)
@@ -67,19 +68,18 @@ def star_config(
     depth: int | None = None,
     width: int = WIDTH,
 ) -> TrainConfig:
-    """A run on fresh graphs, or on the same `graphs` again and again; `objective` replaces that of the kind."""
-    steps = steps or SHAPES.get((arms, length), 2000)
+    """Return a run on fresh graphs, or on a fixed set of `graphs`; `objective` replaces that of the kind."""
+    steps = steps or SHAPES.get((arms, length), 1000)
     form = "path-star-reversed" if kind == "next-reversed" else "path-star"
     source: Literal["dataset", "stream"] = "stream" if graphs is None else "dataset"
     data = DataConfig(source, StarShape(arms, length).family, (1,), labels, form, mazes=graphs)
     return TrainConfig(
         data=data,
-        model=star_model(kind, data.vocabulary, depth or star_depth(length), width),
+        model=star_model(kind, data.vocabulary, depth or star_depth(arms, length), width),
         budget=Budget(steps=steps),
         objective=objective or OBJECTIVES[kind],
-        # Where many arms must be told apart, a lower rate stays on its first plateau for longer.
-        optimizer=OptimizerConfig("muon", lr=3e-3, beta2=0.95, muon_lr=0.005 if arms == 2 else 0.007),
-        schedule=ScheduleConfig("constant-then-decay", warmup=min(0.5, WARMUP_STEPS / steps), decay=0.3),
+        optimizer=OptimizerConfig("muon", lr=3e-3, beta2=0.95, muon_lr=0.004 if arms <= 3 else 0.007),
+        schedule=ScheduleConfig("constant-then-decay", warmup=min(0.5, WARMUP_STEPS / steps), decay=0.5),
         batch_size=BATCH_SIZE,
         evaluate_every=max(1, steps // 20),
         held_out=500,
