@@ -15,6 +15,8 @@ help:
 install: $(VENV)/installed
 
 $(VENV)/installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "clew needs Python 3.11 or newer, and $(PYTHON) is $$($(PYTHON) --version); use make PYTHON=python3.11"; exit 1; }
 	@echo "== making $(VENV) with $$($(PYTHON) --version)"
 	@$(PYTHON) -m venv $(VENV)
 	@echo "== installing PyTorch (the largest part; a few minutes on a slow line)"

@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
+import clew
 from clew import __version__
 from clew.cli import COMMANDS, run
-from clew.commands.options import function_options
+from clew.commands.options import field_options, function_options
 from clew.errors import UserError, os_error_sentence
+from clew.registry import loaded_plugins, registered_names
 
 # With a buffer, what could not be written is tried again when Python ends, which must stay silent.
 BUFFERED = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
@@ -181,7 +183,38 @@ def test_every_command_exists_and_has_help(name: str, capsys: pytest.CaptureFixt
     options = function_options(getattr(importlib.import_module(module), function))
     assert run([*name.split(), "--help"]) == 0
     assert f"usage: clew {name}" in capsys.readouterr().out
-    assert [option.flag for option in options if not option.help and "." not in option.name] == []
+    assert [option.flag for option in options if not option.help] == []
+
+
+@pytest.mark.parametrize("name", ["tiny", "cells-dfs", "laptop-dfs-4-next"])
+def test_every_field_of_a_config_has_help_of_its_own(name: str) -> None:
+    options = [option for option in field_options(clew.config(name)) if not option.name.startswith("budget.")]
+    assert [option.flag for option in options if not option.help] == []
+    texts = [option.help for option in options]
+    assert sorted({text for text in texts if texts.count(text) > 1}) == []
+
+
+def test_terminal_escapes_are_shown_and_not_sent(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["solve", "x", "--solver", "\x1b[31mrun\nnext"]) == 1
+    error = capsys.readouterr().err
+    assert "\\x1b[31mrun\\nnext" in error
+    assert "\x1b" not in error
+    assert error.count("\n") == 1
+
+
+def test_plugins_are_loaded_before_and_after_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("clew.registry._loaded", [])
+    for name in ("first_plugin", "second_plugin"):
+        Path(f"{name}.py").write_text(f"import clew\n\n@clew.register('decoder', '{name}')\nclass Decoder: pass\n")
+    assert run(["--plugin", "first_plugin", "fake", "--plugin=second_plugin.py", "--count", "2"]) == 0
+    assert capsys.readouterr().out == "line\nline\n"
+    assert {"first_plugin", "second_plugin"} <= set(registered_names("decoder"))
+    assert loaded_plugins() == ("first_plugin", "second_plugin.py")
+    assert run(["fake", "--plugin", "no_such_module"]) == 1
+    assert "--plugin no_such_module cannot be imported" in capsys.readouterr().err
 
 
 def test_an_error_without_a_file_name_is_told_too() -> None:

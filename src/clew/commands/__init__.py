@@ -38,7 +38,7 @@ def announce_compilation() -> None:
     """Print one line on stderr when numba compiles a kernel that is not in its cache: the first time takes long."""
     from numba.core import event
 
-    class Announce(event.Listener):  # type: ignore[misc]
+    class Announce(event.Listener):
         announced = False
 
         def on_start(self, event: object) -> None:
@@ -49,4 +49,4 @@ def announce_compilation() -> None:
         def on_end(self, event: object) -> None:
             pass
 
-    event.register("numba:compile", Announce())
+    event.register("numba:compile", Announce())  # type: ignore[no-untyped-call]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from clew.commands import announce_compilation, format_table
 from clew.errors import UserError
+from clew.registry import loaded_plugins
 from clew.training.launch import SlurmOptions
 
 if TYPE_CHECKING:
@@ -128,12 +129,12 @@ def processes_for(options: Options, wanted: int | None) -> int:
 
 
 def arguments_of(names: Sequence[str], options: Options) -> list[str]:
-    """The command line of this command for one of several processes."""
+    """Return the command line of this command for one of several processes."""
     words = ["reproduce", *names, "--scale", options.scale, "--root", str(options.root)]
     for name in ("seeds", "minutes", "threads", "micro_batch", "timeout_hours"):
         if (value := getattr(options, name)) is not None:
             words += [f"--{name.replace('_', '-')}", f"{value:g}"]
-    return words
+    return [*words, *(f"--plugin={module}" for module in loaded_plugins())]
 
 
 def report(*, root: Path = Path()) -> None:

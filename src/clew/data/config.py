@@ -185,9 +185,10 @@ class DataConfig:
     # Rows of the mazes, and columns too unless `width` says otherwise. Several sizes need a stream of cell-labels.
     # Path-star graphs have the size 1, and as width the number of labels, by default as many as nodes.
     sizes: tuple[int, ...] = (10,)
+    # Columns of the mazes, or labels of path-star graphs; as many as rows, or as nodes, by default.
     width: int | None = None
-    format: str = "edge-list"
-    seed: int = 0
+    format: str = "edge-list"  # the text format, or cell-labels for a cell network
+    seed: int = 0  # the seed of the mazes
     # Where the dataset is, or is to be made; empty is data/FAMILY-SIZE.
     folder: str = ""
     # Of a dataset: how many of its training mazes are used; all, or 100,000 if it is to be made, if nothing is said.
@@ -196,10 +197,10 @@ class DataConfig:
     # largest over the first `grow_steps` steps. A step has about as many cells whatever its size: `batch_size` mazes
     # of the largest, and more of the smaller ones.
     mixture: Literal["mix", "grow"] = "mix"
-    grow_steps: int = 1000
+    grow_steps: int = 1000  # with grow: the steps until the largest size is reached
     # Of a stream: this share of a step's mazes are each the one with the longest path of `longest_of` fresh mazes.
     long_share: float = 0.0
-    longest_of: int = 64
+    longest_of: int = 64  # with long_share: how many fresh mazes are drawn for one with a long path
     # Percolation only: the chance of each passage to be open.
     open_share: float | None = None
 

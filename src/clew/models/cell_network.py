@@ -56,8 +56,8 @@ _FRACTIONS = ((math.sqrt(5) - 1) / 2, math.sqrt(2) - 1, math.sqrt(3) - 1)
 class CellNetworkConfig:
     """Sizes of a cell network."""
 
-    width: int = 64
-    hidden: int = 128
+    width: int = 64  # width of the state of a cell
+    hidden: int = 128  # hidden units of a message step
     # Message steps in a loop, each with weights of its own.
     steps: int = 2
     # The share of the hidden units that are maxima; the others are sums.
@@ -66,8 +66,8 @@ class CellNetworkConfig:
     offsets: bool = True
     # Loops of a maze: base_loops + loops_per_side * its longer side + loops_per_cell * its cells.
     base_loops: int = 4
-    loops_per_side: float = 1.5
-    loops_per_cell: float = 0.0
+    loops_per_side: float = 1.5  # loops for each cell of the longer side
+    loops_per_cell: float = 0.0  # loops for each cell of the maze
     # In training a maze has at least this many loops for each cell of its path: messages must cross it and come back.
     loops_per_step: float = 1.0
     # Standard deviation of the initial side biases; it makes directions differ from the beginning.

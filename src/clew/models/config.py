@@ -70,14 +70,14 @@ _BLOCK_NUMBERS = 32
 class TransformerConfig:
     """Options of all text models."""
 
-    vocabulary: int
-    width: int = 128
-    heads: int = 4
-    positions: PositionChoice = "rope-fp32"
+    vocabulary: int  # token ids; follows the mazes
+    width: int = 128  # width of the residual stream
+    heads: int = 4  # attention heads of each block
+    positions: PositionChoice = "rope-fp32"  # position encoding
     max_length: int = 4096  # the longest sequence; read by learned positions alone
     init: Initialization = "gpt-2"  # see clew.models.initialization
     activation: Activation = "gelu"  # of the feed-forward layers
-    head_bias: bool = True
+    head_bias: bool = True  # whether the output layer has a bias
 
     def __post_init__(self) -> None:
         check_positive(self, ("vocabulary", "width", "heads", "max_length"))
@@ -112,8 +112,8 @@ class TransformerConfig:
 class EncoderDecoderConfig(TransformerConfig):
     """The paper's MLM-U model; see clew.models.encoder_decoder."""
 
-    encoder_depth: int = 20
-    decoder_depth: int = 20
+    encoder_depth: int = 20  # blocks of the encoder
+    decoder_depth: int = 20  # blocks of the decoder
     # A causal encoder: the paper's next-token baseline on this architecture. MLM-U needs it off.
     causal: bool = False
     # With `causal`: whether a token of the encoder attends to itself. In the published code it does not.
@@ -142,7 +142,7 @@ class EncoderDecoderConfig(TransformerConfig):
 class DecoderOnlyConfig(TransformerConfig):
     """A next-token model; see clew.models.decoder_only."""
 
-    depth: int = 40
+    depth: int = 40  # blocks
     # The id of a token before every sequence, at position 0, as in the published code; None for none.
     bos_id: int | None = None
 

@@ -60,13 +60,13 @@ class RateConfig:
     fully_hidden: float = 0.0
     # The rate with shape "fixed" (and in the objective "fixed-rate").
     fixed: float = 0.15
-    # Beta(a, b), with shape "beta".
+    # The first parameter of the beta distribution, with shape "beta".
     beta_a: float = 1.0
-    beta_b: float = 1.0
-    # With shape "adaptive": bins of the histogram, the share of rates that stays uniform, the decay of old losses.
+    beta_b: float = 1.0  # the second parameter of the beta distribution
+    # With shape "adaptive": bins of the histogram.
     adaptive_bins: int = 20
-    adaptive_floor: float = 0.2
-    adaptive_memory: float = 0.99
+    adaptive_floor: float = 0.2  # with shape "adaptive": the share of rates that stays uniform
+    adaptive_memory: float = 0.99  # with shape "adaptive": the decay of old losses
 
     def __post_init__(self) -> None:
         if self.shape not in _RATE_SHAPES and registered("mask-rate", self.shape) is None:
@@ -96,7 +96,7 @@ class ObjectiveConfig:
     weighting: Weighting = "token"
     # In mlm-u and fixed-rate: hide one token of a sequence that would hide none.
     at_least_one: bool = False
-    max_weight: float = MAX_WEIGHT
+    max_weight: float = MAX_WEIGHT  # the largest weight of a hidden token with weighting by rate
     # In mlm-u and fixed-rate: the share of the batch in which the model's least confident tokens are hidden.
     confidence_share: float = 0.0
 

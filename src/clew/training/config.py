@@ -62,21 +62,21 @@ class TrainConfig:
     clip: float | None = 1.0
     # The decay of an average of the weights, which is then evaluated instead of the weights.
     ema: float | None = None
-    precision: Literal["fp32", "bf16", "fp16"] = "fp32"
-    compile: bool = False
+    precision: Literal["fp32", "bf16", "fp16"] = "fp32"  # of matrix products in training and evaluation
+    compile: bool = False  # compile the model with torch.compile
     # A run, or a folder of weights, to begin with instead of random weights: carry on with other mazes or settings.
     start_from: str = ""
     # Of the first weights, the objective's chance and the order of a dataset's mazes; the mazes have their own.
     seed: int = 0
-    # Steps between two evaluations on held-out mazes, and how many of those; the last step is always evaluated.
+    # Steps between two evaluations on held-out mazes; the last step is always evaluated.
     evaluate_every: int = 1000
-    held_out: int = 2000
+    held_out: int = 2000  # held-out mazes of an evaluation; 0 for none
     # Steps between two lines of metrics.jsonl, each about all steps since the one before.
     log_every: int = 10
     # Steps between two checkpoints; the last step always has one. The best one is kept beside the last few.
     checkpoint_every: int = 1000
-    keep_last: int = 2
-    device: Literal["auto", "cpu", "cuda"] = "auto"
+    keep_last: int = 2  # how many of the last checkpoints are kept, besides the best
+    device: Literal["auto", "cpu", "cuda"] = "auto"  # where to train; auto takes a GPU if there is one
     # With several processes (torchrun): ddp copies the weights to each, fsdp shares them out.
     parallel: Literal["ddp", "fsdp"] = "ddp"
     # With several processes: how long one waits for the others, which decode different mazes in an evaluation.

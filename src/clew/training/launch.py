@@ -92,15 +92,15 @@ REQUEUE_SIGNAL = "USR2"  # submitit's own choice; the loop stops on it (see sign
 class SlurmOptions:
     """Resources of a Slurm job; used with --launcher slurm only."""
 
-    partition: str | None = None
-    account: str | None = None
-    qos: str | None = None
-    constraint: str | None = None
-    nodes: int = 1
-    gpus_per_node: int = 1
+    partition: str | None = None  # the partition to submit to
+    account: str | None = None  # the account to charge
+    qos: str | None = None  # the quality of service
+    constraint: str | None = None  # features that a node must have
+    nodes: int = 1  # how many nodes
+    gpus_per_node: int = 1  # GPUs of each node
     # Processes on each node; one a GPU if nothing is said, and one if there is none.
     tasks_per_node: int | None = None
-    cpus_per_task: int = 8
+    cpus_per_task: int = 8  # CPU cores of each process
     # Memory of a node; the cluster's default if nothing is said.
     mem_gb: float | None = None
     # The time limit of the job; the run continues when it is requeued.

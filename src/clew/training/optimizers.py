@@ -176,18 +176,18 @@ OptimizerKind = Literal["adamw", "muon"]
 class OptimizerConfig:
     """The optimizer and its settings; the defaults are those of the paper's text for MLM-U."""
 
-    kind: OptimizerKind = "adamw"
+    kind: OptimizerKind = "adamw"  # adamw, or muon for matrices with adamw for the rest
     # The highest learning rate of the schedule, for the parameters of AdamW.
     lr: float = 1e-3
-    beta1: float = 0.9
-    beta2: float = 0.999
-    eps: float = 1e-8
-    # Of matrices only.
+    beta1: float = 0.9  # AdamW's decay of the mean gradient
+    beta2: float = 0.999  # AdamW's decay of the squared gradient
+    eps: float = 1e-8  # AdamW's constant in the denominator
+    # The weight decay, of matrices only.
     weight_decay: float = 0.0
-    # With kind "muon": the highest learning rate of the matrices, their momentum, and the Newton-Schulz steps.
+    # With kind "muon": the highest learning rate of the matrices.
     muon_lr: float = 0.02
-    muon_momentum: float = 0.95
-    muon_steps: int = 5
+    muon_momentum: float = 0.95  # the momentum of Muon
+    muon_steps: int = 5  # Newton-Schulz steps of Muon
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(OptimizerKind):

@@ -31,14 +31,14 @@ class ScheduleConfig:
       last `decay`; `power` above 1 makes it fall faster at first: (remaining share of the decay) ** power.
     """
 
-    kind: ScheduleKind = "one-cycle"
-    # Shares of the budget.
+    kind: ScheduleKind = "one-cycle"  # the shape of the learning rate over the budget
+    # The share of the budget in which the learning rate rises.
     warmup: float = 0.05
-    decay: float = 0.2
-    power: float = 1.0
-    # Shares of the highest learning rate.
+    decay: float = 0.2  # the share of the budget at the end in which constant-then-decay falls
+    power: float = 1.0  # the exponent of the decay of constant-then-decay
+    # The first learning rate, as a share of the highest.
     start: float = 1 / 25
-    end: float = 1 / 625
+    end: float = 1 / 625  # the last learning rate, as a share of the highest
     # With one-cycle: AdamW's beta1 falls from 0.95 to 0.85 while the rate rises, and rises again while the rate falls.
     # Torch's OneCycleLR does so unless told otherwise, whatever beta1 the optimizer was given.
     cycle_beta1: bool = False
