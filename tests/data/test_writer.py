@@ -25,6 +25,8 @@ from clew.data.writer import write_dataset
 from clew.errors import UserError
 from clew.files import read_json, write_json
 from clew.mazes.generate import generate
+from clew.mazes.maze import Maze, Task
+from clew.registry import register
 
 SETTINGS = DatasetSettings("dfs", 4, 4, 0, {"train": 30, "test": 10})
 WALLS = DatasetSettings("astar", 6, 5, 0, {"train": 500, "test": 40})
@@ -358,3 +360,21 @@ def test_a_shape_without_test_mazes_leaves_no_folder(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="in the test split"):
         write_dataset(DatasetSettings("astar", 3, 3, 0, {"train": 5, "test": 5}), tmp_path / "d")
     assert not (tmp_path / "d").exists()
+
+
+@register("family", "striped")
+class Striped:
+    """Wall cells in every other row, start and goal in opposite corners."""
+
+    def generate(self, height: int, width: int, rng: np.random.Generator) -> Task:
+        walls = [(row, col) for row in range(1, height, 2) for col in range(width) if rng.random() < 0.6]
+        return Task(Maze.from_walls(height, width, walls), (0, 0), (height - 1, width - 1))
+
+
+@pytest.mark.parametrize("format_name", ["edge-list", "wall-list", "grid"])
+def test_a_registered_family_makes_datasets(tmp_path: Path, format_name: str) -> None:
+    write_dataset(DatasetSettings("striped", 5, 6, 0, {"train": 30, "test": 5}, format=format_name), tmp_path / "d")
+    dataset = verify_dataset(tmp_path / "d")
+    assert dataset.settings.format == format_name
+    task, path = dataset.split("test").slice(0, 5)[0]
+    assert (path[0], path[-1]) == (task.start, task.goal) == ((0, 0), (4, 5))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from clew.errors import UserError
-from clew.mazes.generate import DEFAULT_OPEN_SHARE, canonical_family, check_family, check_min_path
+from clew.mazes.generate import DEFAULT_OPEN_SHARE, FAMILIES, canonical_family, check_family, check_min_path
 from clew.mazes.generators import MAX_PAIRS
 from clew.mazes.path_star import FAMILY as PATH_STAR
 from clew.mazes.path_star import star_shape
@@ -80,7 +80,7 @@ class DatasetSettings:
                 f"{self.family} cannot be written as {self.format}: path-star graphs are written as path-star or "
                 "path-star-reversed, and mazes in the other formats."
             )
-        if self.format.startswith("wall-list") and self.family != "astar":
+        if self.format.startswith("wall-list") and self.family in FAMILIES and self.family != "astar":
             raise UserError(
                 f"{self.format} tells a maze by its wall cells, and {self.family} mazes have none; "
                 "use edge-list or grid."
