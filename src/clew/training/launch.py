@@ -10,8 +10,8 @@
 are ended.
 
 Slurm starts one process a GPU. Some time before the limit it sends SIGUSR2 to all: the loop finishes its step or
-breaks off its evaluation, saves and stops, and the job goes back into the queue and resumes later. SIGTERM (`scancel`) also
-saves, but does not requeue. If a process fails, Slurm ends the others. submitit keeps its own files (logs, and the
+breaks off its evaluation, saves and stops, and the job goes back into the queue and resumes later. SIGTERM (`scancel`)
+also saves, but does not requeue. If a process fails, Slurm ends the others. submitit keeps its own files (logs, and the
 pickled job, which nobody but submitit reads) in RUN-slurm/.
 """
 
