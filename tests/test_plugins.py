@@ -1,0 +1,77 @@
+"""Components from a file outside the package: docs/extend.md as a plug-in, from training to evaluation."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PAGE = Path(__file__).parents[1] / "docs" / "extend.md"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("plugin")
+    blocks = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), flags=re.M | re.S)
+    (folder / "mine.py").write_text("\n".join(blocks))
+    return folder
+
+
+def clew(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "clew", *arguments], cwd=folder, capture_output=True, text=True)
+
+
+def test_every_class_is_short() -> None:
+    for block in re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), flags=re.M | re.S):
+        body = block[block.index("@clew.register") :]
+        assert len(body.splitlines()) <= 40
+
+
+def test_a_plugin_is_trained_saved_and_evaluated(folder: Path) -> None:
+    config = {
+        "data": {"family": "combs", "sizes": [4], "format": "compass"},
+        "model": {"kind": "bag-of-tokens", "vocabulary": 128},
+        "budget": {"steps": 3},
+        "objective": {"name": "hide-one"},
+        "batch_size": 8,
+        "held_out": 8,
+    }
+    (folder / "config.json").write_text(json.dumps(config))
+    trained = clew(folder, "train", "config.json", "--plugin", "mine", "--out", "run")
+    assert trained.returncode == 0, trained.stderr
+    done = clew(folder, "evaluate", "run", "--plugin", "mine", "--decoder", "every-other:n=3", "--mazes", "8", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["evaluations"][0]["mazes"] == 8
+    without = clew(folder, "evaluate", "run", "--mazes", "8")
+    assert without.returncode == 1
+    assert without.stderr.count("\n") == 1
+    assert "--plugin" in without.stderr
+
+
+def test_a_family_makes_a_dataset(folder: Path) -> None:
+    arguments = ("--size", "5", "--count", "30", "--test", "5", "--out", "data")
+    made = clew(folder, "generate", "combs", "--plugin", "mine", *arguments)
+    assert made.returncode == 0, made.stderr
+    assert clew(folder, "generate", "combs", *arguments).returncode != 0
+
+
+def test_a_mask_rate_is_chosen_on_the_command_line(folder: Path) -> None:
+    arguments = ["--objective.rates.shape", "mostly-hidden", "--steps", "2", "--held-out", "0", "--out", "rate"]
+    done = clew(folder, "train", "tiny", "--plugin", "mine", *arguments)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("import nonsense_module", "nonsense_module"), ("1/0", "ZeroDivisionError"), ("def", "SyntaxError")],
+)
+def test_a_broken_plugin_gets_one_sentence(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "broken.py").write_text(text)
+    done = clew(tmp_path, "train", "--plugin", "broken", "--list")
+    assert done.returncode != 0
+    assert words in done.stderr
+    assert done.stderr.count("\n") == 1
