@@ -77,9 +77,9 @@ def test_json_round_trip(change: dict[str, Any]) -> None:
     ("change", "words"),
     [
         ({"version": 99}, "here is of version 99 and this Clew reads version 1"),
-        ({"seed": "0"}, "field 'seed' of here is '0'"),
-        ({"seed": True}, "field 'seed'"),
-        ({"counts": {"train": 1.5, "test": 0}}, "counts of here"),
+        ({"seed": "0"}, "here cannot be used: seed of the dataset cannot be '0'"),
+        ({"seed": True}, "seed of the dataset cannot be True"),
+        ({"counts": {"train": 1.5, "test": 0}}, "counts of the dataset are not whole"),
         ({"format": "prose"}, "here cannot be used: there is no text format"),
     ],
 )

@@ -1,17 +1,13 @@
-"""Typed batches, the input of objectives and models.
+"""Batches, the input of objectives and models.
 
-Both kinds have T positions of which some, the response, may be hidden and predicted. In a TokenBatch the positions are
-the tokens of the whole text, maze and path, and the response is the path with its end. In a CellBatch they are the
-cells of the maze, and the response is one label a cell.
+    batch = encode_tasks("edge-list", tasks, text_seeds(seed, "train", index_N), index_N)     # a TokenBatch
+    batch = encode_tasks("cell-labels", tasks, text_seed_N)                                   # a CellBatch
 
-Shape suffixes: B mazes, T positions, H rows, W columns.
+Both kinds have T positions, some of which, the response, may be hidden and predicted. In a TokenBatch the positions are
+the tokens of the whole text and the response is the path with its end. In a CellBatch they are the cells of the maze,
+and the response is one label for each cell.
 
-From tasks and paths as arrays to the typed batches that objectives and models take.
-
-    batch = token_batch("edge-list", tasks, text_seeds(seed, "train", index_N), index_N)
-    batch = cell_batch(tasks, index_N)
-
-Shape suffixes: N, B mazes, T positions.
+Shape suffixes: N, B mazes, T positions, H rows, W columns.
 """
 
 from __future__ import annotations
@@ -35,29 +31,29 @@ from clew.tokenization.vocabulary import Vocabulary
 
 @dataclass(frozen=True)
 class Batch:
-    """What objectives need to know of any batch."""
+    """The fields of every batch."""
 
-    tokens_BT: Tensor  # int64; what stands at padding positions has no meaning
+    tokens_BT: Tensor  # int64; undefined at padding
     valid_BT: Tensor  # bool; False at padding, which comes after the last token
     response_BT: Tensor  # bool; the only positions that may be hidden
-    index_B: Tensor  # int64; each maze's number in its dataset or stream, to name it when something goes wrong
+    index_B: Tensor  # int64; each maze's number in its dataset or stream
 
     def __len__(self) -> int:
         return len(self.tokens_BT)
 
     def to(self, device: torch.device | str) -> Self:
-        """The same batch on another device."""
+        """Return the batch on another device."""
         moved = {f.name: getattr(self, f.name).to(device, non_blocking=True) for f in fields(self)}
         return replace(self, **moved)
 
     def rows(self, rows: slice | Tensor) -> Self:
-        """Some of the mazes, in the given order."""
+        """Return some of the mazes, in the given order."""
         return replace(self, **{f.name: getattr(self, f.name)[rows] for f in fields(self)})
 
 
 @dataclass(frozen=True)
 class TokenBatch(Batch):
-    """Mazes and paths written as text tokens: prompt, then response, then padding."""
+    """Mazes and paths as tokens: prompt, response, padding."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +74,7 @@ _TEXT_STREAMS = {"train": 1, "test": 2, "stream": 3}
 
 
 def text_seeds(seed: int, source: str, index_N: npt.NDArray[np.integer]) -> npt.NDArray[np.uint64]:
-    """The seed of each maze's text (the order of its edges): a pure function of dataset seed, split and maze number.
+    """Return the seed of each maze's text (the order of its edges), a function of dataset seed, split and maze number.
 
     `source` is "train", "test" or "stream".
     """
@@ -88,7 +84,7 @@ def text_seeds(seed: int, source: str, index_N: npt.NDArray[np.integer]) -> npt.
 
 
 def _mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """One step of splitmix64, which spreads neighbouring numbers over all 64 bits; arrays wrap around silently."""
+    """Return one step of splitmix64; products of arrays wrap around silently."""
     x = x + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -125,11 +121,11 @@ def encode_tasks(
 def token_batch(
     form: str, tasks: TaskBatch, text_seed_N: npt.NDArray[np.uint64], index_N: npt.NDArray[np.integer]
 ) -> TokenBatch:
-    """The tasks as text; the response is the path with the end token, all that comes after <PATH_START>."""
+    """Return the tasks as text; the response is the path with the end token."""
     text = encode_batch(form, tasks, text_seed_N)
-    place_T = np.arange(text.tokens_NT.shape[1])
-    valid_NT = place_T < text.total_length_N[:, None]
-    response_NT = valid_NT & (place_T >= text.prompt_length_N[:, None])
+    position_T = np.arange(text.tokens_NT.shape[1])
+    valid_NT = position_T < text.total_length_N[:, None]
+    response_NT = valid_NT & (position_T >= text.prompt_length_N[:, None])
     return TokenBatch(
         tokens_BT=_int64(text.tokens_NT),
         valid_BT=torch.from_numpy(valid_NT),
@@ -139,7 +135,7 @@ def token_batch(
 
 
 def cell_batch(tasks: TaskBatch, index_N: npt.NDArray[np.integer]) -> CellBatch:
-    """The tasks as cells and the paths as one label a cell."""
+    """Return the tasks as cells and the paths as one label for each cell."""
     count, cells, length_N = len(tasks), tasks.height * tasks.width, tasks.length_N
     step_NT = np.zeros((count, cells), dtype=np.int64)
     row = np.repeat(np.arange(count), length_N)

@@ -1,8 +1,9 @@
-"""What a dataset is made from: the choices that, together, fix every byte of it.
+"""Settings of datasets and of the training data of a run.
 
     settings = DatasetSettings(family="dfs", height=10, width=10, seed=0, counts={"train": 100_000, "test": 2_000})
+    data = DataConfig(family="dfs", sizes=(10,), format="edge-list")      # `data` of a TrainConfig
 
-A DatasetSettings is checked when it is made, so whoever holds one holds a possible dataset.
+DatasetSettings determine every byte of a dataset. Both classes are checked when they are made.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from clew.errors import UserError
+from clew.files import from_plain
 from clew.mazes.generate import DEFAULT_OPEN_SHARE, FAMILIES, canonical_family, check_family, check_min_path
 from clew.mazes.generators import MAX_PAIRS
 from clew.mazes.path_star import FAMILY as PATH_STAR
@@ -21,15 +23,13 @@ from clew.tokenization.vocabulary import BOS
 
 # Raise it whenever the files, or the mazes that a seed gives, change: an older dataset is then refused, not misread.
 DATASET_VERSION = 1
-
 SPLITS = ("train", "test")
+MAX_SEED = 2**63 - 1
 
 # Of `astar`. all: the training split keeps every good start and goal of 100 draws in each layout, as Searchformer's
 # set does, and the test split has as many layouts as tasks, drawn so that its tasks have the same distribution. one:
 # both splits keep the first good pair of each layout.
 TASKS_PER_LAYOUT = ("all", "one")
-
-MAX_SEED = 2**63 - 1
 
 # The format whose models read cells instead of tokens, and take mazes of any size.
 CELL_LABELS = "cell-labels"
@@ -39,7 +39,7 @@ PAPER_MAZES, PAPER_HELD_OUT = 100_000, 2_000
 
 
 def default_format(family: str) -> str:
-    """The text that the paper writes a family in; any other can be asked for, from the same dataset."""
+    """Return the paper's text format of a family."""
     if star_shape(family) is not None:
         return PATH_STAR
     return "wall-list" if family == "astar" else "edge-list"
@@ -74,7 +74,7 @@ class DatasetSettings:
                 f"and {self.counts.get('test')}."
             )
         self._set("format", self.format or default_format(self.family))
-        format_named(self.format)  # says so if there is none of that name
+        format_named(self.format)  # raises if there is none of that name
         if self.format.startswith(PATH_STAR) != (star_shape(self.family) is not None):
             raise UserError(
                 f"{self.family} cannot be written as {self.format}: path-star graphs are written as path-star or "
@@ -85,24 +85,21 @@ class DatasetSettings:
                 f"{self.format} tells a maze by its wall cells, and {self.family} mazes have none; "
                 "use edge-list or grid."
             )
-        if self.family != "percolation":
-            if self.open_share is not None:
-                raise UserError(f"an open share belongs to percolation mazes, not to {self.family}; leave it out.")
-        else:
+        if self.family == "percolation":
             self._set("open_share", DEFAULT_OPEN_SHARE if self.open_share is None else float(self.open_share))
             if not 0.0 < (self.open_share or 0.0) <= 1.0:
                 raise UserError(f"the open share {self.open_share} is out of range; use a number above 0, at most 1.")
-
-        if self.family != "astar":
-            if self.tasks_per_layout is not None:
-                raise UserError(f"tasks per layout belong to astar mazes, not to {self.family}; leave them out.")
-        else:
+        elif self.open_share is not None:
+            raise UserError(f"an open share belongs to percolation mazes, not to {self.family}; leave it out.")
+        if self.family == "astar":
             self._set("tasks_per_layout", self.tasks_per_layout or TASKS_PER_LAYOUT[0])
             if self.tasks_per_layout not in TASKS_PER_LAYOUT:
                 raise UserError(
                     f"the tasks per layout cannot be {self.tasks_per_layout!r}; use one of "
                     f"{', '.join(TASKS_PER_LAYOUT)}."
                 )
+        elif self.tasks_per_layout is not None:
+            raise UserError(f"tasks per layout belong to astar mazes, not to {self.family}; leave them out.")
 
     def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
@@ -126,47 +123,24 @@ class DatasetSettings:
 
     @classmethod
     def from_json(cls, value: Any, where: str) -> DatasetSettings:
-        """Read what `to_json` wrote; `where` names the file in the sentence that says what is wrong with it."""
+        """Return the settings in a dataset.json or journal; `where` names the file in errors."""
         if not isinstance(value, dict):
             raise UserError(f"{where} does not describe a dataset; make the dataset again with `clew generate`.")
-        version = value.get("version")
-        if version != DATASET_VERSION:
+        if value.get("version") != DATASET_VERSION:
             raise UserError(
-                f"{where} is of version {version!r} and this Clew reads version {DATASET_VERSION}; "
+                f"{where} is of version {value.get('version')!r} and this Clew reads version {DATASET_VERSION}; "
                 "make the dataset again with `clew generate`."
             )
-        kinds: dict[str, tuple[type, ...]] = {
-            "family": (str,),
-            "height": (int,),
-            "width": (int,),
-            "seed": (int,),
-            "counts": (dict,),
-            "format": (str,),
-            "open_share": (float, int, type(None)),
-            "tasks_per_layout": (str, type(None)),
-            "min_path": (int,),
-        }
-        # Datasets of earlier versions do not say these.
-        value = {
-            "tasks_per_layout": "one" if canonical_family(str(value.get("family"))) == "astar" else None,
-            "min_path": 1,
-            **value,
-        }
-        for name, kind in kinds.items():
-            if name not in value or not isinstance(value[name], kind) or isinstance(value[name], bool):
-                raise UserError(
-                    f"the field {name!r} of {where} is {value.get(name)!r}, which Clew does not understand; "
-                    "make the dataset again with `clew generate`."
-                )
-        if not all(isinstance(count, int) and not isinstance(count, bool) for count in value["counts"].values()):
-            raise UserError(f"the counts of {where} are not whole numbers; make the dataset again.")
+        given = {f.name: value[f.name] for f in fields(cls) if f.name in value}
+        if canonical_family(str(value.get("family"))) == "astar":
+            given.setdefault("tasks_per_layout", "one")  # datasets of version 0.1 do not say it
         try:
-            return cls(**{name: value[name] for name in kinds})
+            return from_plain(cls, given, "the dataset", {"counts": _read_counts})
         except UserError as error:
-            raise UserError(f"{where} cannot be used: {error}") from None
+            raise UserError(f"{where} cannot be used: {error} Make the dataset again with `clew generate`.") from None
 
     def differences(self, other: DatasetSettings) -> str:
-        """How `other` differs, as words; empty if it does not."""
+        """Return how `other` differs, in words; empty if it does not."""
         return ", ".join(
             f"{f.name.replace('_', ' ')} {getattr(self, f.name)} and not {getattr(other, f.name)}"
             for f in fields(self)
@@ -174,9 +148,15 @@ class DatasetSettings:
         )
 
 
+def _read_counts(value: Any) -> dict[str, int]:
+    if not isinstance(value, dict) or any(type(count) is not int for count in value.values()):
+        raise UserError("the counts of the dataset are not whole numbers.")
+    return value
+
+
 @dataclass(frozen=True)
 class DataConfig:
-    """Which mazes are trained on, and how they are written."""
+    """Family, sizes and format of the training mazes, and where they come from."""
 
     # dataset: the same mazes epoch after epoch, from a folder; stream: fresh mazes, never the same twice.
     source: Literal["dataset", "stream"] = "stream"
@@ -189,9 +169,9 @@ class DataConfig:
     width: int | None = None
     format: str = "edge-list"  # the text format, or cell-labels for a cell network
     seed: int = 0  # the seed of the mazes
-    # Where the dataset is, or is to be made; empty is data/FAMILY-SIZE.
+    # The folder of the dataset; empty is data/FAMILY-SIZE.
     folder: str = ""
-    # Of a dataset: how many of its training mazes are used; all, or 100,000 if it is to be made, if nothing is said.
+    # Of a dataset: the number of training mazes to use; None uses all, or makes 100,000.
     mazes: int | None = None
     # With several sizes: mix takes each step's size from all of them; grow opens the range from the smallest to the
     # largest over the first `grow_steps` steps. A step has about as many cells whatever its size: `batch_size` mazes
@@ -210,7 +190,7 @@ class DataConfig:
             raise UserError(f"the sizes of the mazes are {list(self.sizes)}; give at least one, each once, rising.")
         if len(self.sizes) > 1 and (self.source != "stream" or self.format != CELL_LABELS or self.width is not None):
             raise UserError(
-                "several sizes need a stream of square mazes in the form cell-labels; give one size otherwise."
+                "several sizes need a stream of square mazes in the format cell-labels; give one size otherwise."
             )
         for height, width in self.shapes:
             DatasetSettings(
@@ -238,12 +218,12 @@ class DataConfig:
 
     @property
     def vocabulary(self) -> int:
-        """The number of ids that a text model needs."""
+        """The vocabulary size that a text model needs."""
         return format_named(self.format).vocabulary(*self.shapes[-1]).size
 
     @property
     def bos_id(self) -> int:
-        """The id of the token that may stand before a sequence."""
+        """The id of the token before a sequence, of models that have one."""
         return format_named(self.format).vocabulary(*self.shapes[-1]).id_of[BOS]
 
     @property

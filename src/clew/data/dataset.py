@@ -1,19 +1,15 @@
-"""Sizes and SHA-256 sums of a dataset's files, and of its description.
-
-Our own .npy files: any numpy can read them, and we read no others.
-
-The head is a fixed 128 bytes that follow from the array's name and shape. So it is compared, not parsed, which leaves
-nothing to a damaged or hostile one, and it keeps its length when the number of rows is known only at the end.
-
-A dataset on disk, opened without reading it into memory.
+"""Datasets on disk, memory-mapped.
 
     dataset = open_dataset("data/dfs-10")
-    tasks = dataset.split("train").select(np.arange(128))  # a TaskBatch; only these mazes are read
+    tasks = dataset.split("train").select(np.arange(128))  # a TaskBatch; reads only these mazes
 
 A dataset is a folder with dataset.json and, for each split, five .npy files: cells uint8 [N, H, W], start and goal
-uint16 [N], path uint16 (all paths one after the other) and offset int64 [N + 1] (where each path begins and ends).
-dataset.json comes last, so a folder without it is not a dataset. It stores mazes and paths, not texts: the text of a
-maze is a pure function of (dataset seed, split, maze index), see clew.data.batch.text_seeds.
+uint16 [N], path uint16 (all paths one after the other) and offset int64 [N + 1] (the bounds of each path).
+dataset.json is written last, so a folder without it is not a dataset. Texts are not stored: see
+clew.data.batch.text_seeds.
+
+The .npy header is a fixed 128 bytes that follow from the array's name and shape. It is compared, not parsed, so a
+damaged one is refused, and its length does not depend on the number of rows.
 
 Shape suffixes: N mazes, H rows, W columns, M any number of cells.
 """
@@ -41,14 +37,14 @@ BLOCK_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class FileRecord:
-    """What dataset.json knows of another file."""
+    """Size and checksum of a file."""
 
     bytes: int
     sha256: str
 
 
 def hash_file(path: Path, progress: Callable[[int], None] = lambda size: None) -> FileRecord:
-    """The size and sum of a file; `progress` is told the size of each block that was read."""
+    """Return the size and checksum of a file; `progress` is called with the bytes of each block read."""
     digest, size = hashlib.sha256(), 0
     with open(path, "rb") as file:
         while block := file.read(BLOCK_BYTES):
@@ -59,7 +55,7 @@ def hash_file(path: Path, progress: Callable[[int], None] = lambda size: None) -
 
 
 def hash_description(value: dict[str, Any]) -> str:
-    """The sum of a dataset.json's content, which it holds itself as `sha256`; that field does not count."""
+    """Return the checksum of a dataset.json without its own field `sha256`."""
     content = {name: field for name, field in value.items() if name != "sha256"}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
@@ -69,14 +65,14 @@ ARRAY_DTYPES: dict[str, str] = {"cells": "|u1", "start": "<u2", "goal": "<u2", "
 
 
 def npy_head(array: str, shape: tuple[int, ...]) -> bytes:
-    """The first bytes of the file of an array: magic, version 1.0, the length of the text, and the text."""
+    """Return the header of an array's file: magic, version 1.0, length of the text, text."""
     text = repr({"descr": ARRAY_DTYPES[array], "fortran_order": False, "shape": shape}).encode()
-    room = HEAD_BYTES - 10
-    return b"\x93NUMPY\x01\x00" + room.to_bytes(2, "little") + text.ljust(room - 1) + b"\n"
+    length = HEAD_BYTES - 10
+    return b"\x93NUMPY\x01\x00" + length.to_bytes(2, "little") + text.ljust(length - 1) + b"\n"
 
 
 def map_npy(path: Path, array: str, shape: tuple[int, ...]) -> npt.NDArray[Any] | str:
-    """The file's array, mapped into memory and read-only; or what is wrong with the file."""
+    """Return the file's array, memory-mapped and read-only, or what is wrong with the file."""
     dtype = np.dtype(ARRAY_DTYPES[array])
     expected, size = HEAD_BYTES + math.prod(shape) * dtype.itemsize, path.stat().st_size
     if size != expected:
@@ -102,7 +98,7 @@ FILE_NAMES = tuple(file_name(split, array) for split in SPLITS for array in ARRA
 
 @dataclass(frozen=True)
 class Split:
-    """The mazes of one split as memory-mapped arrays; `select` and `slice` make a TaskBatch of some of them."""
+    """The mazes of one split as memory-mapped arrays."""
 
     directory: Path
     name: str
@@ -129,14 +125,13 @@ class Split:
         return np.diff(self.offset_N1)
 
     def slice(self, first: int, last: int) -> TaskBatch:
-        """The mazes from `first` up to, not including, `last`."""
+        """Return the mazes from `first` up to, not including, `last`."""
         return self.select(np.arange(*slice(first, last).indices(len(self))))
 
     def select(self, index_N: npt.NDArray[np.integer]) -> TaskBatch:
-        """The mazes with these numbers, in this order."""
+        """Return the mazes with these numbers, in this order."""
         begin_N, length_N = self.offset_N1[index_N], self.offset_N1[index_N + 1] - self.offset_N1[index_N]
         offset_N1 = np.concatenate([[0], np.cumsum(length_N)]).astype(np.int64)
-        # the place in `path` of every cell that is taken along
         take = np.repeat(begin_N - offset_N1[:-1], length_N) + np.arange(offset_N1[-1])
         return TaskBatch(
             np.asarray(self.cells_NHW[index_N]),
@@ -147,7 +142,7 @@ class Split:
         )
 
     def _cells_inside(self, array: str, cell_M: npt.NDArray[np.uint16]) -> npt.NDArray[np.int32]:
-        """Cells as a TaskBatch has them. Compiled code takes their word for it, so none may lie outside the maze."""
+        """Check cells, which compiled code uses as indices, against the shape of the maze."""
         if cell_M.size and int(cell_M.max()) >= self.height * self.width:
             raise damaged(self.directory / file_name(self.name, array), "names a cell outside the maze")
         return cell_M.astype(np.int32)
@@ -163,7 +158,7 @@ class Dataset:
     files: dict[str, FileRecord]
 
     def split(self, name: str) -> Split:
-        """A split's arrays, mapped into memory: nothing is read before it is used."""
+        """Return a split; nothing is read before it is used."""
         if name not in SPLITS:
             raise UserError(f"a dataset has no split {name!r}; choose one of {', '.join(SPLITS)}.")
         arrays = {array: self._map(name, array) for array in ARRAY_DTYPES}
@@ -190,17 +185,14 @@ class Dataset:
 
 
 def damaged(path: Path, problem: str) -> UserError:
-    """The sentence for a file that is not what it was, or should be."""
+    """Return the error for a damaged file."""
     return UserError(
         f"{path} {problem}: the dataset is damaged; remove the folder and make it again with `clew generate`."
     )
 
 
 def open_dataset(directory: str | Path) -> Dataset:
-    """Open the dataset in `directory` and check its description, and that its files have their sizes.
-
-    This does not read the mazes; clew.data.verify.verify_dataset does.
-    """
+    """Open a dataset and check its description and the sizes of its files; `verify_dataset` checks the mazes too."""
     directory = Path(directory)
     description = directory / DATASET_FILE
     if not description.is_file():
@@ -235,7 +227,7 @@ def _record(files: Any, name: str, description: Path) -> FileRecord:
 
 
 def _absent(directory: Path) -> UserError:
-    """Why there is no dataset in `directory`, and what to do."""
+    """Return the error for a folder without a dataset."""
     if not directory.exists():
         return UserError(f"{directory} does not exist; make a dataset with `clew generate ... --out {directory}`.")
     if not directory.is_dir():

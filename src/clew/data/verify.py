@@ -1,21 +1,12 @@
-"""What the tasks of a split are like: layouts, walls, path lengths, and how many have one shortest path.
+"""Checks and statistics of whole datasets.
 
-facts = describe_split(open_dataset("data/astar-10").split("train"))
-facts.tasks / facts.layouts, facts.wall_share, facts.path_cells, facts.one_shortest
+    verify_dataset("data/dfs-10")  # UserError with the name of the file, if it is damaged
+    facts = describe_split(open_dataset("data/astar-10").split("train"))
+    facts.tasks / facts.layouts, facts.wall_share, facts.path_cells, facts.one_shortest
 
-The proof that no layout is both trained and tested on.
-
-Two checks that do not trust each other: no layout hash occurs in both splits, and every hash is on its split's side
-(see clew.mazes.layouts), so that two datasets which were made apart cannot overlap either.
-
-Shape suffixes: N mazes, H rows, W columns.
-
-Reads a whole dataset again and says whether it is what was written, and what it claims to be.
-
-    verify_dataset("data/dfs-10")  # UserError with the name of the file, if not
-
-Every file is hashed, so one flipped byte is found; then every maze is checked (its cells fit together, its path is
-valid and a shortest one), and that no layout is in both splits.
+Verifying compares the checksum of every file, then checks every maze (its cells are consistent, its path is valid and
+shortest), and that no layout is in both splits: no layout hash occurs in both, and every hash is on its split's side
+(clew.mazes.layouts), so that datasets made separately cannot overlap either.
 
 Shape suffixes: N mazes, H rows, W columns, C = H * W cells by index.
 """
@@ -52,7 +43,7 @@ BLOCK_CELLS = 4_000_000  # cells of mazes that are read at a time
 
 @dataclass(frozen=True)
 class SplitFacts:
-    """Shares and means are over tasks, so a layout with many tasks counts as often."""
+    """Statistics of a split, over tasks."""
 
     tasks: int
     layouts: int
@@ -62,7 +53,7 @@ class SplitFacts:
 
 
 def describe_split(split: Split) -> SplitFacts:
-    """Read a split once, in blocks."""
+    """Return the statistics of a split, read in blocks."""
     if not len(split):
         return SplitFacts(0, 0, 0.0, 0.0, 0.0)
     block = max(1, BLOCK_CELLS // (split.height * split.width))
@@ -82,7 +73,7 @@ def describe_split(split: Split) -> SplitFacts:
 
 
 def overlap(train_NHW: npt.NDArray[np.uint8], test_NHW: npt.NDArray[np.uint8]) -> str | None:
-    """What is wrong with the two splits, as the end of a sentence, or None."""
+    """Return how two splits overlap, in words, or None."""
     train_N, test_N = _hashes(train_NHW), _hashes(test_NHW)
     shared = np.intersect1d(train_N, test_N)
     if len(shared):
@@ -94,14 +85,14 @@ def overlap(train_NHW: npt.NDArray[np.uint8], test_NHW: npt.NDArray[np.uint8]) -
 
 
 def _hashes(cells_NHW: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
-    """The hashes of mazes that need not fit into memory."""
+    """Return the layout hashes of mazes that need not fit into memory."""
     block = max(1, BLOCK_CELLS // (cells_NHW.shape[1] * cells_NHW.shape[2]))
     starts = range(0, len(cells_NHW), block)
     return np.concatenate([np.empty(0, np.uint64), *(layout_hashes(cells_NHW[i : i + block]) for i in starts)])
 
 
 def verify_dataset(directory: str | Path, progress: Callable[[int], None] = lambda size: None) -> Dataset:
-    """Check everything and return the opened dataset; `progress` is told how many bytes were read since last time."""
+    """Check a dataset and return it; `progress` is called with the bytes of each block read."""
     dataset = open_dataset(directory)
     _check_description(dataset.directory / DATASET_FILE)
     for name, record in dataset.files.items():
@@ -133,7 +124,7 @@ def _check_mazes(dataset: Dataset, split: str) -> None:
 
 
 def _first_problem(tasks: TaskBatch) -> tuple[int, str, str] | None:
-    """The first bad maze of the batch, the array that is to blame, and what is wrong; None if all is well."""
+    """Return the index of the first bad maze, the array and what is wrong with it, or None."""
     rows_N, cells_NC = np.arange(len(tasks)), tasks.cells_NHW.reshape(len(tasks), -1)
     if (bad_N := _ill_fitting(tasks.cells_NHW)).any():
         return int(bad_N.argmax()), "cells", "has cells that do not fit together"
@@ -150,7 +141,7 @@ def _first_problem(tasks: TaskBatch) -> tuple[int, str, str] | None:
 
 
 def _ill_fitting(cells_NHW: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
-    """Which mazes have an impossible cell, a passage that is open on one side only, or one that leads outside."""
+    """Return which mazes have an impossible cell or a passage that is open on one side only or leads outside."""
     if cells_NHW.shape[1] == 1:
         return graph_problems(cells_NHW)
     # With a rim of closed cells, a passage to the outside is one that is open on one side only.

@@ -1,14 +1,14 @@
-"""Makes a dataset, chunk by chunk, so that a kill at any moment costs one chunk at most.
+"""Write a dataset chunk by chunk, resumable after a kill.
 
-    write_dataset(settings, Path("data/dfs-10"))  # after a kill: the same call again goes on
+    write_dataset(settings, Path("data/dfs-10"))  # after a kill, the same call resumes
 
-The .npy files grow in the folder under their own names. After each chunk they are flushed to the disk, and then one
-line in the journal says how many mazes, and how many cells of paths, are safe. Going on means cutting every file back
-to what the last whole line says. Each layout is a pure function of (seed, split, index), so the result is the same,
-byte for byte, as without a kill. dataset.json is written last, in one step; without it a folder is not a dataset.
+The .npy files grow under their own names. After each chunk they are flushed to disk, and one line of the journal
+records how many mazes and path cells are safe. Resuming truncates every file to the last complete line. A layout is a
+function of (seed, split, index), so the result is the same, byte for byte, as without a kill. dataset.json is written
+last, atomically.
 
-The journal is locked by the process that makes the dataset. Others that want the same one, such as the jobs of a
-cluster, wait for it, and go on with it if it was killed.
+The journal is locked by the process that writes. Others that need the same dataset, such as the jobs of a cluster, wait
+for it, and resume it if that process was killed.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ if sys.platform != "win32":
 TASKS_A_LAYOUT = 20  # about as many as layouts have whose tasks are all kept
 CHUNK_CELLS = 4_000_000  # cells of mazes made at once: a few tens of MB, whatever their shape
 
-Progress = Callable[[int], None]  # is told the number of mazes that are safe on disk
+Progress = Callable[[int], None]  # called with the number of mazes on disk
 
 
 @dataclass(frozen=True)
 class Safe:
-    """How much of a split is on disk for good."""
+    """How much of a split is flushed to disk."""
 
     mazes: int = 0
     path_cells: int = 0
@@ -72,13 +72,13 @@ def write_dataset(
     chunk: int | None = None,
     progress: Progress = lambda mazes: None,
 ) -> bool:
-    """Make the dataset in `directory`, or finish it; False if it was there already, whole and with these settings.
+    """Make or finish the dataset in `directory`; False if it exists already with these settings.
 
     `chunk` is the number of mazes between two lines of the journal; it does not change the result.
     """
     for split, count in settings.counts.items():
         if count:
-            _generate(settings, split, Safe(), 1, workers)  # says at once if a shape is too small to have such mazes
+            _generate(settings, split, Safe(), 1, workers)  # raises early if the shape is too small
     if (directory / DATASET_FILE).exists():
         if found := open_dataset(directory).settings.differences(settings):
             raise UserError(
@@ -120,7 +120,7 @@ def _make_folder(directory: Path) -> None:
 
 @contextmanager
 def _journal(directory: Path, settings: DatasetSettings, safe: dict[str, Safe]) -> Iterator[IO[bytes]]:
-    """The journal, locked and open at its end; fills `safe` with what it says."""
+    """Open and lock the journal, and fill `safe` from it."""
     with open(directory / JOURNAL_FILE, "a+b") as journal:
         if sys.platform != "win32":
             try:
@@ -140,7 +140,7 @@ def _journal(directory: Path, settings: DatasetSettings, safe: dict[str, Safe]) 
 
 
 def _read_journal(text: bytes, settings: DatasetSettings, safe: dict[str, Safe], where: str) -> None:
-    """Fill `safe` with what the journal says, if it is about a dataset with these settings."""
+    """Fill `safe` from the journal; UserError if it is of another dataset."""
     damaged = UserError(f"{where} is damaged; remove the folder and begin again.")
     try:
         lines = [json.loads(line) for line in text.splitlines()]
@@ -190,7 +190,7 @@ def _write_split(
     workers: int | None,
     progress: Progress,
 ) -> None:
-    """Make what is missing of one split; `safe[split]` follows."""
+    """Make the missing mazes of one split, and update `safe[split]`."""
     count = settings.counts[split]
     with ExitStack() as stack:
         files = {
@@ -218,7 +218,7 @@ def _write_split(
 def _generate(
     settings: DatasetSettings, split: str, safe: Safe, count: int, workers: int | None
 ) -> tuple[TaskBatch, int]:
-    """The next tasks of a split, about `count`, and how many layouts they have."""
+    """Return the next tasks of a split, about `count`, and the number of their layouts."""
     height, width, seed = settings.height, settings.width, settings.seed
     if settings.keeps_all_pairs and split == "train":
         layouts = -(-count // TASKS_A_LAYOUT)
@@ -250,7 +250,7 @@ def _generate(
 
 
 def _open_at(directory: Path, settings: DatasetSettings, split: str, array: str, safe: Safe) -> IO[bytes]:
-    """The file of one array, cut back to what is safe and open at its end."""
+    """Open the file of one array at its end, truncated to what is safe."""
     path = directory / file_name(split, array)
     count, item = settings.counts[split], np.dtype(ARRAY_DTYPES[array]).itemsize
     cells_shape = (settings.height, settings.width)
@@ -273,7 +273,7 @@ def _open_at(directory: Path, settings: DatasetSettings, split: str, array: str,
 
 
 def _append(files: dict[str, IO[bytes]], tasks: TaskBatch, safe: Safe) -> None:
-    """Add a chunk to every file and make it safe."""
+    """Append a chunk to every file and flush it."""
     values = {
         "cells": tasks.cells_NHW,
         "start": tasks.start_N,
@@ -287,7 +287,7 @@ def _append(files: dict[str, IO[bytes]], tasks: TaskBatch, safe: Safe) -> None:
 
 
 def _finish(settings: DatasetSettings, directory: Path) -> None:
-    """Prove that the splits share no layout, and write dataset.json."""
+    """Check that the splits share no layout, and write dataset.json."""
     records = {name: hash_file(directory / name) for name in FILE_NAMES}
     vocabulary = format_named(settings.format).vocabulary(settings.height, settings.width)
     description = {
@@ -303,7 +303,7 @@ def _finish(settings: DatasetSettings, directory: Path) -> None:
 
 
 def _remove_leftovers(directory: Path) -> None:
-    """What a kill in the very last step leaves behind: the journal, and a dataset.json without its name."""
+    """Remove the journal and temporary files, which a kill in the last step leaves behind."""
     for path in [directory / JOURNAL_FILE, *directory.glob(f".{DATASET_FILE}.*.tmp")]:
         with contextlib.suppress(OSError):
             path.unlink(missing_ok=True)
