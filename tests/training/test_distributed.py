@@ -38,7 +38,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory, free_port: int) -> Path:
         for rank in range(2)
     ]
     for worker in workers:
-        out, err = worker.communicate(timeout=200)
+        out, err = worker.communicate(timeout=900)
         assert worker.returncode == 0, err
         assert "already holds a run" in out
     for case in HANDED_ON:

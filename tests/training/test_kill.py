@@ -19,7 +19,7 @@ def test_killed_many_times_it_ends_with_the_same_bits(tmp_path: Path) -> None:
         [sys.executable, str(WORKER), str(tmp_path / "run"), str(seed)],
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=900,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
     assert worker.returncode == 0, (seed, worker.stderr)

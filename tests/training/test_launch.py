@@ -23,7 +23,7 @@ def test_a_lost_process_ends_the_others_and_a_signal_saves(tmp_path: Path) -> No
 
     launcher = started(command, tmp_path)
     os.kill(children(launcher.pid)[-1], signal.SIGKILL)
-    told = launcher.communicate(timeout=120)[1].splitlines()
+    told = launcher.communicate(timeout=900)[1].splitlines()
     assert launcher.returncode == 128 + signal.SIGKILL
     sentences = [line.partition("(")[0] for line in told if "training 1 of 2" not in line]
     assert sentences[-1] == "clew: rank 1 of 2 was ended by SIGKILL "
@@ -31,7 +31,7 @@ def test_a_lost_process_ends_the_others_and_a_signal_saves(tmp_path: Path) -> No
 
     launcher = started(command, tmp_path)
     launcher.send_signal(signal.SIGTERM)
-    told = launcher.communicate(timeout=120)[1].splitlines()
+    told = launcher.communicate(timeout=900)[1].splitlines()
     assert launcher.returncode == 128 + signal.SIGTERM
     assert told[-1] == "clew: saved and stopped; the same command goes on from there."
     assert len(told) == 2
@@ -41,7 +41,7 @@ def started(command: list[str], root: Path) -> subprocess.Popen[str]:
     """The command, when it has done some steps more."""
     before = lines(root)
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 900
     while lines(root) < before + 5:
         assert process.poll() is None, process.communicate()[1]
         assert time.monotonic() < deadline
@@ -96,7 +96,7 @@ def test_a_process_that_loses_another_one_says_so(what: str, codes: list[int], r
         )
         for rank in range(2)
     ]
-    told = [worker.communicate(timeout=120)[1] for worker in workers]
+    told = [worker.communicate(timeout=900)[1] for worker in workers]
     assert [worker.returncode for worker in workers] == codes
     assert told[0].startswith("clew: rank 0 of 2 has lost another process (")
     assert reason in told[0]

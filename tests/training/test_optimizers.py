@@ -238,7 +238,7 @@ def test_sharded_is_whole(tmp_path):
         parameters = dict(net.named_parameters())
         expected[kind] = {**optimizer.state_tensors(), **ema.state_tensors(), **parameters}
     workers = [subprocess.Popen([sys.executable, __file__, str(rank), str(tmp_path)]) for rank in range(2)]
-    assert [worker.wait(timeout=120) for worker in workers] == [0, 0]
+    assert [worker.wait(timeout=900) for worker in workers] == [0, 0]
     for kind, tensors in expected.items():
         sharded = load((tmp_path / f"{kind}-sharded").read_bytes())
         assert sharded.keys() == tensors.keys()

@@ -206,7 +206,7 @@ def test_the_example_saves_and_requeues(tmp_path, monkeypatch, free_port):
     try:
         wait_until(lambda: (run / "metrics.jsonl").exists() and (run / "metrics.jsonl").read_text(), codec)
         codec.send_signal(signal.SIGUSR1)
-        assert codec.wait(timeout=120) == 0
+        assert codec.wait(timeout=900) == 0
     finally:
         codec.kill()
     assert (tmp_path / "told").read_text() == "requeue 42\n"
