@@ -67,7 +67,7 @@ class ModelStore:
             "format": model.codec.format_name,
             "objective": "next token" if is_causal(model.model) else "MLM-U",
             "parameters": model.parameters,
-            "decoders": list(decoders_for(model.model)),
+            "decoders": list(decoders_for(model.model, model.codec)),
             "default_decoder": default_decoder(model.codec),
             "loops": isinstance(model.model, CellNetwork),
         }
