@@ -19,6 +19,8 @@ FORBIDDEN = {("models", "objectives"), ("evaluation", "training"), ("decoding", 
 # Imported inside a method when it is called: drawings and reports of an object.
 LAZY = {("evaluation", "viz"), ("mazes", "viz")}
 
+MOST_MODULES = 135
+
 
 def package_of(module: str) -> str:
     """Return the part after `clew.`; "" for `clew` itself."""
@@ -76,6 +78,10 @@ def wrong_imports(file: Path, source: str) -> list[str]:
 def test_imports_follow_the_order() -> None:
     files = sorted(PACKAGE.rglob("*.py"))
     assert [problem for file in files for problem in wrong_imports(file, file.read_text())] == []
+
+
+def test_the_package_stays_small() -> None:
+    assert 20 < len(list(PACKAGE.rglob("*.py"))) <= MOST_MODULES
 
 
 def test_every_part_has_its_place() -> None:
