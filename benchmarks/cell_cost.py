@@ -207,7 +207,7 @@ def mazes_a_batch(family: str, side: int) -> int:
 
 
 class TrainingStep:
-    """One batch with its question, again and again; the weights start at random and change."""
+    """One batch with its targets, again and again; the weights start at random and change."""
 
     def __init__(self, family: str, side: int, mazes: int | None = None) -> None:
         self.config = cells(family, (side,), steps=1000)
@@ -221,14 +221,14 @@ class TrainingStep:
     @property
     def flops(self) -> float:
         """Floating-point operations of the matrix products, forward and backward."""
-        question = self.part.question
-        return training_flops(self.config.model, self.part.batch, question.order_BT, question.query_BT)
+        targets = self.part.targets
+        return training_flops(self.config.model, self.part.batch, targets.order_BT, targets.query_BT)
 
     def forward_backward(self) -> None:
         self.state.optimizer.zero_grad(set_to_none=True)
         self.state.model.train()
         with flush_denormals():
-            accumulate_gradient(self.state.forward, self.part, self.world, parts=1, precision="fp32", scale=1.0)
+            accumulate_gradient(self.state.forward, self.part, self.world, precision="fp32", scale=1.0)
 
     def optimize(self) -> None:
         """Clip, step, average the weights."""

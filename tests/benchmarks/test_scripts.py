@@ -154,3 +154,11 @@ def test_minutes_are_read_from_the_clock_that_is_set(monkeypatch: pytest.MonkeyP
     clock.pause()
     now[0] = 100.0
     assert clock.seconds == 7.0
+
+
+def test_a_training_step_of_the_benchmarks_changes_the_weights() -> None:
+    step = cell_cost.TrainingStep("dfs", 5, mazes=2)
+    before = [parameter.clone() for parameter in step.state.model.parameters()]
+    step.whole()
+    assert any(not torch.equal(a, b) for a, b in zip(before, step.state.model.parameters(), strict=True))
+    assert step.flops > 0
