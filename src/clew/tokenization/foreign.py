@@ -105,7 +105,7 @@ def _parse_rows(rows: list[str], first_line: int) -> Parsed:
         _only(grid_HW, marks, word) for marks, word in ((START_MARKS, "start (S)"), (GOAL_MARKS, "end (E or G)"))
     )
     solid_HW = np.isin(grid_HW, list(WALL_BLOCKS))
-    on_path = {start, goal, *map(tuple, np.argwhere(np.isin(grid_HW, list(PATH_MARKS))).tolist())}
+    on_path = {start, goal, *((row, col) for row, col in np.argwhere(np.isin(grid_HW, list(PATH_MARKS))).tolist())}
     has_path = bool(set(text) & set(PATH_MARKS))
     halved = "E" in text or bool(set(text) & set(WALL_BLOCKS[1:]))
     return maze_of_blocks(solid_HW, start, goal, on_path if has_path else None, halved)

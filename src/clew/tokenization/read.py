@@ -255,7 +255,7 @@ def parse_json_task(line: str) -> Parsed:
 
 def _rows_of_sides(value: dict[str, Any]) -> list[list[int]]:
     """Return the field `cells`, or an empty list if there is none."""
-    rows = value.get("cells", [])
+    rows: list[list[int]] = value.get("cells", [])
     rectangle = isinstance(rows, list) and all(isinstance(row, list) and len(row) == len(rows[0]) for row in rows)
     if not rectangle or not all(type(sides) is int and 0 <= sides <= WALL for row in rows for sides in row):
         raise UserError(f"cells must be rows of equal length, each a list of numbers from 0 to {WALL}.")
@@ -264,7 +264,8 @@ def _rows_of_sides(value: dict[str, Any]) -> list[list[int]]:
 
 def _graph_task(value: dict[str, Any]) -> Task:
     """Return the task of a path-star graph: edges [[a, b], ...] between nodes, a start and a goal."""
-    edges, ends = value["edges"], [value.get(key) for key in ("start", "goal")]
+    edges = value["edges"]
+    ends: list[Any] = [value.get(key) for key in ("start", "goal")]
     pairs = isinstance(edges, list) and all(isinstance(edge, list) and len(edge) == 2 for edge in edges)
     nodes = [*(node for edge in edges for node in edge), *ends] if pairs else []
     if not pairs or not edges or not all(type(node) is int for node in nodes):
