@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # what type checkers and editors see
     from clew.api import list_configs as list_configs
     from clew.api import list_models as list_models
     from clew.api import load as load
+    from clew.api import read as read
     from clew.api import solve as solve
     from clew.api import train as train
     from clew.mazes.maze import Maze as Maze
@@ -38,7 +39,7 @@ if TYPE_CHECKING:  # what type checkers and editors see
 
 __version__ = "0.2.0"
 
-_API = ("config", "evaluate", "generate", "list_configs", "list_models", "load", "solve", "train")
+_API = ("config", "evaluate", "generate", "list_configs", "list_models", "load", "read", "solve", "train")
 _MODULE_OF = dict.fromkeys(_API, "clew.api")
 _MODULE_OF |= {"Maze": "clew.mazes.maze", "Task": "clew.mazes.maze", "register": "clew.registry"}
 __all__ = sorted(_MODULE_OF)

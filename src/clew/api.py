@@ -17,8 +17,9 @@ from clew.files import PathLike, from_plain, to_plain
 if TYPE_CHECKING:
     from clew.evaluation.scores import Evaluation
     from clew.mazes.generate import Split
-    from clew.mazes.maze import Path, Task, TaskBatch
+    from clew.mazes.maze import Cell, Path, Task, TaskBatch
     from clew.mazes.solvers import Event
+    from clew.tokenization.read import ReadTask
     from clew.trained import TrainedModel
     from clew.training.callbacks import Callback
     from clew.training.config import TrainConfig
@@ -90,11 +91,11 @@ class ExactSolution:
         return task_svg(self.task, self.path)
 
 
-def solve(task: Task | str, method: Literal["astar", "bfs"] = "astar") -> ExactSolution:
+def solve(task: Any, method: Literal["astar", "bfs"] = "astar") -> ExactSolution:
     """Return a shortest path through a maze; `clew.load(name).solve(task)` asks a model instead.
 
     Args:
-        task: a Task, or a maze as text in any format that Clew reads.
+        task: a Task, or a maze in any form that `read` takes.
         method: astar, with the paper's tie-break and the trace of the search, or bfs.
 
     Example:
@@ -108,18 +109,38 @@ def solve(task: Task | str, method: Literal["astar", "bfs"] = "astar") -> ExactS
         S#G
         >>^
     """
+    from clew.data.readers import read_maze
     from clew.mazes.solvers import astar, bfs_path, num_shortest
-    from clew.tokenization.read import tasks_in_text
 
     if method not in ("astar", "bfs"):
         raise UserError(f"there is no method {method!r}; use astar or bfs, or clew.load({method!r}).solve(task).")
-    if isinstance(task, str):
-        task = tasks_in_text(task)[0].task
+    task = read_maze(task)
     found = astar(task) if method == "astar" else None
     path = bfs_path(task) if found is None else found.path
     if path is None:
         raise UserError(f"no way leads {task.ends}; open one and solve again.")
     return ExactSolution(task, path, num_shortest(task), [] if found is None else found.trace)
+
+
+def read(source: Any, start: Cell | None = None, goal: Cell | None = None) -> list[ReadTask]:
+    """Return the mazes of a text, a file, an image, an array or an object of another library.
+
+    Args:
+        source: a drawing or token text; the name of a file of those or of an image; a 0/1 grid or an RGB array (numpy
+            or lists); a networkx grid graph; a maze of maze-dataset; a pillow image; bytes.
+        start: (row, column), where the source does not say it.
+        goal: (row, column), where the source does not say it.
+
+    Example:
+        >>> import clew
+        >>> [maze] = clew.read([[0, 0, 1], [1, 0, 0]], start=(0, 0), goal=(1, 2))
+        >>> print(clew.solve(maze.task))
+        Sv#
+        #>G
+    """
+    from clew.data.readers import read_mazes
+
+    return read_mazes(source, start, goal)
 
 
 def load(source: PathLike, device: str = "cpu") -> TrainedModel:

@@ -28,6 +28,7 @@ from torch import nn
 
 from clew.data.dataset import DATASET_FILE, open_dataset
 from clew.data.loader import held_out_draws
+from clew.data.readers import read_maze
 from clew.decoding.codec import Codec
 from clew.decoding.decode import default_decoder, parse_decoder
 from clew.decoding.state import Step
@@ -50,7 +51,6 @@ from clew.mazes.maze import Task, TaskBatch
 from clew.models.build import build_model, count_parameters, from_json, to_json
 from clew.models.config import Precision
 from clew.solution import Solution, solve_tasks
-from clew.tokenization.read import tasks_in_text
 from clew.training.checkpoint import CONFIG_FILE, load_model, load_model_tensors, model_tensors, read_tensors
 
 WEIGHTS_FILE, WEIGHTS_JSON = "model.safetensors", "model.json"
@@ -109,7 +109,7 @@ class TrainedModel:
         on_step: Callable[[Step], None] = lambda step: None,
     ) -> list[Solution]:
         """Solve mazes of any sizes and return the solutions in their order; a maze without a path has none."""
-        read = [_read_task(task) for task in tasks]
+        read = [read_maze(task) for task in tasks]
         return solve_tasks(self.model, self.codec, read, decoder, batch_size, on_step)
 
     def evaluate(
@@ -294,15 +294,6 @@ def _from_weights(folder: Path) -> TrainedModel:
 def _batches(tasks: TaskBatch | Sequence[TaskBatch | Task | str]) -> list[TaskBatch]:
     if isinstance(tasks, TaskBatch):
         return [tasks]
-    singles = [_read_task(task) for task in tasks if not isinstance(task, TaskBatch)]
+    singles = [read_maze(task) for task in tasks if not isinstance(task, TaskBatch)]
     batches = [batch for batch in tasks if isinstance(batch, TaskBatch)]
     return [*batches, *group_tasks((task, true_path(task)) for task in singles)]
-
-
-def _read_task(task: Task | str) -> Task:
-    if isinstance(task, Task):
-        return task
-    found = tasks_in_text(task)
-    if len(found) != 1:
-        raise UserError(f"the text holds {len(found)} mazes; give one, or a list of texts to solve_many.")
-    return found[0].task

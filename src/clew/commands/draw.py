@@ -47,13 +47,13 @@ def draw(
     if limit < 1:
         raise UserError(f"a limit of {limit} leaves no maze to draw; use 1 or more.")
 
-    from clew.tokenization.read import iter_tasks
+    from clew.data.readers import iter_mazes
     from clew.viz.picture import check_ending
 
     if out is not None:
         check_ending(out)  # before anything is read
     announce_compilation()
-    read = list(islice(iter_tasks(file), limit + 1))  # one more, to know whether there are more
+    read = list(islice(iter_mazes(file), limit + 1))  # one more, to know whether there are more
     tasks, paths = [each.task for each in read[:limit]], [each.path for each in read[:limit]]
     solutions = []
     if model is not None:

@@ -47,12 +47,12 @@ def solve(
     if decoder is not None and solver in ("bfs", "astar"):
         raise UserError(f"--decoder says how to read a model's answer, but {solver} is exact; leave it out.")
 
-    from clew.tokenization.read import iter_tasks
+    from clew.data.readers import iter_mazes
 
     announce_compilation()
     answer = _exact(solver, trace, json) if solver in ("bfs", "astar") else _with_model(solver, decoder, json)
     failed = invalid = count = 0
-    for read in iter_tasks(file):
+    for read in iter_mazes(file):
         count += 1
         try:
             text, valid = answer(read)

@@ -1,17 +1,18 @@
-"""Mazes of other libraries as tasks: arrays, images, networkx graphs, maze-dataset objects.
+"""Mazes from anywhere as tasks: texts, files, images, arrays, networkx graphs, maze-dataset objects.
 
-    read_maze(pixels)                                   # maze-dataset's as_pixels()
-    read_maze(grid, start=(1, 1), goal=(28, 30))        # numpy, 1 is a wall
-    read_maze(graph, start=(0, 0), goal=(4, 4))         # networkx, nodes are (row, column)
-    read_maze("maze.png")                               # a picture of a grid maze
-
-Text, drawings and files of text are read by clew.tokenization.read; `clew.read` takes all of them.
+read_mazes(pixels)[0].task                          # maze-dataset's as_pixels()
+read_mazes(grid, start=(1, 1), goal=(28, 30))       # numpy, 1 is a wall
+read_mazes(graph, start=(0, 0), goal=(4, 4))        # networkx, nodes are (row, column)
+read_mazes("maze.png")                              # a picture of a grid maze
+read_mazes("mazes.txt")                             # every text that clew.tokenization.read knows
 """
 
 from __future__ import annotations
 
 import io
+import os
 from collections import Counter
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path as FilePath
 from typing import Any
@@ -22,6 +23,7 @@ import numpy.typing as npt
 from clew.errors import UserError
 from clew.mazes.maze import Cell, Maze, Task, check_shape
 from clew.tokenization.foreign import Bools, is_lattice, maze_of_blocks
+from clew.tokenization.read import ReadTask, iter_tasks, tasks_in_text
 from clew.tokenization.tokens import Parsed
 
 IMAGE_SUFFIXES = (".png", ".gif", ".bmp", ".jpg", ".jpeg", ".webp")
@@ -30,6 +32,55 @@ MAX_PIXELS = 16_000_000
 # A pixel is dark, and so a wall, if its brightness is below this.
 DARK = 128
 MIN_COLOUR = 100  # by how much one channel must exceed the others to be a mark
+
+
+def read_mazes(source: Any, start: Cell | None = None, goal: Cell | None = None) -> list[ReadTask]:
+    """Return the mazes of a text, of a file given by its name, of bytes, or of an object that `read_object` takes."""
+    if isinstance(source, os.PathLike) or (isinstance(source, str) and _is_file(source)):
+        return list(iter_mazes(source))
+    if isinstance(source, bytes):
+        if is_image(source):
+            return [_read_one(parse_image(source), "image")]
+        try:
+            source = source.decode("utf-8")
+        except UnicodeDecodeError:
+            raise UserError("the bytes are neither an image nor text in UTF-8.") from None
+    if isinstance(source, str):
+        return tasks_in_text(source)
+    return [_read_one(read_object(source, start, goal), type(source).__name__)]
+
+
+def iter_mazes(file: str | os.PathLike[str]) -> Iterator[ReadTask]:
+    """Yield the mazes of a file, an image among them, or of standard input if it is "-"."""
+    path = FilePath(file)
+    if str(file) != "-" and path.is_file():
+        with open(path, "rb") as stream:
+            image = is_image(stream.read(8))
+        if image:
+            yield _read_one(parse_image(path), "image")
+            return
+    yield from iter_tasks(str(file))
+
+
+def read_maze(source: Any) -> Task:
+    """Return the one maze of a source."""
+    if isinstance(source, Task):
+        return source
+    found = read_mazes(source)
+    if len(found) != 1:
+        raise UserError(f"the text holds {len(found)} mazes; give one, or a list of texts to solve_many.")
+    return found[0].task
+
+
+def _is_file(text: str) -> bool:
+    try:
+        return "\n" not in text and len(text) < 4096 and FilePath(text).is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def _read_one(parsed: Parsed, kind: str) -> ReadTask:
+    return ReadTask(parsed.task, parsed.path, kind, 1)
 
 
 def read_object(value: Any, start: Cell | None = None, goal: Cell | None = None) -> Parsed:
@@ -111,7 +162,7 @@ def parse_pixels(pixels_HW3: npt.NDArray[Any], start: Cell | None = None, goal: 
         double = is_lattice(solid_HW)
         ends = [(2 * r + 1, 2 * c + 1) if double else (r, c) for r, c in (first, last)]
     marked = {(int(r), int(c)) for r, c in np.argwhere(code_HW == _PATH)}
-    return maze_of_blocks(solid_HW, *ends, {*ends, *marked} if marked else None, halved=True)
+    return maze_of_blocks(solid_HW, ends[0], ends[1], {*ends, *marked} if marked else None, halved=True)
 
 
 _FREE, _WALL, _START, _GOAL, _PATH = range(5)

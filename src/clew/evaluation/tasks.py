@@ -33,6 +33,7 @@ import numpy as np
 import numpy.typing as npt
 
 from clew.data.dataset import Dataset
+from clew.data.readers import iter_mazes
 from clew.errors import UserError
 from clew.mazes.checks import path_problem
 from clew.mazes.generate import generate, generate_indices
@@ -41,7 +42,6 @@ from clew.mazes.layouts import is_held_out, layout_hashes
 from clew.mazes.maze import EAST, NORTH, SIDES, SOUTH, WALL, WEST, Cell, Path, Task, TaskBatch, check_shape
 from clew.mazes.path_star import star_shape
 from clew.mazes.solvers import astar
-from clew.tokenization.read import iter_tasks
 
 Embedding = Literal["joined", "cut-off"]
 MAX_DRAWS = 1000
@@ -78,7 +78,7 @@ def default_count(cells: int) -> int:
 
 def from_file(file: str) -> list[TaskBatch]:
     """Return the tasks of a file, or of standard input if it is "-", a batch for each size."""
-    return group_tasks((read.task, true_path(read.task, read.path, f"line {read.line}: ")) for read in iter_tasks(file))
+    return group_tasks((read.task, true_path(read.task, read.path, f"line {read.line}: ")) for read in iter_mazes(file))
 
 
 def group_tasks(tasks: Iterable[tuple[Task, Path]]) -> list[TaskBatch]:

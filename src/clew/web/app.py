@@ -27,6 +27,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from clew.data.readers import read_maze
 from clew.decoding.cells import loop_probabilities
 from clew.decoding.decode import TaskStep, split_steps
 from clew.decoding.state import Step
@@ -45,6 +46,7 @@ from clew.web.payloads import (
     Busy,
     NotFound,
     TooLarge,
+    check_size,
     json_object,
     maze_json,
     number_field,
@@ -112,7 +114,7 @@ def create_app(settings: Settings | None = None) -> ASGIApp:
             Mount("/static", StaticFiles(directory=STATIC)),
         ],
         exception_handlers={
-            HTTPException: lambda request, error: failure(error.status_code, str(error.detail)),  # type: ignore[attr-defined]
+            HTTPException: lambda request, error: failure(error.status_code, str(error.detail)),
             UserError: lambda request, error: failure(status_of(error), str(error)),
             OSError: lambda request, error: failure(400, "a file that this needs cannot be read."),
         },
@@ -156,7 +158,7 @@ class Checks:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 extra = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
-                message = message | {"headers": [*message.get("headers", []), *extra]}
+                message = dict(message) | {"headers": [*message.get("headers", []), *extra]}
             await send(message)
 
         headers = Headers(scope=scope)
@@ -232,10 +234,11 @@ class Api:
         """The maze of a pasted text or of a file's bytes."""
         body = await body_of(request)
         if request.headers.get("content-type", "").startswith("application/json"):
-            text: Any = text_field(json_object(body), "text")
+            task = await run_in_threadpool(task_from, text_field(json_object(body), "text"))
         else:
-            text = await run_in_threadpool(text_of_file, body)
-        return JSONResponse(maze_json(await run_in_threadpool(task_from, text)))
+            task = await run_in_threadpool(read_maze, body)
+            check_size(task)
+        return JSONResponse(maze_json(task))
 
     async def solve(self, request: Request) -> Response:
         """A model's solution of a maze: one JSON object, or one event a step."""
@@ -351,11 +354,3 @@ async def event_stream(first: Any, events: AsyncIterator[Any]) -> AsyncIterator[
             event = await anext(events)
     except UserError as error:
         yield f"event: error\ndata: {json.dumps({'error': str(error)})}\n\n"
-
-
-def text_of_file(body: bytes) -> str:
-    """Return the text of an uploaded file."""
-    try:
-        return body.decode("utf-8")
-    except UnicodeDecodeError:
-        raise UserError("the file is not text in UTF-8.") from None

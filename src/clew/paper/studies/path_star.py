@@ -157,7 +157,7 @@ def _costs(entries: Sequence[Entry], target: float) -> list[str]:
     seen = entries[0]["curve"][-1]["mazes"] if entries[0]["curve"] else 0
     needed = [reached([entry], "mazes", target) for entry in entries]
     words = ", ".join("not reached" if count is None else f"{count:,.0f}" for count in needed)
-    minutes = [float(entry.get("core_minutes", entry["minutes"])) for entry in entries]
+    minutes: list[float] = [entry.get("core_minutes") or entry["minutes"] for entry in entries]
     return [f"{seen:,}", words, f"{60 * sum(minutes) / len(minutes):.0f}"]
 
 
