@@ -87,15 +87,20 @@ class RunEnd:
 class Callback(Protocol):
     """Receives the reports of a run; a subclass overrides the methods it needs."""
 
-    def on_start(self, start: RunStart) -> None: ...
+    def on_start(self, start: RunStart) -> None:
+        return None
 
-    def on_step(self, report: StepReport) -> None: ...
+    def on_step(self, report: StepReport) -> None:
+        return None
 
-    def on_evaluate(self, report: EvaluationReport) -> None: ...
+    def on_evaluate(self, report: EvaluationReport) -> None:
+        return None
 
-    def on_checkpoint(self, step: int, path: Path) -> None: ...
+    def on_checkpoint(self, step: int, path: Path) -> None:
+        return None
 
-    def on_end(self, end: RunEnd) -> None: ...
+    def on_end(self, end: RunEnd) -> None:
+        return None
 
 
 class MetricsFile(Callback):

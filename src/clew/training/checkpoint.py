@@ -183,7 +183,7 @@ def _read_state(checkpoint: Path) -> tuple[dict[str, Any], dict[str, str]]:
 def read_checkpoint(checkpoint: Path, *names: str) -> tuple[dict[str, Any], dict[str, dict[str, Tensor]]]:
     """Return the state and the named tensors of a checkpoint, by default all it has; UserError if it is damaged."""
     state, checksums = _read_state(checkpoint)
-    known = {Path(name).stem for name in [*checkpoint.glob("*.safetensors"), *checksums]}
+    known = {path.stem for path in [*checkpoint.glob("*.safetensors"), *map(Path, checksums)]}
     files = {name: f"{name}.safetensors" for name in sorted(known) if not names or name in names}
     if not files:
         raise UserError(f"{checkpoint} holds no tensors; take another checkpoint.")
