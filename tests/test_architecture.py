@@ -10,7 +10,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src" / "clew"
 # Any package may use these; they know nothing of mazes.
-COMMON = ["errors", "files", "registry", "provenance"]
+COMMON = ["errors", "files", "registry", "jit", "provenance"]
 ORDER = ["mazes", "tokenization", "data", "objectives", "models", "decoding", "evaluation", "viz", "training"]
 ORDER += ["solution", "trained", "paper", "web"]
 # These use all of the above, and those of this list before them.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -34,6 +35,7 @@ def format_table(rows: Sequence[Sequence[str]], left: int = 2) -> str:
     return "\n".join(lines)
 
 
+@functools.cache
 def announce_compilation() -> None:
     """Print one line on stderr when numba compiles a kernel that is not in its cache: the first time takes long."""
     from numba.core import event

@@ -17,7 +17,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-import numba
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -26,6 +25,7 @@ from torch import Tensor
 from clew.data.batch import CellBatch, cell_batch
 from clew.decoding.state import Step
 from clew.errors import UserError
+from clew.jit import njit
 from clew.mazes.maze import EAST, NORTH, SOUTH, WEST, Task, TaskBatch
 from clew.models.cell_network import OFF, ON, CellNetwork, Stop
 from clew.models.config import Model
@@ -169,7 +169,7 @@ class CellWalk:
             row_N = torch.tensor(again, dtype=torch.int64, device=row_N.device)
 
 
-@numba.njit(cache=True)
+@njit()
 def _continue_walk(
     cells_HW: np.ndarray, walked: np.ndarray, last: int, on_C: np.ndarray, ask: int
 ) -> tuple[np.ndarray, bool]:
@@ -204,7 +204,7 @@ def _continue_walk(
     return path[:length], True
 
 
-@numba.njit(cache=True)
+@njit()
 def _last_fork(cells_HW: np.ndarray, path: np.ndarray, on_C: np.ndarray) -> int:
     """Return the index of the last cell with an open neighbour neither visited nor ruled out, or -1."""
     width = cells_HW.shape[1]

@@ -15,8 +15,8 @@ from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from clew.jit import njit
 from clew.mazes.maze import EAST, NORTH, SOUTH, WEST, Path, Task, TaskBatch
 from clew.mazes.solvers import Indices, bfs_path, search_breadth_first, write_path
 
@@ -60,7 +60,7 @@ def check_batch(batch: TaskBatch) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np
     return valid_N, shortest_N
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _check(
     cells_NHW: npt.NDArray[np.uint8],
     start_N: Indices,

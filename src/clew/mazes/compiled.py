@@ -18,9 +18,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from clew.errors import UserError
+from clew.jit import njit
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -35,7 +35,7 @@ _LOW_32 = np.uint64(0xFFFFFFFF)
 _TWO_32 = np.uint64(1 << 32)
 
 
-@njit(cache=True)
+@njit()
 def mix(x: np.uint64) -> np.uint64:
     """Return the output function of splitmix64: a permutation of all 64-bit numbers."""
     x = (x ^ (x >> _U30)) * _FACTOR_1
@@ -43,7 +43,7 @@ def mix(x: np.uint64) -> np.uint64:
     return x ^ (x >> _U31)
 
 
-@njit(cache=True)
+@njit()
 def begin_stream(state: Stream, seed: int, index: int, attempt: int) -> None:
     """Set `state` to the beginning of the stream of one attempt at one maze."""
     # Mixing between the three keeps neighbouring seeds and indices from sharing a piece of one sequence.
@@ -52,14 +52,14 @@ def begin_stream(state: Stream, seed: int, index: int, attempt: int) -> None:
     state[0] = mix((x ^ np.uint64(attempt)) + _STEP)
 
 
-@njit(cache=True)
+@njit()
 def next_64(state: Stream) -> np.uint64:
     """Return the next 64 random bits."""
     state[0] += _STEP
     return mix(state[0])
 
 
-@njit(cache=True)
+@njit()
 def below(state: Stream, n: int) -> int:
     """Return a number from 0 to n - 1, without bias; n is at least 1 and under 2**32."""
     bound = np.uint64(n)
@@ -72,13 +72,13 @@ def below(state: Stream, n: int) -> int:
     return np.int64(product >> _U32)  # type: ignore[return-value]
 
 
-@njit(cache=True)
+@njit()
 def unit(state: Stream) -> float:
     """Return a float64 in [0, 1)."""
     return np.float64(next_64(state) >> _U11) * 2.0**-53
 
 
-@njit(cache=True)
+@njit()
 def shuffle_first(state: Stream, items: npt.NDArray[np.signedinteger], count: int) -> None:
     """Put a random choice of `count` items, in random order, at the front (all of them: a full shuffle)."""
     for i in range(min(count, len(items) - 1)):
@@ -92,7 +92,7 @@ def njit_inline(function: Function) -> Function:
     numba counts them at every call in locked instructions, a third of the time of a short search. Such a function must
     not make, reshape or return arrays, which numba refuses to compile; its caller holds its arguments.
     """
-    compiled: Function = njit(cache=True, _nrt=False)(function)  # type: ignore[call-overload]
+    compiled: Function = njit(_nrt=False)(function)  # type: ignore[call-overload]
     return compiled
 
 

@@ -22,9 +22,9 @@ from typing import Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from clew.errors import UserError
+from clew.jit import njit
 from clew.mazes.compiled import Stream, begin_stream, parallel_map
 from clew.mazes.generators import (
     MAX_PAIRS,
@@ -270,7 +270,7 @@ def _generate(
     return TaskBatch(cells_NHW, path[offset_N1[:-1]], path[offset_N1[1:] - 1], path, offset_N1)
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _fill(
     options: _Options,
     index_N: npt.NDArray[np.uint64],
@@ -330,7 +330,7 @@ def _fill(
     return length[:tasks].copy(), path[:used].copy()
 
 
-@njit(cache=True)
+@njit()
 def _draw_layout(family: int, cells_HW: Cells, state: Stream, open_share: float) -> None:
     if family == _DFS:
         carve_dfs(cells_HW, state)

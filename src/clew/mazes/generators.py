@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from clew.jit import njit
 from clew.mazes.compiled import Stream, below, njit_inline, shuffle_first, unit
 from clew.mazes.maze import EAST, NORTH, SOUTH, WALL, WEST, Cells
 from clew.mazes.solvers import (
@@ -32,7 +32,7 @@ MAX_PAIRS = 100  # draws of start and goal in one layout
 _SEEN = 32  # a bit that no side uses
 
 
-@njit(cache=True)
+@njit()
 def carve_dfs(cells_HW: Cells, state: Stream) -> None:
     """Overwrite `cells_HW` with a perfect maze carved by a depth-first search from a uniform cell."""
     height, width = cells_HW.shape
@@ -67,7 +67,7 @@ def carve_dfs(cells_HW: Cells, state: Stream) -> None:
     cells_HW[:] = grid_HW[1:-1, 1:-1] & ~_SEEN
 
 
-@njit(cache=True)
+@njit()
 def _root(parent_C: Indices, cell: int) -> int:
     """Return the root of a cell's tree in the union-find forest, halving the path to it."""
     while parent_C[cell] != cell:
@@ -76,7 +76,7 @@ def _root(parent_C: Indices, cell: int) -> int:
     return cell
 
 
-@njit(cache=True)
+@njit()
 def carve_kruskal(cells_HW: Cells, state: Stream) -> None:
     """Overwrite `cells_HW` with a perfect maze: open passages in random order, each unless it would close a loop."""
     height, width = cells_HW.shape
@@ -113,7 +113,7 @@ def carve_kruskal(cells_HW: Cells, state: Stream) -> None:
             break
 
 
-@njit(cache=True)
+@njit()
 def carve_wilson(cells_HW: Cells, state: Stream) -> None:
     """Overwrite `cells_HW` with a uniform perfect maze, by Wilson's loop-erased random walks."""
     height, width = cells_HW.shape
@@ -143,7 +143,7 @@ def carve_wilson(cells_HW: Cells, state: Stream) -> None:
                 cells_HW[row, col] |= side << 1 if side in (NORTH, WEST) else side >> 1
 
 
-@njit(cache=True)
+@njit()
 def _step(row: int, col: int, side: int) -> tuple[int, int]:
     if side == NORTH:
         return row - 1, col
@@ -155,7 +155,7 @@ def _step(row: int, col: int, side: int) -> tuple[int, int]:
     return row, col + 1
 
 
-@njit(cache=True)
+@njit()
 def open_passages(cells_HW: Cells, state: Stream, open_share: float) -> None:
     """Overwrite `cells_HW` with a maze in which each passage is open with the chance `open_share`."""
     height, width = cells_HW.shape
@@ -170,7 +170,7 @@ def open_passages(cells_HW: Cells, state: Stream, open_share: float) -> None:
                 cells_HW[row + 1, col] |= NORTH
 
 
-@njit(cache=True)
+@njit()
 def place_walls(cells_HW: Cells, state: Stream) -> None:
     """Overwrite `cells_HW` with wall cells, their number uniform from 3 * (C // 10) to 5 * (C // 10), at random."""
     height, width = cells_HW.shape
@@ -205,7 +205,7 @@ class Workspace(NamedTuple):
     trace_E4: Events
 
 
-@njit(cache=True)
+@njit()
 def make_workspace(height: int, width: int, paths: int) -> Workspace:
     """Return a workspace for layouts with up to `paths` paths."""
     cells = height * width
@@ -221,7 +221,7 @@ def make_workspace(height: int, width: int, paths: int) -> Workspace:
     )
 
 
-@njit(cache=True)
+@njit()
 def draw_path(cells_HW: Cells, state: Stream, min_length: int, path: Indices, end_K: Indices) -> int:
     """Draw two cells of a perfect maze and write their path; return 1, or 0 if it has fewer than `min_length` cells."""
     start = below(state, cells_HW.size)

@@ -17,8 +17,8 @@ from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from clew.jit import njit
 from clew.mazes.compiled import mix
 from clew.mazes.maze import ABSENT, EAST, SOUTH, WALL, Cells
 
@@ -64,7 +64,7 @@ def layout_keys(height: int, width: int) -> Keys:
     return keys_SM
 
 
-@njit(cache=True)
+@njit()
 def _base_keys(height: int, width: int) -> Keys:
     """Return base_KC: the key of each kind at each cell of a wide maze as it lies."""
     base_KC = np.empty((3, height * width), dtype=np.uint64)
@@ -77,7 +77,7 @@ def _base_keys(height: int, width: int) -> Keys:
     return base_KC
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def layout_hash(cells_HW: Cells, keys_SM: Keys) -> np.uint64:
     """Return the hash of one layout."""
     flat_C = cells_HW.ravel()
@@ -98,7 +98,7 @@ def layout_hash(cells_HW: Cells, keys_SM: Keys) -> np.uint64:
     return smallest
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _layout_hashes(cells_NHW: npt.NDArray[np.uint8], keys_SM: Keys) -> Keys:
     hash_N = np.empty(len(cells_NHW), dtype=np.uint64)
     for i in range(len(cells_NHW)):
@@ -115,7 +115,7 @@ def layout_hashes(cells_NHW: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
     return hash_N
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def graph_hash(before_V: Cells) -> np.uint64:
     """Return the hash of a path-star graph: the XOR of its edges' keys, whatever the number of labels it draws from."""
     total = np.uint64(0)

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from clew.errors import UserError
+from clew.jit import njit
 from clew.mazes.compiled import begin_stream, below, parallel_map, shuffle_first
 from clew.mazes.layouts import HELD_OUT_IN, graph_hash
 from clew.mazes.maze import ABSENT, TaskBatch, check_labels
@@ -97,7 +97,7 @@ def generate_stars(
     return TaskBatch(before_NV[:, None], start_N, goal_N, path_NL.reshape(-1), offset_N1)
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _fill(
     arms: int,
     seed: int,

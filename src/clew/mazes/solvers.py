@@ -27,9 +27,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 from numba.cpython.unsafe.numbers import trailing_zeros
 
+from clew.jit import njit
 from clew.mazes.compiled import njit_inline, parallel_map
 from clew.mazes.maze import EAST, NORTH, SOUTH, WEST, Cell, Cells, Path, PathStar, Task, TaskBatch, offsets
 
@@ -143,7 +143,7 @@ def trace_batch(batch: TaskBatch, workers: int | None = None) -> TraceBatch:
     return TraceBatch(np.concatenate([np.empty((0, 4), dtype=np.int32), *events]), offsets(count_N))
 
 
-@njit(cache=True)
+@njit()
 def search_breadth_first(cells_HW: Cells, start: int, goal: int) -> tuple[Indices, Indices, int]:
     """Return (came_from_C, queue_C, reached): the search's tree, and the cells reached in order of distance.
 
@@ -186,7 +186,7 @@ def write_path(came_from_C: Indices, start: int, goal: int, path: Indices) -> in
     return length
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def reachable(cells_NHW: npt.NDArray[np.uint8], start_N: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
     """Return which cells of each maze its start can reach, [N, C]."""
     count, height, width = cells_NHW.shape
@@ -208,7 +208,7 @@ class Scratch(NamedTuple):
     step_D: Bits  # what a step adds to an index
 
 
-@njit(cache=True)
+@njit()
 def astar_scratch(height: int, width: int) -> Scratch:
     cells = height * width
     below = np.uint64(width)
@@ -315,7 +315,7 @@ def _log(trace_E4: Events, events: np.uint64, kind: int, cell: int | np.uint64, 
     return events + _ONE
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _one_shortest(
     cells_NHW: npt.NDArray[np.uint8], start_N: Indices, goal_N: Indices, one_N: npt.NDArray[np.bool_]
 ) -> None:
@@ -337,7 +337,7 @@ def _one_shortest(
         one_N[i] = distance_C[goal_N[i]] >= 0 and ways_C[goal_N[i]] == 1
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _trace(
     cells_NHW: npt.NDArray[np.uint8], start_N: Indices, goal_N: Indices, count_N: npt.NDArray[np.int64]
 ) -> Events:

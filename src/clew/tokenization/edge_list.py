@@ -24,9 +24,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from clew.errors import UserError
+from clew.jit import njit
 from clew.mazes.compiled import begin_stream, next_64, shuffle_first
 from clew.mazes.maze import (
     MIN_LABELS,
@@ -202,7 +202,7 @@ def edge_orders(
     return order_E, turned_E
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _shuffle(
     offset_N1: npt.NDArray[np.int64],
     seed_N: npt.NDArray[np.uint64],

@@ -18,16 +18,17 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 import torch
 from torch import Tensor
+
+from clew.jit import njit
 
 NORM_EPS = 1e-5
 # Cells of a group of mazes. Larger groups leave the cache; smaller ones spend more time on calls.
 GROUP_CELLS = 800
 
-_jit = numba.njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+_jit = njit(nogil=True, fastmath=True, error_model="numpy")
 
 
 class StepWeights(NamedTuple):

@@ -1,0 +1,60 @@
+"""`njit`: numba's compiler with a cache folder for each version of the package.
+
+    @njit(nogil=True)
+    def kernel(x): ...
+
+numba stores compiled code beside the sources and only notices when the file of the function itself changes. After an
+upgrade in place, cached code would refer to modules that no longer exist, and an installation that cannot be written
+to has no place for it. The cache is therefore a folder named after the version and the modules of the package: beside
+the sources, or else in the user's cache folder, or else a temporary one. NUMBA_CACHE_DIR takes precedence.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+from numba.core import config
+
+from clew import __version__
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def njit(**options: Any) -> Callable[[Function], Function]:
+    """Return a decorator that compiles a function with a persistent cache; the options are numba's."""
+
+    def compile_function(function: Function) -> Function:
+        before = config.CACHE_DIR
+        config.CACHE_DIR = before or cache_folder()
+        try:
+            compiled: Function = numba.njit(cache=True, **options)(function)
+        finally:
+            config.CACHE_DIR = before
+        return compiled
+
+    return compile_function
+
+
+@functools.cache
+def cache_folder() -> str:
+    """Return the folder for compiled code, made if it does not exist."""
+    package = Path(__file__).parent
+    modules = sorted(str(file.relative_to(package)) for file in package.rglob("*.py"))
+    name = f"numba-{__version__}-{hashlib.sha256(' '.join(modules).encode()).hexdigest()[:12]}"
+    user = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "clew"
+    for parent in (package / "__pycache__", user):
+        try:
+            folder = parent / name
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                return str(folder)
+        except (OSError, RuntimeError):
+            continue
+    return tempfile.mkdtemp(prefix="clew-")

@@ -1,0 +1,51 @@
+"""The cache of compiled code."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import clew
+from clew import jit
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> None:
+    jit.cache_folder.cache_clear()
+    yield
+    jit.cache_folder.cache_clear()
+
+
+def test_the_folder_is_of_this_version() -> None:
+    assert f"numba-{clew.__version__}-" in jit.cache_folder()
+
+
+def test_a_package_that_cannot_be_written_to_uses_the_users_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "__pycache__").write_text("a file where a folder should be")
+    monkeypatch.setattr(jit, "__file__", str(package / "jit.py"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert jit.cache_folder().startswith(str(tmp_path / "cache" / "clew"))
+    jit.cache_folder.cache_clear()
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert Path(jit.cache_folder()).is_dir()
+
+
+def test_compiled_code_is_kept_there(tmp_path: Path) -> None:
+    code = (
+        "import numpy as np\nfrom clew.mazes.compiled import begin_stream\n"
+        "begin_stream(np.zeros(1, np.uint64), 1, 2, 3)\nfrom numba.core import config\nprint(repr(config.CACHE_DIR))"
+    )
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True, capture_output=True)
+    assert list(tmp_path.rglob("*.nbi"))
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == "''"  # other packages keep their own setting
