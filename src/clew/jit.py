@@ -20,11 +20,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
-from numba.core import config
+from numba.core import config as numba_config
 
 from clew import __version__
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+config: Any = numba_config  # its settings have no types
 
 
 def njit(**options: Any) -> Callable[[Function], Function]:

@@ -92,7 +92,7 @@ def njit_inline(function: Function) -> Function:
     numba counts them at every call in locked instructions, a third of the time of a short search. Such a function must
     not make, reshape or return arrays, which numba refuses to compile; its caller holds its arguments.
     """
-    compiled: Function = njit(_nrt=False)(function)  # type: ignore[call-overload]
+    compiled: Function = njit(_nrt=False)(function)
     return compiled
 
 
