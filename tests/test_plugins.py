@@ -33,7 +33,7 @@ def test_every_class_is_short() -> None:
 
 def test_a_plugin_is_trained_saved_and_evaluated(folder: Path) -> None:
     config = {
-        "data": {"family": "combs", "sizes": [4], "format": "compass"},
+        "data": {"family": "branches", "sizes": [4], "format": "compass"},
         "model": {"kind": "bag-of-tokens", "vocabulary": 128},
         "budget": {"steps": 3},
         "objective": {"name": "hide-one"},
@@ -54,9 +54,9 @@ def test_a_plugin_is_trained_saved_and_evaluated(folder: Path) -> None:
 
 def test_a_family_makes_a_dataset(folder: Path) -> None:
     arguments = ("--size", "5", "--count", "30", "--test", "5", "--out", "data")
-    made = clew(folder, "generate", "combs", "--plugin", "mine", *arguments)
+    made = clew(folder, "generate", "branches", "--plugin", "mine", *arguments)
     assert made.returncode == 0, made.stderr
-    assert clew(folder, "generate", "combs", *arguments).returncode != 0
+    assert clew(folder, "generate", "branches", *arguments).returncode != 0
 
 
 def test_a_mask_rate_is_chosen_on_the_command_line(folder: Path) -> None:
