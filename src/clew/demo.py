@@ -2,9 +2,9 @@
 
     run(Settings(folder=Path("demo"), minutes=2), Console(highlight=False), command="clew demo")
 
-A cell network is trained on 10x10 mazes, and MLM-U and next token on path-star graphs, where next token cannot choose
-the first node; each is an ordinary run in a folder of its own. FOLDER/demo.html shows all numbers, and mazes that were
-solved and missed. The demo always starts anew.
+A cell network is trained on 10x10 mazes, and MLM-U and next token on path-star graphs, where only the first step off
+the centre is a choice; each is an ordinary run in a folder of its own. FOLDER/demo.html shows all numbers, and mazes
+that were solved and missed. The demo always starts anew.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ import pytest
 from clew.errors import UserError
 from clew.files import read_json, write_json
 from clew.mazes.generate import generate
-from clew.paper.runner import FINISHED, Options, reproduce, runs_of, training_curve
+from clew.paper.runner import CORE_SECONDS, FINISHED, Options, reproduce, runs_of, train_run, training_curve
 from clew.paper.scoring import training_mazes
 from clew.paper.studies import STUDIES
 from clew.training.callbacks import RunEnd
@@ -50,6 +50,7 @@ def test_all_at_smoke_scale(tmp_path: Path) -> None:
             assert {each["verdict"] for each in value["found here"]} == {"inconclusive"}
         for run in value["runs"]:
             assert run["steps"] == 2
+            assert run["core_minutes"] > 0
             assert (run["device"], run["devices"]) == ("cpu", run["config"]["threads"])
             assert [point["hours"] > 0 for point in run["curve"]] == [True, True]
             trained = run["config"]["data"]["source"] == "dataset"
@@ -213,6 +214,17 @@ def test_stopped_or_killed_it_goes_on_where_it_was(number: signal.Signals, code:
     assert reproduce([STUDIES["architectures"]], options, say=quiet) == 0
     assert (first / FINISHED).stat().st_mtime_ns == mark
     assert options.result_file("architectures").exists()
+
+
+def test_processor_time_of_a_stopped_training_is_kept(tmp_path: Path) -> None:
+    options = Options("smoke", tmp_path)
+    run = runs_of(STUDIES["smaller-mazes"], options)[0]
+    assert train_run(run, options).reason == "done"
+    folder = options.run_folder(run)
+    (folder / FINISHED).unlink()
+    write_json(folder / CORE_SECONDS, {"seconds": 6000})
+    assert train_run(run, options).reason == "done"
+    assert 100 < read_json(folder / FINISHED)["core_minutes"] < 110
 
 
 def test_two_processes_train_and_score_together(tmp_path: Path) -> None:

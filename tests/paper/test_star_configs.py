@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
@@ -44,3 +46,9 @@ def test_labels_and_fixed_sets() -> None:
     config = star_config("mlmu", 2, 4, labels=20, graphs=100)
     assert config.data.shapes == ((1, 20),)
     assert (config.data.source, config.data.mazes) == ("dataset", 100)
+
+
+def test_the_named_sampler_hides_half_of_the_batch_wholly() -> None:
+    uniform, sampler = (config_named(f"star-5x4-{kind}") for kind in ("mlmu", "mlmu-sampler"))
+    assert sampler.objective.rates.fully_hidden == 0.5
+    assert replace(sampler, objective=uniform.objective) == uniform

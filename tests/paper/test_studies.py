@@ -209,6 +209,35 @@ def test_a_laptop_study_takes_at_most_two_days_of_one_core(name: str) -> None:
     assert needs(name, [STUDIES[name]], "laptop").hours < 48
 
 
+def test_path_star_takes_at_most_80_minutes_of_one_core() -> None:
+    assert needs("path-star", [STUDIES["path-star"]], "laptop").hours <= 80 / 60
+
+
+def test_next_token_on_path_star_has_ten_times_the_graphs_that_mlmu_needs() -> None:
+    pairs = [run for run in STUDIES["path-star"].runs("laptop") if run.labels["part"] == "pairs"]
+    shapes: dict[str, dict[str, TrainConfig]] = {run.config.data.family: {} for run in pairs}
+    for run in pairs:
+        shapes[run.config.data.family][run.labels["objective"]] = run.config
+    assert list(shapes) == ["path-star-2x4", "path-star-3x4", "path-star-5x4"]
+    for pair in shapes.values():
+        assert pair[NEXT].budget.steps == 10 * pair[MLMU].budget.steps * 2 // 3
+        same = dataclasses.replace(pair[NEXT], budget=pair[MLMU].budget)
+        assert (same.batch_size, same.optimizer) == (pair[MLMU].batch_size, pair[MLMU].optimizer)
+        assert parameters_of(pair[NEXT].model) == pytest.approx(parameters_of(pair[MLMU].model), rel=0.02)
+
+
+def test_the_best_sampler_of_path_star_is_trained_once_for_the_pairs_and_the_samplers() -> None:
+    options = Options("laptop", seeds=1)
+    folders: dict[str, set[Path]] = {"pairs": set(), "samplers": set()}
+    for run in runs_of(STUDIES["path-star"], options):
+        if run.labels["part"] == "pairs" and run.labels["objective"] == MLMU:
+            folders["pairs"].add(options.run_folder(run))
+        if run.labels.get("sampler") == "half fully hidden":
+            folders["samplers"].add(options.run_folder(run))
+    assert len(folders["samplers"]) == 2
+    assert folders["samplers"] < folders["pairs"]
+
+
 def test_of_3x3_mazes_twelve_are_held_out() -> None:
     """As the page says of 3x3 mazes."""
     tasks = generate("dfs", 3, 3, seed=0, first=0, count=2000, split="test")

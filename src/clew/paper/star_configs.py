@@ -37,7 +37,7 @@ OBJECTIVES: dict[StarKind, ObjectiveConfig] = {
     "next-on-mlmu": ObjectiveConfig("prefix-next-token"),
     "next-reversed": ObjectiveConfig("next-token"),
 }
-# Steps by arms and length: MLM-U converges with the sampler above.
+# Steps by arms and length. MLM-U is at 98 % with the sampler above in some seeds; log entry 38 has all of them.
 SHAPES: dict[tuple[int, int], int] = {(2, 4): 360, (2, 5): 800, (3, 4): 600, (5, 4): 600}
 
 

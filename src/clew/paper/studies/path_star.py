@@ -1,4 +1,4 @@
-"""The paper's comparisons on path-star graphs: where MLM-U plans and next token cannot, in minutes.
+"""The paper's comparisons on path-star graphs, where only the first step is a choice, in minutes.
 
 Every part has a label `part`: the pairs that the claim rests on, with both controls; then accuracy by size, fixed sets,
 ordered masks, mask samplers and models. Runs that two parts share are trained once.
