@@ -120,7 +120,7 @@ def test_the_speed_of_training_is_the_measured_one() -> None:
     measured = read_json(ROOT / "results" / "training-speed.json")
     page = (ROOT / "docs" / "models.md").read_text()
     assert f"{measured['ratio']:.2f} times" in page
-    assert f"{100 * measured['fast']['share_of_peak']:.0f} % of the peak" in page
+    assert f"at {100 * measured['fast']['share_of_peak']:.0f} % of the" in page
 
 
 def test_the_half_hour_is_the_measured_one() -> None:
