@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Quiet pip, except for what went wrong.
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --quiet -c constraints.txt
 
-.PHONY: help install test lint demo clean
+.PHONY: help install test lint demo clean browser
 
 help:
 	@echo "make demo   install, then see what Clew does, in six minutes"
@@ -32,7 +32,18 @@ lint: install
 	@echo "== mypy"
 	@$(BIN)/mypy
 
-test: lint
+# Browser tests need Chromium, and one of them axe-core; where they cannot be installed, those tests are skipped.
+browser: install
+	@command -v chromium >/dev/null || { \
+		if [ "$$(id -u)" = 0 ] && [ -n "$$CI" ] && command -v apt-get >/dev/null; then \
+			echo "== installing chromium for the browser tests"; \
+			{ apt-get update -qq && apt-get install -y -qq chromium; } >/dev/null 2>&1 || echo "== chromium could not be installed"; \
+		else echo "== chromium is not installed, so the browser tests are skipped (apt-get install chromium)"; fi; }
+	@[ -d $(VENV)/node_modules/axe-core ] || ! command -v npm >/dev/null || \
+		npm install --prefix $(VENV) --no-save --no-audit --no-fund --silent axe-core >/dev/null 2>&1 || \
+		echo "== axe-core could not be installed, so the accessibility test is skipped"
+
+test: lint browser
 	@echo "== pytest"
 	@$(BIN)/python -m pytest -n 2
 
