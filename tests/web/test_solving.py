@@ -5,13 +5,23 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from typing import Any
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 import pytest
 
 from clew.errors import UserError
 from clew.web.payloads import Busy
 from clew.web.solving import Finished, SolveQueue
+
+T = TypeVar("T")
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine in a thread of its own: the browser tests leave an event loop in this one."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, main).result()
 
 
 async def collect(queue: SolveQueue, work: Any) -> list[Any]:
@@ -22,7 +32,7 @@ def test_events_come_in_order_and_the_value_last() -> None:
     async def main() -> list[Any]:
         return await collect(SolveQueue(1, 1, 5), lambda emit: [emit(i) for i in range(3)] and "done")
 
-    assert asyncio.run(main()) == [0, 1, 2, Finished("done")]
+    assert run(main()) == [0, 1, 2, Finished("done")]
 
 
 def test_errors_of_users_are_passed_on_and_others_are_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
@@ -30,9 +40,9 @@ def test_errors_of_users_are_passed_on_and_others_are_one_sentence(capsys: pytes
         raise UserError("a sentence.")
 
     with pytest.raises(UserError, match="a sentence"):
-        asyncio.run(collect(SolveQueue(1, 1, 5), wrong))
+        run(collect(SolveQueue(1, 1, 5), wrong))
     with pytest.raises(UserError, match="model failed"):
-        asyncio.run(collect(SolveQueue(1, 1, 5), lambda emit: 1 / 0))
+        run(collect(SolveQueue(1, 1, 5), lambda emit: 1 / 0))
     assert "ZeroDivisionError" in capsys.readouterr().err
 
 
@@ -43,7 +53,7 @@ def test_a_solve_that_takes_too_long_is_ended() -> None:
             emit("step")
 
     with pytest.raises(Busy, match="longer than"):
-        asyncio.run(collect(SolveQueue(1, 1, 0.1), slow))
+        run(collect(SolveQueue(1, 1, 0.1), slow))
 
 
 def test_a_solve_ends_when_its_consumer_leaves() -> None:
@@ -65,7 +75,7 @@ def test_a_solve_ends_when_its_consumer_leaves() -> None:
         # The slot is free again, so the next solve runs.
         assert await collect(queue, lambda emit: 1) == [Finished(1)]
 
-    asyncio.run(main())
+    run(main())
     assert ended.is_set()
 
 
@@ -84,4 +94,4 @@ def test_at_most_some_wait() -> None:
         assert await running == [Finished(True)]
         assert await waiting == [Finished(2)]
 
-    asyncio.run(main())
+    run(main())
