@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
+import numpy as np
+import numpy.typing as npt
 import safetensors.torch
 import torch
 from torch import nn
@@ -29,6 +31,7 @@ from torch import nn
 from clew.data.dataset import DATASET_FILE, open_dataset
 from clew.data.loader import held_out_draws
 from clew.data.readers import read_maze
+from clew.decoding.cells import loop_probabilities
 from clew.decoding.codec import Codec
 from clew.decoding.decode import default_decoder, parse_decoder
 from clew.decoding.state import Step
@@ -49,6 +52,7 @@ from clew.files import PathLike, atomic_write, read_json, write_json
 from clew.mazes.generate import canonical_family, describe_tasks
 from clew.mazes.maze import Task, TaskBatch
 from clew.models.build import build_model, count_parameters, from_json, to_json
+from clew.models.cell_network import CellNetwork
 from clew.models.config import Precision
 from clew.solution import Solution, solve_tasks
 from clew.training.checkpoint import CONFIG_FILE, load_model, load_model_tensors, model_tensors, read_tensors
@@ -111,6 +115,10 @@ class TrainedModel:
         """Solve mazes of any sizes and return the solutions in their order; a maze without a path has none."""
         read = [read_maze(task) for task in tasks]
         return solve_tasks(self.model, self.codec, read, decoder, batch_size, on_step)
+
+    def loop_probabilities(self, task: Task) -> Sequence[npt.NDArray[np.float32]]:
+        """Return the probability of each cell after each loop of the first pass; nothing for models without loops."""
+        return list(loop_probabilities(self.model, task)) if isinstance(self.model, CellNetwork) else []
 
     def evaluate(
         self,

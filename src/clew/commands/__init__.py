@@ -24,6 +24,11 @@ def progress_bar(description: str, total: int, in_bytes: bool = False) -> Iterat
         yield lambda done: bar.advance(task, done) if in_bytes else bar.update(task, completed=done)
 
 
+def count(number: int, noun: str) -> str:
+    """Return a number with its noun, in the plural unless it is one."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def format_table(rows: Sequence[Sequence[str]], left: int = 2) -> str:
     """Return rows of words in aligned columns; all but the first `left` columns are aligned to the right."""
     rows = [[printable(word) for word in row] for row in rows]

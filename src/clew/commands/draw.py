@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from pathlib import Path
 
-from clew.commands import announce_compilation
+from clew.commands import announce_compilation, count
 from clew.errors import UsageError, UserError, printable
 
 
@@ -59,12 +59,14 @@ def draw(
     if model is not None:
         from clew.trained import load
 
-        solutions = load(model).solve_many(tasks[: limit if out else 1], decoder)
-    if animate is not None:
-        from clew.viz.animation import animate as write_gif
+        trained = load(model)
+        solutions = trained.solve_many(tasks[: limit if out else 1], decoder)
+        if animate is not None:
+            from clew.viz.animation import animate as write_gif
 
-        write_gif(solutions[0], animate)
-        print(f"{printable(str(animate))}: {len(solutions[0].steps)} steps")
+            loops = trained.loop_probabilities(tasks[0])
+            write_gif(solutions[0], animate, loops=loops)
+            print(f"{printable(str(animate))}: {count(len(solutions[0].steps), 'step')}, {count(len(loops), 'loop')}")
     if out is not None:
         from clew.mazes.solvers import astar
         from clew.viz.picture import save_picture
@@ -73,6 +75,6 @@ def draw(
         titles = ["" if no_path or path else "no way through" for path in found]
         predicted = [solution.path for solution in solutions] or [None] * len(tasks)
         save_picture(out, [*zip(tasks, found, predicted, titles, strict=True)], columns)
-        print(f"{printable(str(out))}: {len(tasks)} maze{'s' if len(tasks) > 1 else ''}")
+        print(f"{printable(str(out))}: {count(len(tasks), 'maze')}")
         if len(read) > limit:
             print(f"only the first {limit} are drawn, there are more; --limit says how many")

@@ -272,9 +272,12 @@ class Api:
         def work(emit: Emit) -> bytes:
             from clew.viz.animation import animate  # pillow, only when it is needed
 
-            solution, _ = self.solution(task_from(value.get("maze")), value, emit)
+            task = task_from(value.get("maze"))
+            solution, _ = self.solution(task, value, emit)
+            loops = self.store.load(text_field(value, "model")).loop_probabilities(task)
+            kept = loops[:: max(1, len(loops) // MAX_LOOP_FRAMES)]
             with tempfile.TemporaryDirectory() as folder:
-                animate(solution, Path(folder) / "maze.gif")
+                animate(solution, Path(folder) / "maze.gif", loops=kept)
                 return (Path(folder) / "maze.gif").read_bytes()
 
         return Response(await self.finish(request, work), media_type="image/gif")
