@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -60,8 +61,9 @@ def test_a_models_decoding_is_animated_and_drawn(tmp_path: Path, capsys: pytest.
     words = ["draw", str(GOLDEN / "dfs-5.txt"), "--model", "cells-dfs", "--decoder", "walk", "--limit", "2"]
     assert run([*words, "--animate", str(gif), "--out", str(picture)]) == 0
     told = capsys.readouterr().out.splitlines()
-    steps = int(told[0].removeprefix(f"{gif}: ").removesuffix(" steps"))
-    assert getattr(Image.open(gif), "n_frames", 1) >= steps >= 1
+    steps, loops = map(int, re.fullmatch(r"(\d+) steps?, (\d+) loops", told[0].removeprefix(f"{gif}: ")).groups())
+    assert steps >= 1
+    assert getattr(Image.open(gif), "n_frames", 1) >= steps + loops > 5
     assert told[1] == f"{picture}: 2 mazes"
 
 
