@@ -119,7 +119,7 @@ def test_the_page_is_whole_and_alone(small: tuple[Settings, str, str]) -> None:
     assert "http" not in page.replace("http://www.w3.org/2000/svg", "")  # nothing is loaded from anywhere
     assert "<codec" not in page
     assert "clew demo &lt;again&gt;" in page
-    assert "tiny &amp; trained: DFS 6x6, walk-repair" in page
+    assert "tiny &amp; trained: DFS 6x6, one-pass" in page
     # Of each of five kinds up to four exact mazes, two with another shortest path and four missed, and two charts.
     counts = re.findall(r"(\d+) exact, (\d+) another shortest path, (\d+) missed", page)
     assert [sum(map(int, each)) for each in counts] == [12, 8, 8, 6, 4]
