@@ -4,7 +4,7 @@
     python benchmarks/cell_choices.py --family dfs --steps 700 --only as-shipped,sums-only
 
 Every variant changes one thing of `cells-astar-10` or `cells-dfs-10`. The mazes it is scored on (test split, seed 5)
-are used for choices only; the reported results of the shipped weights are on other ones (seed 1). Results are added
+are used for choices only; the reported results of the shipped weights are on other ones (seed 2). Results are added
 to results/cell-choices.json one by one, and a variant that is there already is not run again.
 """
 
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from work import FAMILIES, command_line
 
 from clew.decoding.decode import decoder_named
 from clew.evaluation.evaluate import evaluate_tasks
@@ -34,6 +35,7 @@ from clew.training.train import train
 RESULT = Path(__file__).parents[1] / "results" / "cell-choices.json"
 DEVELOPMENT_SEED = 5
 SIZES = ((10, 500), (20, 100))
+SHORT_RECIPES = {"dfs": cells_dfs_10, "astar": cells_astar_10}
 
 
 def _model(**changes: Any) -> Callable[[TrainConfig], TrainConfig]:
@@ -75,27 +77,27 @@ VARIANTS: dict[str, Callable[[TrainConfig], TrainConfig]] = {
 
 def run(family: str, name: str, steps: int, seed: int) -> dict[str, Any]:
     """Train and score one variant."""
-    config = cells_dfs_10() if family == "dfs" else cells_astar_10()
+    config = VARIANTS[name](SHORT_RECIPES[family]())
+    row = {"family": family, "variant": name, "steps": steps, "seed": seed}
+    return row | train_and_score(config, family, steps, seed, SIZES, DEVELOPMENT_SEED)
+
+
+def train_and_score(
+    config: TrainConfig, family: str, steps: int, seed: int, sizes: tuple[tuple[int, int], ...], evaluation_seed: int
+) -> dict[str, float]:
+    """Train with one thread; return the CPU seconds, and exact and shortest paths of each (size, mazes) in one pass."""
     data = replace(config.data, grow_steps=round(0.4 * steps), seed=seed)
     config = replace(config, data=data, budget=Budget(steps=steps), held_out=0, seed=seed, threads=1)
-    config = VARIANTS[name](config)
     with tempfile.TemporaryDirectory() as folder:
         began = time.process_time()
-        end = train(config, Path(folder) / "run").end
-        seconds = time.process_time() - began
+        train(config, Path(folder) / "run")
+        found = {"cpu_seconds": round(time.process_time() - began, 1)}
         trained = load(Path(folder) / "run")
-    row: dict[str, Any] = {
-        "family": family,
-        "variant": name,
-        "steps": end.step,
-        "seed": seed,
-        "cpu_seconds": round(seconds, 1),
-    }
-    for size, count in SIZES:
-        tasks = generate(family, size, size, seed=DEVELOPMENT_SEED, first=0, count=count, split="test")
+    for size, count in sizes:
+        tasks = generate(family, size, size, seed=evaluation_seed, first=0, count=count, split="test")
         scores = evaluate_tasks(trained.model, trained.codec, tasks, decoder_named("one-pass"), 50).scores
-        row[f"exact_{size}"], row[f"shortest_{size}"] = scores.exact.share, scores.shortest.share
-    return row
+        found[f"exact_{size}"], found[f"shortest_{size}"] = scores.exact.share, scores.shortest.share
+    return found
 
 
 def main() -> None:
@@ -115,8 +117,21 @@ def main() -> None:
         row = run(options.family, name, options.steps, options.seed)
         print(row, flush=True)
         found["rows"].append(row)
-        command = f"python benchmarks/cell_choices.py --family {options.family} --steps {options.steps}"
-        write_json(RESULT, found | {"provenance": provenance(command, [options.seed])})
+        write_json(RESULT, found | {"provenance": provenance(command_line(), [options.seed])})
+
+
+def tables(report: dict[str, Any]) -> str:
+    """One row for each variant, for docs/cells.md."""
+    sizes = [size for size, _ in SIZES]
+    lines = [
+        f"| mazes | variant | steps | CPU seconds | {' | '.join(f'exact % at {size}x{size}' for size in sizes)} |",
+        "|---" * (4 + len(sizes)) + "|",
+    ]
+    for row in report["rows"]:
+        exact = " | ".join(f"{100 * row[f'exact_{size}']:.1f}" for size in sizes)
+        name = f"{FAMILIES[row['family']]} | {row['variant']}"
+        lines.append(f"| {name} | {row['steps']} | {row['cpu_seconds']:.0f} | {exact} |")
+    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

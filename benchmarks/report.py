@@ -13,7 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import cell_choices
 import cell_cost
+import grid_pointer
+import short_recipes
 import time_to_accuracy
 import two_cores
 
@@ -97,6 +100,9 @@ SECTIONS = (
     Section("time-to-accuracy", time_to_accuracy.tables, time_to_accuracy.plot),
     Section("cell-cost", cell_cost.tables, cell_cost.plot),
     Section("two-cores", two_cores.tables),
+    Section("grid-pointer", grid_pointer.tables),
+    Section("short-recipes", short_recipes.tables),
+    Section("cell-choices", cell_choices.tables),
 )
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import cell_choices
 import cell_cost
 import numpy as np
 import pytest
@@ -46,6 +47,9 @@ def reports() -> dict[str, dict[str, Any]]:
     curve = {"family": "astar", "method": "cells", "parameters": 64_961, "mazes": 9_000, "final": {"exact": 0.9}}
     curve |= {"minutes_to": {"50%": 1.25, "90%": 3.0, "99%": None}, "points": [{"minutes": 1.0, "exact": 0.5}]}
     curve["final"] |= {"low": 0.8, "high": 0.95}
+    pointer = {"size": 30, "mazes": 8, "model": "grid-dfs", "decoder": "repair", "milliseconds": 500.0, "passes": 9.0}
+    pointer["exact"] = {"hits": 6, "count": 8}
+    short = {"family": "astar", "seed": 0, "steps": 400, "cpu_seconds": 30.0, "exact_10": 0.8}
     found = {
         "cells-dfs-larger": {"measured": [{"mazes": "8 mazes of 40x40", "evaluations": [EVALUATION]}]},
         "maze-hard": {"mazes": "8 mazes of 30x30", "evaluations": [EVALUATION]},
@@ -56,6 +60,12 @@ def reports() -> dict[str, dict[str, Any]]:
             "rounds": 3,
             "measured": [ratio | {"ratio": 1.9, "lowest": 1.8, "highest": 2.0}],
         },
+        "grid-pointer": {
+            "turns": 3,
+            "measured": [pointer, pointer | {"model": "cells-dfs", "decoder": "one-pass", "milliseconds": 10.0}],
+        },
+        "short-recipes": {"runs": [short, short | {"seed": 1, "exact_10": 0.9}]},
+        "cell-choices": {"rows": [short | {"variant": "sum units only", "exact_20": 0.25}]},
     }
     found["cells-dfs-larger"]["measured"][0]["provenance"] = ORIGIN
     return {name: value if "larger" in name else value | {"provenance": ORIGIN} for name, value in found.items()}
@@ -76,6 +86,9 @@ def test_results_become_tables_and_plots(tmp_path: Path) -> None:
         "| DFS 10x10 | 7 | 2 | 2 | 0.002 | 0.002 |\n",
         "| A*, training | 300 | 100 | 20 | 33 % |\n",
         "| DFS 10x10 | training | 400 | 200 | 1.90 (1.80 to 2.00) |\n",
+        "| 8 of 30x30 | `cells-dfs` | `one-pass` | 10.0 | 50.0 | 9.0 | 6 of 8 |\n",
+        "| `cells-astar-10` | 400 | 0.5 | 10x10 | 85.0 | 80.0, 90.0 |\n",
+        "| A* | sum units only | 400 | 30 | 80.0 | 25.0 |\n",
     ):
         assert row in page
     assert page.count("`python benchmarks/x.py`, a processor, 2026-01-01") == len(report.SECTIONS)
@@ -162,3 +175,16 @@ def test_a_training_step_of_the_benchmarks_changes_the_weights() -> None:
     step.whole()
     assert any(not torch.equal(a, b) for a, b in zip(before, step.state.model.parameters(), strict=True))
     assert step.flops > 0
+
+
+def test_a_short_recipe_is_trained_and_scored() -> None:
+    config = cell_choices.SHORT_RECIPES["dfs"]()
+    found = cell_choices.train_and_score(config, "dfs", 2, seed=0, sizes=((5, 4),), evaluation_seed=2)
+    assert set(found) == {"cpu_seconds", "exact_5", "shortest_5"}
+    assert 0 <= found["exact_5"] <= found["shortest_5"] <= 1
+
+
+@pytest.mark.parametrize("name", cell_choices.VARIANTS)
+def test_a_variant_changes_the_recipe(name: str) -> None:
+    changed = [cell_choices.VARIANTS[name](recipe()) != recipe() for recipe in cell_choices.SHORT_RECIPES.values()]
+    assert any(changed) == (name != "as shipped")
