@@ -39,8 +39,7 @@ from clew.models.build import build_model, count_parameters, sized_config, train
 from clew.models.config import EncoderDecoderConfig
 from clew.models.encoder_decoder import EncoderDecoder
 from clew.objectives.config import ObjectiveConfig, build_objective
-from clew.objectives.loss import cross_entropy_sum
-from clew.objectives.targets import Targets
+from clew.objectives.targets import Targets, cross_entropy_sum
 from clew.provenance import provenance
 from clew.tokenization.format import format_named
 

@@ -101,7 +101,7 @@ def test_the_command_line_imports_no_command_at_the_top() -> None:
         ("mazes/a.py", "import clew.viz.picture"),
         ("mazes/a.py", "from ..text import ascii"),
         ("mazes/a.py", "from clew import cli"),
-        ("models/a.py", "from clew.objectives.loss import loss"),
+        ("models/a.py", "from clew.objectives.targets import Targets"),
         ("evaluation/a.py", "from clew.training import loop"),
         ("decoding/a.py", "def f():\n    from clew.training import loop"),
         ("viz/a.py", "from clew.commands.draw import draw"),

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from clew.mazes.generate import generate
 from clew.models.build import build_model
 from clew.models.cell_network import CellNetworkConfig
 from clew.models.config import DecoderOnlyConfig
+from clew.models.weights import read_weights, write_weights
 from clew.trained import export_weights, load, shipped_models
 from clew.training.checkpoint import model_tensors, write_checkpoint
 from clew.training.config import Budget, TrainConfig
@@ -196,7 +198,9 @@ def test_a_maze_larger_than_a_text_model(next_token_run):
 
 
 def damage(folder, change):
+    """Change a model.json that has no checksums, as older versions wrote it."""
     value = json.loads((folder / "model.json").read_text())
+    del value["sha256"]
     change(value)
     (folder / "model.json").write_text(json.dumps(value))
 
@@ -207,8 +211,16 @@ def damage(folder, change):
         (lambda value: value.update(height="four"), "must give height as a whole number"),
         (lambda value: value.pop("form"), "must give form as a word"),
         (lambda value: value.pop("model"), "must have a kind"),
-        (lambda value: value["model"].update(width=32), "model needs|another model"),
+        (lambda value: value["model"].update(width=32), "describes a larger model"),
+        (lambda value: value["model"].update(width=8), r"but the model needs \["),
         (lambda value: value.update(form="poem"), "no text format 'poem'"),
+        (lambda value: value.update(form="edge-list"), "need 128 ids, but a model of None"),
+        (lambda value: value.update(height=10**18), "at most 255 of each"),
+        (lambda value: value["model"].update(steps=10**18), "describes a larger model than .*model.safetensors holds"),
+        (lambda value: value["model"].update(width=10**9), "describes a larger model"),
+        (lambda value: value["model"].update(hidden=10**30), "describes a larger model"),
+        (lambda value: value["model"].update(steps=1), "has, beyond the model's, 'message_steps.1"),
+        (lambda value: value["model"].update(base_loops=10**18), "base_loops is 10+; use a number from 1 to 10000"),
     ],
 )
 def test_damaged_weights_are_refused(cell_run, tmp_path, change, problem):
@@ -216,6 +228,56 @@ def test_damaged_weights_are_refused(cell_run, tmp_path, change, problem):
     damage(tmp_path / "w", change)
     with pytest.raises(UserError, match=problem):
         clew.load(tmp_path / "w")
+
+
+def test_a_text_model_with_a_huge_depth_is_refused_at_once(next_token_run, tmp_path):
+    export_weights(next_token_run, tmp_path / "w")
+    damage(tmp_path / "w", lambda value: value["model"].update(depth=10**18))
+    began = time.perf_counter()
+    with pytest.raises(UserError, match="describes a larger model"):
+        clew.load(tmp_path / "w")
+    assert time.perf_counter() - began < 10
+
+
+def test_weights_without_checksums_load(cell_run, tmp_path):
+    export_weights(cell_run, tmp_path / "w")
+    damage(tmp_path / "w", lambda value: None)
+    assert clew.load(tmp_path / "w").solve(DRAWING).path == clew.load(cell_run).solve(DRAWING).path
+
+
+@pytest.mark.parametrize("name", ["model.json", "model.safetensors"])
+def test_a_changed_byte_in_weights_is_found(cell_run, tmp_path, name):
+    export_weights(cell_run, tmp_path / "w", about="some words")
+    file = tmp_path / "w" / name
+    # A value that stays valid: the last byte of the last tensor, or a letter of the description.
+    data = file.read_bytes()
+    changed = data[:-1] + bytes([data[-1] ^ 1]) if name == "model.safetensors" else data.replace(b"words", b"wordz")
+    assert changed != data
+    file.write_bytes(changed)
+    with pytest.raises(UserError, match=f"{name} is damaged: its SHA-256"):
+        clew.load(tmp_path / "w")
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda t: t.update({"head.bias": torch.full_like(t["head.bias"], float("nan"))}), "'head.bias' that are not"),
+        (lambda t: t.update({"heads.bias": t.pop("head.bias")}), "lacks 'head.bias': it belongs to another model"),
+        (lambda t: t.update({"head.bias": t["head.bias"].long()}), r"int64\), but the model needs"),
+    ],
+)
+def test_tensors_that_do_not_fit_are_refused(cell_run, tmp_path, change, problem):
+    export_weights(cell_run, tmp_path / "w")
+    description, tensors = read_weights(tmp_path / "w")
+    change(tensors)
+    write_weights(tmp_path / "w", description, tensors)
+    with pytest.raises(UserError, match=problem):
+        clew.load(tmp_path / "w")
+
+
+def test_shipped_weights_have_checksums():
+    for folder in shipped_models().values():
+        assert set(json.loads((folder / "model.json").read_text())["sha256"]) == {"model.json", "model.safetensors"}
 
 
 def test_a_truncated_weights_file_is_refused(cell_run, tmp_path):

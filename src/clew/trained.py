@@ -9,9 +9,9 @@ A model is loaded from the folder of a run (clew.training.run_folder) or from a 
 package: model.safetensors, and model.json with
 
     {"model": {"kind": ..., ...}, "form": "cell-labels", "family": "dfs", "height": 10, "width": 10, "seed": 0,
-     "precision": "fp32", "about": ...}
+     "precision": "fp32", "about": ..., "sha256": {...}}
 
-`export_weights(run, folder)` writes such a folder. Neither is read with pickle.
+`export_weights(run, folder)` writes such a folder (clew.models.weights). Neither is read with pickle.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
-import safetensors.torch
 import torch
 from torch import nn
 
@@ -48,16 +47,16 @@ from clew.evaluation.tasks import (
     training_layouts,
     true_path,
 )
-from clew.files import PathLike, atomic_write, read_json, write_json
+from clew.files import PathLike
 from clew.mazes.generate import canonical_family, describe_tasks
-from clew.mazes.maze import Task, TaskBatch
-from clew.models.build import build_model, count_parameters, from_json, to_json
+from clew.mazes.maze import MAX_SIDE, Task, TaskBatch
+from clew.models.build import count_parameters, from_json, to_json
 from clew.models.cell_network import CellNetwork
 from clew.models.config import Precision
+from clew.models.weights import WEIGHTS_FILE, WEIGHTS_JSON, build_trained, read_weights, write_weights
 from clew.solution import Solution, solve_tasks
-from clew.training.checkpoint import CONFIG_FILE, load_model, load_model_tensors, model_tensors, read_tensors
+from clew.training.checkpoint import CONFIG_FILE, load_model, model_tensors
 
-WEIGHTS_FILE, WEIGHTS_JSON = "model.safetensors", "model.json"
 # Shipped weights are inside an installed package, or beside the sources.
 _SHIPPED = (Path(__file__).parent / "weights", Path(__file__).parents[2] / "weights")
 
@@ -233,8 +232,6 @@ def export_weights(run: PathLike, folder: PathLike, about: str = "") -> None:
         raise UserError(f"{target} is not empty; give the name of a new folder.")
     target.mkdir(parents=True, exist_ok=True)
     try:
-        with atomic_write(target / WEIGHTS_FILE, "wb") as file:
-            file.write(safetensors.torch.save(model_tensors(trained.model)))
         description = {
             "model": to_json(trained.config),
             "form": trained.codec.format_name,
@@ -245,7 +242,7 @@ def export_weights(run: PathLike, folder: PathLike, about: str = "") -> None:
             "precision": trained.precision,
             "about": about,
         }
-        write_json(target / WEIGHTS_JSON, description)  # last: without it the folder is not recognized
+        write_weights(target, description, model_tensors(trained.model))
     except BaseException:
         shutil.rmtree(target, ignore_errors=True)
         raise
@@ -270,9 +267,7 @@ def _from_run(run: Path) -> TrainedModel:
 
 def _from_weights(folder: Path) -> TrainedModel:
     where = folder / WEIGHTS_JSON
-    value = read_json(where)
-    if not isinstance(value, dict):
-        raise UserError(f"{where} must hold a JSON object that describes a model.")
+    value, tensors = read_weights(folder)
 
     def field(name: str, kind: type) -> Any:
         if not isinstance(value.get(name), kind) or isinstance(value.get(name), bool):
@@ -283,13 +278,23 @@ def _from_weights(folder: Path) -> TrainedModel:
     precision = value.get("precision", "fp32")
     if precision not in get_args(Precision):
         raise UserError(f"{where} must give precision as one of {', '.join(get_args(Precision))}, not {precision!r}.")
-    model = build_model(from_json(value.get("model")), seed=0)
-    load_model_tensors(model, read_tensors(folder / WEIGHTS_FILE), folder / WEIGHTS_FILE)
     height, width = field("height", int), field("width", int)
+    if not (1 <= height <= MAX_SIDE and 1 <= width <= MAX_SIDE):
+        raise UserError(
+            f"{where} describes mazes of {height} rows and {width} columns; use at most {MAX_SIDE} of each."
+        )
+    codec = Codec.of(field("form", str), height, width)
+    config = from_json(value.get("model"))
+    ids = getattr(config, "vocabulary", None)
+    if codec.vocabulary is not None and ids != codec.vocabulary.size:
+        raise UserError(
+            f"{where} describes mazes that need {codec.vocabulary.size} ids, but a model of {ids}; restore the file."
+        )
+    model = build_trained(config, tensors, folder / WEIGHTS_FILE)
     return TrainedModel(
         name=folder.resolve().name,
-        model=model.eval(),
-        codec=Codec.of(field("form", str), height, width),
+        model=model,
+        codec=codec,
         family=canonical_family(field("family", str)),
         height=height,
         width=width,

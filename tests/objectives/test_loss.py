@@ -8,8 +8,7 @@ import torch.nn.functional as F
 from objective_batches import token_batch
 
 from clew.objectives.config import ObjectiveConfig, build_objective
-from clew.objectives.loss import cross_entropy_sum, row_losses
-from clew.objectives.targets import Targets
+from clew.objectives.targets import Targets, cross_entropy_sum, row_losses
 
 
 def asked(lengths: list[int], vocabulary: int = 50, **settings: object) -> Targets:

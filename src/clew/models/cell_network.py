@@ -76,11 +76,12 @@ class CellNetworkConfig:
     warm_start: float = 0.5
 
     def __post_init__(self) -> None:
-        check_positive(self, ("width", "hidden", "steps", "base_loops"))
-        limits = {"max_units": 1, "warm_start": 1, "side_bias": 10}
-        for name, high in (limits | dict.fromkeys(("loops_per_side", "loops_per_cell", "loops_per_step"), 100)).items():
-            if not 0 <= getattr(self, name) <= high:
-                raise UserError(f"a cell network's {name} is {getattr(self, name)}; use a number from 0 to {high}.")
+        check_positive(self, ("width", "hidden", "steps"))
+        limits = {"base_loops": (1, 10_000), "max_units": (0, 1), "warm_start": (0, 1), "side_bias": (0, 10)}
+        limits |= dict.fromkeys(("loops_per_side", "loops_per_cell", "loops_per_step"), (0, 100))
+        for name, (low, high) in limits.items():
+            if not low <= (value := getattr(self, name)) <= high:
+                raise UserError(f"a cell network's {name} is {value}; use a number from {low} to {high}.")
 
     @property
     def sum_units(self) -> int:

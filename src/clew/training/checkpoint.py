@@ -28,20 +28,18 @@ from typing import Any, Literal
 
 import safetensors.torch
 import torch
-from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from clew.errors import UserError
 from clew.files import read_json, write_json
-from clew.models.build import build_model
+from clew.models.weights import CHECKSUMS, WEIGHTS_FILE, WEIGHTS_JSON, build_trained, read_tensors, read_weights
 from clew.training.config import TrainConfig
 from clew.training.distributed import copy_named, full_tensor, parameter_name, unwrap_model
 
 CONFIG_FILE = "config.json"
 CHECKPOINTS = "checkpoints"
 STATE_FILE = "state.json"
-MODEL_FILE = "model.safetensors"
-_CHECKSUMS = "sha256"
+MODEL_FILE = WEIGHTS_FILE
 _UNFINISHED, _DISCARDED = ".unfinished-", ".discarded-"
 
 
@@ -115,7 +113,7 @@ def update_state(checkpoint: Path, state: Mapping[str, Any]) -> None:
 
 def _write_state(checkpoint: Path, state: Mapping[str, Any], checksums: Mapping[str, str]) -> None:
     checksums = {**checksums, STATE_FILE: _state_checksum(state)}
-    write_json(checkpoint / STATE_FILE, {**state, _CHECKSUMS: checksums})
+    write_json(checkpoint / STATE_FILE, {**state, CHECKSUMS: checksums})
 
 
 def _state_checksum(state: Mapping[str, Any]) -> str:
@@ -145,19 +143,6 @@ def _flush_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def read_tensors(path: Path, sha256: str | None = None) -> dict[str, Tensor]:
-    """Return the tensors of a safetensors file, whose checksum must be `sha256` if that is given."""
-    try:
-        data = path.read_bytes()
-        if sha256 is not None and hashlib.sha256(data).hexdigest() != sha256:
-            raise UserError(f"{path} is damaged: its SHA-256 is not the one that was stored when it was written.")
-        return safetensors.torch.load(data)
-    except FileNotFoundError:
-        raise UserError(f"{path} is missing, so the checkpoint cannot be used; take an older one.") from None
-    except (SafetensorError, OSError) as error:
-        raise UserError(f"{path} is damaged ({error}), so the checkpoint cannot be used; take an older one.") from None
-
-
 def read_state(checkpoint: Path) -> dict[str, Any]:
     """Return what state.json says."""
     return _read_state(checkpoint)[0]
@@ -172,9 +157,9 @@ def _read_state(checkpoint: Path) -> tuple[dict[str, Any], dict[str, str]]:
         raise UserError(f"{checkpoint} is no checkpoint: it has no {STATE_FILE}.") from None
     if not isinstance(state, dict) or type(state.get("step")) is not int:
         raise UserError(f"{path} is not the state of a run; take another checkpoint.")
-    if _CHECKSUMS not in state:
+    if CHECKSUMS not in state:
         return state, {}
-    checksums = state.pop(_CHECKSUMS)
+    checksums = state.pop(CHECKSUMS)
     if not isinstance(checksums, dict) or checksums.pop(STATE_FILE, None) != _state_checksum(state):
         raise UserError(f"{path} is damaged: its SHA-256 is not the one that was stored when it was written.")
     return state, checksums
@@ -265,8 +250,7 @@ def load_model(
     config = load_config(run)
     checkpoint = find_checkpoint(run, which)
     _, tensors = read_checkpoint(checkpoint, "model", "ema")
-    model = build_model(config.model, seed=0)
-    load_model_tensors(model, tensors.get("model", {}), checkpoint / MODEL_FILE)
+    model = build_trained(config.model, tensors.get("model", {}), checkpoint / MODEL_FILE)
     if ema and "ema" in tensors:
         averages = {name.removeprefix("average."): t for name, t in tensors["ema"].items() if name != "updates"}
         load_model_tensors(model, model.state_dict() | averages, checkpoint / "ema.safetensors")
@@ -278,6 +262,8 @@ def load_start(model: nn.Module, source: str | Path) -> None:
     folder = Path(source)
     if (folder / CONFIG_FILE).is_file():
         tensors = model_tensors(load_model(folder)[0])
+    elif (folder / WEIGHTS_JSON).is_file():
+        _, tensors = read_weights(folder)
     elif (folder / MODEL_FILE).is_file():
         tensors = read_tensors(folder / MODEL_FILE)
     else:

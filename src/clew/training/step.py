@@ -26,9 +26,8 @@ from clew.data.batch import Batch
 from clew.data.loader import rank_part
 from clew.errors import UserError
 from clew.models.config import Precision, autocast
-from clew.objectives.loss import cross_entropy_sum, row_losses
 from clew.objectives.mask_rates import AdaptiveRate
-from clew.objectives.targets import Noise, Objective, Predict, Targets
+from clew.objectives.targets import Noise, Objective, Predict, Targets, cross_entropy_sum, row_losses
 from clew.training.distributed import World, full_tensor, gradient_sync, named_parameters
 
 FIRST_SCALE = 2.0**16

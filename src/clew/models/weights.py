@@ -1,0 +1,137 @@
+"""Weights on disk: safetensors and a model.json with checksums, checked before a model is built.
+
+    write_weights(folder, {"model": to_json(config), "form": "cell-labels", ...}, tensors)
+    description, tensors = read_weights(folder)
+    model = build_trained(from_json(description["model"]), tensors, folder / WEIGHTS_FILE)
+
+The field `sha256` of model.json holds the SHA-256 of model.safetensors, and of model.json without that field. Folders
+of versions that stored none are read unchecked. Nothing is read with pickle.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from safetensors import SafetensorError
+from torch import Tensor, nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
+
+from clew.errors import UserError
+from clew.files import atomic_write, read_json, write_json
+from clew.models.build import KINDS, ModelConfig, build_model, kind_of
+
+WEIGHTS_FILE, WEIGHTS_JSON = "model.safetensors", "model.json"
+CHECKSUMS = "sha256"
+
+
+def json_checksum(value: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of JSON values, whatever their layout in a file."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def write_weights(folder: Path, description: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+    """Write weights and their description, with checksums, into a folder."""
+    data = safetensors.torch.save({name: tensor.cpu().contiguous() for name, tensor in tensors.items()})
+    with atomic_write(folder / WEIGHTS_FILE, "wb") as file:
+        file.write(data)
+    checksums = {WEIGHTS_FILE: hashlib.sha256(data).hexdigest(), WEIGHTS_JSON: json_checksum(description)}
+    write_json(folder / WEIGHTS_JSON, {**description, CHECKSUMS: checksums})  # last: it marks a folder of weights
+
+
+def read_weights(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Return what `write_weights` wrote, without the checksums; UserError if a file is damaged."""
+    where = folder / WEIGHTS_JSON
+    description = read_json(where)
+    if not isinstance(description, dict):
+        raise UserError(f"{where} must hold a JSON object that describes a model.")
+    checksums = description.pop(CHECKSUMS, None)
+    if checksums is not None:
+        if not isinstance(checksums, dict) or checksums.get(WEIGHTS_JSON) != json_checksum(description):
+            raise UserError(f"{where} is damaged: its SHA-256 is not the one that was stored in it; restore it.")
+        checksums = str(checksums.get(WEIGHTS_FILE))
+    return description, read_tensors(folder / WEIGHTS_FILE, checksums)
+
+
+def read_tensors(path: Path, sha256: str | None = None) -> dict[str, Tensor]:
+    """Return the tensors of a safetensors file, whose checksum must be `sha256` if that is given."""
+    try:
+        data = path.read_bytes()
+        if sha256 is not None and hashlib.sha256(data).hexdigest() != sha256:
+            raise UserError(f"{path} is damaged: its SHA-256 is not the one that was stored with it; restore it.")
+        return safetensors.torch.load(data)
+    except FileNotFoundError:
+        raise UserError(f"{path} is missing; restore it, or use another model or checkpoint.") from None
+    except (SafetensorError, OSError) as error:
+        raise UserError(f"{path} is damaged ({error}); restore it, or use another model or checkpoint.") from None
+
+
+def build_trained(config: ModelConfig, tensors: Mapping[str, Tensor], where: Path | str) -> nn.Module:
+    """Return the model with these weights, in evaluation mode.
+
+    UserError, before memory is allocated for the model, if the weights are of another model or not finite.
+    """
+    own = _planned_tensors(config, tensors, where)
+    if own is not None:
+        check_tensors(own, tensors, where)
+    model = build_model(config, seed=0)
+    check_tensors(model.state_dict(), tensors, where)
+    model.load_state_dict(dict(tensors))
+    return model.eval()
+
+
+def check_tensors(own: Mapping[str, Tensor], tensors: Mapping[str, Tensor], where: Path | str) -> None:
+    """Raise UserError unless the tensors have the names and shapes of a model's own, and finite numbers."""
+    if odd := sorted(own.keys() ^ tensors.keys()):
+        found = "lacks" if odd[0] in own else "has, beyond the model's,"
+        raise UserError(f"{where} {found} {odd[0]!r}: it belongs to another model; use it with its own config.")
+    for name, tensor in tensors.items():
+        if own[name].shape != tensor.shape or own[name].is_floating_point() != tensor.is_floating_point():
+            raise UserError(
+                f"{where} holds {name!r} of shape {list(tensor.shape)} ({tensor.dtype}), but the model needs "
+                f"{list(own[name].shape)} ({own[name].dtype}); use it with its own config."
+            )
+        if not bool(torch.isfinite(tensor).all()):
+            raise UserError(f"{where} holds numbers in {name!r} that are not finite; restore it, or train anew.")
+
+
+class _TooLarge(Exception):
+    pass
+
+
+def _planned_tensors(config: ModelConfig, tensors: Mapping[str, Tensor], where: Path | str) -> dict[str, Tensor] | None:
+    """Return the names and shapes of the model as tensors without memory; None if its class needs memory.
+
+    A config may ask for 10**18 layers: construction ends as soon as the model exceeds the weights.
+    """
+    largest = max((tensor.numel() for tensor in tensors.values()), default=0)
+    registered = 0
+
+    def check_parameter(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
+        nonlocal registered
+        registered += 1
+        # Twice: a tied weight is registered under its second name and then replaced.
+        if registered > 2 * len(tensors) or (parameter is not None and parameter.numel() > largest):
+            raise _TooLarge
+
+    hook = register_module_parameter_registration_hook(check_parameter)
+    try:
+        with torch.device("meta"):
+            return dict(build_model(config, seed=0).state_dict())
+    except _TooLarge:
+        raise _larger(where) from None
+    except (RuntimeError, ArithmeticError, TypeError, ValueError):  # such as sizes beyond 64 bits
+        if kind_of(config) in KINDS:
+            raise _larger(where) from None
+        return None
+    finally:
+        hook.remove()
+
+
+def _larger(where: Path | str) -> UserError:
+    return UserError(f"the config describes a larger model than {where} holds; use the weights with their own config.")
