@@ -92,17 +92,17 @@ def test_slurm_gets_each_training_and_its_scoring_once(
     words = ["reproduce", "architectures", "accuracy-by-size", "--scale", "smoke", "--root", str(tmp_path)]
     words += ["--launcher", "slurm", "--slurm.partition", "gpu", "--slurm.gpus-per-node", "8"]
     assert run(words) == 0
-    # Two and six trainings, of which one is the same.
-    assert "7 trainings and 7 scorings were submitted" in capsys.readouterr().out
+    # Two and seven trainings, of which one is the same.
+    assert "8 trainings and 8 scorings were submitted" in capsys.readouterr().out
     train, score = slurm.jobs[0::2], slurm.jobs[1::2]
     assert all(job.folder.is_absolute() for job in slurm.jobs)
-    assert [job.after for job in train] == [[]] * 7
+    assert [job.after for job in train] == [[]] * 8
     assert [job.after for job in score] == [[job.job_id] for job in train]
     assert {(job.options.partition, job.options.gpus_per_node, job.options.tasks) for job in train} == {("gpu", 8, 8)}
     assert {(job.options.partition, job.options.gpus_per_node, job.options.tasks) for job in score} == {("gpu", 1, 1)}
 
     assert run(words) == 0  # while all are in the queue
-    assert "0 trainings and 0 scorings were submitted, and 7 runs were in the queue before" in capsys.readouterr().out
+    assert "0 trainings and 0 scorings were submitted, and 8 runs were in the queue before" in capsys.readouterr().out
 
 
 def test_slurm_jobs_and_the_same_command_give_the_result(
@@ -154,6 +154,19 @@ def test_a_dry_run_tells_memory_hours_and_jobs(tmp_path: Path, capsys: pytest.Ca
     told = capsys.readouterr().out
     assert "Would submit 10 training jobs (2 nodes with 4 GPUs each, 24 hours a part) and 10 scoring jobs" in told
     assert not any(tmp_path.iterdir())
+
+
+def test_a_dry_run_of_every_study_has_no_empty_estimate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["reproduce", "all", "--scale", "paper", "--root", str(tmp_path), "--dry-run"]) == 0
+    told = capsys.readouterr().out
+    head, *rows = told.split("\n\n")[0].splitlines()
+    assert len(rows) > 100
+    columns = [head.index(name) for name in ("weights, GB", "optimizer, GB", "activations, GB", "evaluation, GB")]
+    total, first = head.index("in all, GB"), head.index("hours, 8 V100")
+    for row in rows:
+        assert all(float(row[column:].split()[0]) >= 0 for column in columns)
+        assert 1 < float(row[total:].split()[0]) <= 32
+        assert [float(hours.replace(",", "")) >= 0 for hours in row[first:].split()] == [True] * 3
 
 
 @pytest.mark.parametrize(

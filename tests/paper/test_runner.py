@@ -17,11 +17,26 @@ import pytest
 from clew.errors import UserError
 from clew.files import read_json, write_json
 from clew.mazes.generate import generate
-from clew.paper.runner import CORE_SECONDS, FINISHED, Options, reproduce, runs_of, train_run, training_curve
+from clew.paper import runner
+from clew.paper.runner import (
+    CORE_SECONDS,
+    FINISHED,
+    Options,
+    collect,
+    reproduce,
+    runs_of,
+    score_run,
+    train_all,
+    train_run,
+    training_curve,
+)
 from clew.paper.scoring import training_mazes
 from clew.paper.studies import STUDIES
+from clew.paper.study import RunSpec
 from clew.training.callbacks import RunEnd
 from clew.training.checkpoint import CHECKPOINTS
+from clew.training.config import TrainConfig
+from clew.training.distributed import World
 
 
 def quiet(line: str) -> None:
@@ -113,6 +128,52 @@ def test_a_broken_file_of_scores_is_named(smoke: Options) -> None:
     write_json(file, value)
 
 
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_scores_are_computed_in_the_precision_of_the_run(precision: Any, tmp_path: Path) -> None:
+    options = Options("smoke", tmp_path)
+    run = runs_of(STUDIES["architectures"], options)[0]
+    run = dataclasses.replace(run, config=dataclasses.replace(run.config, precision=precision))
+    train_run(run, options)
+    score_run(run, options)
+    (file,) = (options.run_folder(run) / "scores").iterdir()
+    assert read_json(file)["scores"]["precision"] == precision
+
+
+def test_finished_runs_are_reported_while_others_are_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second training is stopped by a signal; the first one can be collected."""
+    options, study = Options("smoke", tmp_path, seeds=2), STUDIES["architectures"]
+    really, ended = runner.train, RunEnd(1, 0.5, "signal", None, signal.SIGTERM)
+    trained: list[int] = []
+
+    def stopped(config: TrainConfig, *args: Any, **kwargs: Any) -> Any:
+        trained.append(config.seed)
+        return really(config, *args, **kwargs) if len(trained) == 1 else SimpleNamespace(end=ended)
+
+    monkeypatch.setattr("clew.paper.runner.train", stopped)
+    folder = options.run_folder(runs_of(study, options)[1])
+    folder.mkdir(parents=True)
+    assert reproduce([study], options, say=quiet) == signal.SIGTERM
+    said: list[str] = []
+    collect(study, options, said.append)
+    value = read_json(options.result_file("architectures"))
+    assert [(run["labels"]["architecture"], run["seed"]) for run in value["runs"]] == [("decoder-only", 0)]
+    assert value["missing"] == ["encoder-decoder, seed 0", "decoder-only, seed 1", "encoder-decoder, seed 1"]
+    assert said[0].startswith("architectures: 3 of 4 runs are not evaluated yet: encoder-decoder, seed 0;")
+
+
+def test_smaller_mazes_are_trained_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[tuple[int, int]] = []
+
+    def noted(run: RunSpec, options: Options, world: World | None = None) -> RunEnd:
+        order.append((run.config.data.sizes[-1], run.config.seed))
+        return RunEnd(1, 0.5, "done", None)
+
+    monkeypatch.setattr("clew.paper.runner.train_run", noted)
+    monkeypatch.setattr("clew.paper.runner.score_run", lambda run, options: None)
+    train_all(STUDIES["accuracy-by-size"], Options("laptop", tmp_path), World(), quiet)
+    assert order == [(4, 0), (4, 0), (4, 1), (4, 1), (4, 2), (4, 2), (5, 0), (5, 0), (5, 1), (5, 1), *[(6, 0)] * 3]
+
+
 def test_studies_share_what_they_have_in_common() -> None:
     options = Options("laptop")
     folders = {name: {options.run_folder(run) for run in runs_of(STUDIES[name], options)} for name in STUDIES}
@@ -178,6 +239,7 @@ def test_a_curve_counts_mazes_between_two_lines_of_metrics(tmp_path: Path) -> No
 def test_a_signal_stops_everything_and_is_returned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ends = iter([RunEnd(2, 1.0, "done", None), RunEnd(1, 0.5, "signal", None, signal.SIGTERM)])
     monkeypatch.setattr("clew.paper.runner.train", lambda *args, **kwargs: SimpleNamespace(end=next(ends)))
+    monkeypatch.setattr("clew.paper.runner.score_run", lambda run, options: None)
     options = Options("smoke", tmp_path)
     for run in runs_of(STUDIES["architectures"], options):
         options.run_folder(run).mkdir(parents=True)

@@ -101,7 +101,10 @@ def test_seeds_change_the_chance_but_not_what_is_scored() -> None:
 def test_long_runs_have_fewer_seeds_than_the_user_asks_for() -> None:
     runs = runs_of(STUDIES["accuracy-by-size"], Options("laptop", seeds=3))
     seeds = {size: [run.config.seed for run in runs if run.labels["size"] == size] for size in ("4x4", "5x5", "6x6")}
-    assert seeds == {"4x4": [0, 0, 1, 1, 2, 2], "5x5": [0, 0, 1, 1], "6x6": [0, 0]}
+    assert seeds == {"4x4": [0, 0, 1, 1, 2, 2], "5x5": [0, 0, 1, 1], "6x6": [0, 0, 0]}
+    assert runs == runs_of(STUDIES["accuracy-by-size"], Options("laptop"))  # three is the default
+    sampler = [run.config for run in runs if run.labels["size"] == "6x6" and "half" in run.labels["objective"]]
+    assert [config.objective.rates.fully_hidden for config in sampler] == [0.5]
     assert len(runs_of(STUDIES["accuracy-by-size"], Options("paper", seeds=3))) == 30
 
 

@@ -1,14 +1,13 @@
 """Estimates of what a training needs: memory of a GPU, and hours. Arithmetic; nothing is measured on a GPU.
 
     estimate_memory(config.model, config.data, batch_per_gpu=16, micro_batch=16, precision="fp16")    # a Memory
-    step_seconds(config, processes=8, gpu=GPUS["A100"])
     fit_micro_batch(config, processes=8, memory=32e9)    # the config with the largest micro-batch that fits
     plan(runs, processes=8)                              # a row of words for each training: `--dry-run`
     python -m clew.paper.estimate                        # write needs.json, which `--list` reads without torch
 
 Memory. For each parameter: the weight, its gradient, the gradient's copy in DDP's buckets and AdamW's two moments, in
-float32, and the weight in 16 bits under autocast. For each token and block of width D, what the backward pass needs
-(`_block_bytes`, which a test compares with what autograd saves). To that come the work of one block, the logits, the
+float32, and the weight in 16 bits under autocast. For each token and block, or for each cell and loop, what the
+backward pass needs, which a test compares with what autograd saves. To that come the work of one block, the logits, the
 batch, 10 % for allocator fragmentation, and 1 GB for CUDA and NCCL.
 
 Hours. A step of a GPU takes
@@ -32,12 +31,13 @@ from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from clew.data.batch import Batch
+from clew.data.batch import Batch, CellBatch
 from clew.data.config import PAPER_MAZES, DataConfig
 from clew.data.loader import StreamLoader
 from clew.decoding.codec import Codec
 from clew.files import atomic_write
 from clew.models.build import ModelConfig, training_flops
+from clew.models.cell_network import CellNetworkConfig
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig, Precision
 from clew.objectives.config import ObjectiveConfig, build_objective
 from clew.paper.study import SCALES, RunSpec, Scale, Study, parameters_of
@@ -51,11 +51,11 @@ SAMPLE = 256  # mazes whose lengths and operations are counted
 
 @dataclass(frozen=True)
 class Gpu:
-    """The SXM form in NVIDIA's data sheets."""
+    """The SXM form in NVIDIA's data sheets: dense operations a second in 16 and 32 bits, bytes a second."""
 
-    half_flops: float  # operations a second in 16 bits, dense, on tensor cores
-    single_flops: float  # in float32
-    bandwidth: float  # bytes a second
+    half_flops: float
+    single_flops: float
+    bandwidth: float
 
 
 GPUS = {
@@ -63,14 +63,14 @@ GPUS = {
     "A100": Gpu(312e12, 19.5e12, 1.555e12),
     "H100": Gpu(989e12, 67e12, 3.35e12),
 }
-BLOCK_SECONDS = 0.82e-3
-ACTIVATION_PASSES = 5
-SHARE_OF_PEAK = 0.25
+BLOCK_SECONDS, ACTIVATION_PASSES, SHARE_OF_PEAK = 0.82e-3, 5, 0.25
 
 SMALL_GPU = 32 * GB  # the paper's V100
 ALLOCATOR, CONTEXT = 1.1, 1.0 * GB
 # Mazes decoded at once in an evaluation, and the share of the free memory that they may take.
 MOST_DECODED, DECODING_SHARE = 512, 0.5
+# Bytes that a message step of a cell network keeps for each cell and hidden unit, with and without a backward pass.
+CELL_BYTES, CELL_WORK = 40, 48
 
 
 @dataclass(frozen=True)
@@ -109,35 +109,38 @@ def lengths(data: DataConfig) -> Lengths:
 
 def estimate_memory(
     model: ModelConfig, data: DataConfig, batch_per_gpu: int, micro_batch: int, precision: Precision
-) -> Memory | None:
-    """Return what training and evaluating a text model takes; None for other kinds of models."""
-    if not isinstance(model, DecoderOnlyConfig | EncoderDecoderConfig):
-        return None
+) -> Memory:
+    """Return what training and evaluating a model takes."""
     half = 2 if precision != "fp32" else 4
-    parameters, width = parameters_of(model), model.width
     found = lengths(data)
     tokens, asked = found.longest, found.response
-    per_token = _block_bytes(width, half)
-    if isinstance(model, DecoderOnlyConfig):
-        a_maze = (model.depth + 1) * per_token * tokens
-        cached = 2 * model.depth * width * half
-    else:
-        # A block of the decoder computes keys and values for every visible token, the rest for the queries.
-        keys = (4 if half == 2 else 3) * width * half
-        queries = (8 + 12 * half) * width
-        a_maze = (model.encoder_depth + 1) * per_token * tokens
-        a_maze += model.decoder_depth * (keys * tokens + queries * asked)
-        cached = 0
-    a_maze += (half + 8) * model.vocabulary * asked  # logits, their softmax and its gradient
-    weights = (12 + (half if half == 2 else 0)) * parameters
-    optimizer = 8 * parameters
-    batch = 24 * tokens * batch_per_gpu
     height, columns = data.shapes[-1]
-    response = Codec.of(data.format, height, columns).max_response_length(height, columns)
-    decoding = (cached + per_token) * (tokens - asked + response)
+    if isinstance(model, CellNetworkConfig):
+        batch = _batch(_shape(data))
+        assert isinstance(batch, CellBatch)
+        loops = int(model.training_loops(batch)[1].max())
+        a_maze: float = CELL_BYTES * model.hidden * model.steps * loops * tokens
+        decoding = CELL_WORK * model.hidden * height * columns
+    else:
+        assert isinstance(model, DecoderOnlyConfig | EncoderDecoderConfig), "studies have no models of plug-ins"
+        width, per_token = model.width, _block_bytes(model.width, half)
+        if isinstance(model, DecoderOnlyConfig):
+            a_maze = (model.depth + 1) * per_token * tokens
+            cached = 2 * model.depth * width * half
+        else:
+            # A block of the decoder computes keys and values for every visible token, the rest for the queries.
+            keys, queries = (4 if half == 2 else 3) * width * half, (8 + 12 * half) * width
+            a_maze = (model.encoder_depth + 1) * per_token * tokens
+            a_maze += model.decoder_depth * (keys * tokens + queries * asked)
+            cached = 0
+        a_maze += (half + 8) * model.vocabulary * asked  # logits, their softmax and its gradient
+        response = Codec.of(data.format, height, columns).max_response_length(height, columns)
+        decoding = (cached + per_token) * (tokens - asked + response)
+    parameters = parameters_of(model)
+    weights, optimizer = (12 + (half if half == 2 else 0)) * parameters, 8 * parameters
     free = (SMALL_GPU - CONTEXT) / ALLOCATOR - weights - optimizer
     decoded = max(1, min(MOST_DECODED, int(DECODING_SHARE * free / decoding)))
-    return Memory(weights, optimizer, a_maze * micro_batch, batch, decoding * decoded, decoded)
+    return Memory(weights, optimizer, a_maze * micro_batch, 24 * tokens * batch_per_gpu, decoding * decoded, decoded)
 
 
 def _block_bytes(width: int, half: int) -> int:
@@ -156,7 +159,7 @@ def micro_batch_for(config: TrainConfig, processes: int, memory: float = SMALL_G
     candidates = [batch_per_gpu, *(1 << k for k in range(batch_per_gpu.bit_length() - 1, -1, -1))]
     for micro_batch in candidates:
         needed = estimate_memory(config.model, config.data, batch_per_gpu, micro_batch, config.precision)
-        if needed is None or needed.total <= memory:
+        if needed.total <= memory:
             return micro_batch
     return None
 
@@ -178,29 +181,22 @@ def total_steps(config: TrainConfig) -> int | None:
 
 def step_seconds(config: TrainConfig, processes: int, gpu: Gpu) -> float:
     """Return the time of one step with so many GPUs: see the module's docstring."""
-    model, mazes = config.model, config.batch_size / processes
+    model, mazes, half = config.model, config.batch_size / processes, config.precision != "fp32"
     passes = math.ceil(mazes / (micro_batch_for(config, processes) or 1))
     blocks, moved = 0, 0.0
-    half = config.precision != "fp32"
     if isinstance(model, DecoderOnlyConfig | EncoderDecoderConfig):
-        found = lengths(config.data)
         self_blocks = model.depth if isinstance(model, DecoderOnlyConfig) else model.encoder_depth
         blocks = model.depth if isinstance(model, DecoderOnlyConfig) else model.encoder_depth + model.decoder_depth
-        moved = self_blocks * _block_bytes(model.width, 2 if half else 4) * found.mean * mazes
-    peak = gpu.half_flops if half else gpu.single_flops
-    return (
-        passes * blocks * BLOCK_SECONDS
-        + ACTIVATION_PASSES * moved / gpu.bandwidth
-        + mazes * flops_per_maze(config) / (SHARE_OF_PEAK * peak)
-    )
+        moved = self_blocks * _block_bytes(model.width, 2 if half else 4) * lengths(config.data).mean * mazes
+    computed = mazes * flops_per_maze(config) / (SHARE_OF_PEAK * (gpu.half_flops if half else gpu.single_flops))
+    return passes * blocks * BLOCK_SECONDS + ACTIVATION_PASSES * moved / gpu.bandwidth + computed
 
 
 def training_hours(config: TrainConfig, processes: int, gpu: Gpu) -> float:
     """Return the hours of a whole run with so many GPUs."""
     steps = total_steps(config)
     if steps is None:
-        assert config.budget.minutes is not None
-        return config.budget.minutes / 60
+        return (config.budget.minutes or 0) / 60
     return steps * step_seconds(config, processes, gpu) / 3600
 
 
@@ -267,10 +263,8 @@ def run_hours(config: TrainConfig, scale: Scale) -> float:
     if scale == "paper":
         return training_hours(config, PAPER_GPUS, GPUS[PAPER_GPU])
     if config.budget.minutes is not None:
-        cores = (config.threads or 1) if scale == "laptop" else 1
-        return cores * config.budget.minutes / 60
-    mazes = (total_steps(config) or 0) * config.batch_size
-    return mazes * flops_per_maze(config) / CORE_SPEED[scale] / 3600
+        return ((config.threads or 1) if scale == "laptop" else 1) * config.budget.minutes / 60
+    return (total_steps(config) or 0) * config.batch_size * flops_per_maze(config) / CORE_SPEED[scale] / 3600
 
 
 def plan(runs: Sequence[RunSpec], processes: int) -> list[list[str]]:
@@ -285,9 +279,7 @@ def _plan_row(run: RunSpec, processes: int) -> list[str]:
     steps, batch_per_gpu = total_steps(config), -(-config.batch_size // processes)
     micro_batch = micro_batch_for(config, processes) or 1
     memory = estimate_memory(config.model, config.data, batch_per_gpu, micro_batch, config.precision)
-    parts = [math.nan] * 5  # of a model that is not estimated
-    if memory:
-        parts = [memory.weights, memory.optimizer, memory.activations + memory.batch, memory.cache, memory.total]
+    parts = (memory.weights, memory.optimizer, memory.activations + memory.batch, memory.cache, memory.total)
     return [
         ", ".join([*run.labels.values(), f"seed {config.seed}"]),
         f"{parameters_of(config.model):,}",

@@ -81,7 +81,7 @@ class Options:
 
     def seeds_of(self, study: Study) -> int:
         """Return how many seeds each training has."""
-        return self.seeds or (1 if self.scale == "smoke" else study.seeds)
+        return self.seeds or study.seeds.get(self.scale, 1)
 
     def run_folder(self, run: RunSpec) -> Path:
         """Return the folder of a run."""
@@ -163,14 +163,19 @@ def reproduce(studies: Sequence[Study], options: Options, say: Say) -> int:
 
 
 def train_all(study: Study, options: Options, world: World, say: Say) -> int:
-    """Train what is not finished; return the signal that stopped it, or 0."""
-    runs = runs_of(study, options)
+    """Train what is not finished, small mazes first; return the signal that stopped it, or 0.
+
+    A process that is alone evaluates each model when it is trained, so that --collect can report it before the others.
+    """
+    runs = sorted(runs_of(study, options), key=lambda run: run.config.data.sizes[-1])
     for number, run in enumerate(runs, start=1):
         if world.is_main and not options.is_trained(run):
             say(f"{study.name}: training {number} of {len(runs)}: {', '.join(run.labels.values())}")
         end = train_run(run, options, world)
         if end.reason == "signal":
             return end.signal
+        if world.size == 1:
+            score_run(run, options)
     return 0
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Literal, get_args
 
@@ -110,7 +110,7 @@ class Study:
     runs: Callable[[RunScale], list[RunSpec]] = lambda scale: []
     # Measurements that need no training, as plain values.
     measure: Callable[[Scale], dict[str, Any]] | None = None
-    seeds: int = 1  # unless the user gives --seeds; the smoke scale has one
+    seeds: Mapping[Scale, int] = field(default_factory=dict)  # by scale, unless the user gives --seeds; else one
     notes: Sequence[str] = ()  # differences from the paper, shown on the page
 
     def report(self, result: Result) -> Report:

@@ -244,7 +244,7 @@ PATH_STAR = Study(
             for name in ORDERED
         ),
     ],
-    seeds=3,
+    seeds={"laptop": 3, "paper": 3},
     notes=(
         "d arms of l nodes from the centre to an arm's end, both included; labels from N. Without planning, one graph "
         "in d is solved. MLM-U here has half of each batch fully hidden; the table of samplers has the paper's uniform "
