@@ -97,7 +97,7 @@ def test_the_command_line_imports_no_command_at_the_top() -> None:
 @pytest.mark.parametrize(
     ("file", "source"),
     [
-        ("mazes/a.py", "from clew.tokenization.ascii import draw_ascii"),
+        ("mazes/a.py", "from clew.tokenization.drawings import draw_ascii"),
         ("mazes/a.py", "import clew.viz.picture"),
         ("mazes/a.py", "from ..text import ascii"),
         ("mazes/a.py", "from clew import cli"),

@@ -81,7 +81,7 @@ class ExactSolution:
     trace: list[Event] = field(default_factory=list)  # what A* created and closed; empty for BFS
 
     def __str__(self) -> str:
-        from clew.tokenization.ascii import draw_ascii
+        from clew.tokenization.drawings import draw_ascii
 
         return draw_ascii(self.task, self.path)
 

@@ -42,6 +42,7 @@ COMMANDS = {
     "reproduce report": ("clew.commands.reproduce:report", "write docs/results.md from measured results"),
     "convert": ("clew.commands.convert:convert", "convert weights of the published code to a run folder"),
     "data describe": ("clew.commands.data:describe", "print layouts, walls and path lengths of datasets"),
+    "data import": ("clew.commands.data:import_mazes", "make a dataset of mazes of your own"),
     "data verify": ("clew.commands.data:verify", "check a dataset against its checksums"),
     "runs": ("clew.commands.runs:runs", "print a table of the runs in a folder"),
     "plot": ("clew.commands.runs:plot", "plot training curves of runs"),

@@ -31,7 +31,7 @@ from clew.mazes.maze import Task, TaskBatch
 from clew.mazes.solvers import astar, bfs_path, num_shortest
 from clew.paper.named_configs import config_named
 from clew.provenance import provenance
-from clew.tokenization.ascii import draw_ascii
+from clew.tokenization.drawings import draw_ascii
 from clew.trained import TrainedModel, load, shipped_models
 from clew.training.checkpoint import CONFIG_FILE
 from clew.training.config import Budget

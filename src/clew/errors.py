@@ -71,6 +71,11 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, in the plural unless it is one."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def os_error_sentence(error: OSError) -> str:
     """Return one sentence for an error of the operating system."""
     name = str(error.filename) if error.filename is not None else "the input or output"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from clew.decoding.codec import Codec
 from clew.decoding.decode import TaskStep, default_decoder, parse_decoder
 from clew.decoding.state import Step
+from clew.errors import counted
 from clew.evaluation.evaluate import evaluate_tasks
 from clew.evaluation.scores import Outcome
 from clew.files import PathLike
@@ -19,7 +20,7 @@ from clew.mazes.checks import path_problem
 from clew.mazes.maze import Path, Task, TaskBatch
 from clew.mazes.solvers import bfs_path
 from clew.models.config import Model
-from clew.tokenization.ascii import draw_ascii
+from clew.tokenization.drawings import draw_ascii
 from clew.viz.drawing import task_svg
 
 
@@ -50,10 +51,10 @@ class Solution:
         if self.problem is not None:
             return f"not valid: {self.problem}"
         word = self.task.maze.cell_word
-        valid = f"a path of {len(self.path)} {word}s, valid"
+        valid = f"a path of {counted(len(self.path), word)}, valid"
         if self.is_shortest:
             return f"{valid} and a shortest one."
-        return f"{valid}, but {len(self.path) - len(self.shortest_path)} {word}s longer than a shortest one."
+        return f"{valid}, but {counted(len(self.path) - len(self.shortest_path), word)} longer than a shortest one."
 
     @property
     def cost(self) -> str:

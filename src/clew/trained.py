@@ -27,9 +27,10 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
+from clew.data.config import IMPORTED
 from clew.data.dataset import DATASET_FILE, open_dataset
 from clew.data.loader import held_out_draws
-from clew.data.readers import read_maze
+from clew.data.readers import read_maze, true_path
 from clew.decoding.cells import loop_probabilities
 from clew.decoding.codec import Codec
 from clew.decoding.decode import default_decoder, parse_decoder
@@ -45,7 +46,6 @@ from clew.evaluation.tasks import (
     group_tasks,
     held_out,
     training_layouts,
-    true_path,
 )
 from clew.files import PathLike
 from clew.mazes.generate import canonical_family, describe_tasks
@@ -59,6 +59,15 @@ from clew.training.checkpoint import CONFIG_FILE, load_model, model_tensors
 
 # Shipped weights are inside an installed package, or beside the sources.
 _SHIPPED = (Path(__file__).parent / "weights", Path(__file__).parents[2] / "weights")
+
+
+class SomeUnread(UserError):
+    """Some of the mazes cannot be read; `solutions` has those of the others, and None for these."""
+
+    def __init__(self, problems: dict[int, str], solutions: list[Solution | None]) -> None:
+        number, problem = next(iter(problems.items()))
+        super().__init__(f"{len(problems)} of {len(solutions)} mazes cannot be read; maze {number}: {problem}")
+        self.problems, self.solutions = problems, solutions
 
 
 @dataclass(frozen=True, repr=False)
@@ -111,9 +120,21 @@ class TrainedModel:
         batch_size: int | None = None,
         on_step: Callable[[Step], None] = lambda step: None,
     ) -> list[Solution]:
-        """Solve mazes of any sizes and return the solutions in their order; a maze without a path has none."""
-        read = [read_maze(task) for task in tasks]
-        return solve_tasks(self.model, self.codec, read, decoder, batch_size, on_step)
+        """Solve mazes of any sizes and return the solutions in their order; a maze without a path has none.
+
+        Where some cannot be read, the others are solved: SomeUnread has their solutions.
+        """
+        read, problems = list[Task](), dict[int, str]()
+        for number, task in enumerate(tasks, start=1):
+            try:
+                read.append(read_maze(task))
+            except UserError as error:
+                problems[number] = str(error)
+        found = solve_tasks(self.model, self.codec, read, decoder, batch_size, on_step)
+        if problems:
+            solved = iter(found)
+            raise SomeUnread(problems, [None if i in problems else next(solved) for i in range(1, len(tasks) + 1)])
+        return found
 
     def loop_probabilities(self, task: Task) -> Sequence[npt.NDArray[np.float32]]:
         """Return the probability of each cell after each loop of the first pass; nothing for models without loops."""
@@ -173,6 +194,8 @@ class TrainedModel:
     ) -> list[TaskBatch]:
         """Return held-out mazes, by default of the training family, size and seed."""
         family = canonical_family(family or self.family)
+        if family == IMPORTED:
+            return [self._imported(n)]
         height, width = (self.height, self.width) if size is None else (size, size)
         return held_out(
             family,
@@ -184,6 +207,13 @@ class TrainedModel:
             embedding=embedding,
             draws=held_out_draws(family, self.training_set if family == self.family else None),
         )
+
+    def _imported(self, n: int | None) -> TaskBatch:
+        """Return the first mazes of the test split of an imported training set."""
+        if self.training_set is None:
+            raise UserError("the model was trained on imported mazes; give their dataset with --data, or --input FILE.")
+        split = open_dataset(self.training_set).split("test")
+        return split.slice(0, len(split) if n is None else n)
 
     def leakage(self, groups: Sequence[TaskBatch]) -> Leakage:
         """Count the mazes whose layout may have been in training."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path as FilePath
 
@@ -97,6 +98,30 @@ def test_a_maze_without_a_way_is_named_and_the_others_are_solved(
     out, err = failure(capsys, file, "--solver", solver, *["--json"] * as_json)
     assert out.count('"length": 5' if as_json else "a path of 5 cells") == 3
     assert err.startswith("clew: maze 2, line 2: no way leads from the start (0, 0) to the goal (0, 2)")
+
+
+def test_a_maze_that_cannot_be_read_is_named_and_the_others_are_solved(
+    capsys: pytest.CaptureFixture[str], tmp_path: FilePath
+) -> None:
+    file = tmp_path / "mazes.txt"
+    file.write_text("S.G\n...\n\nS?G\n...\n\nS.G\n...\n")
+    out, err = failure(capsys, file)
+    assert out.count("a path of 3 cells") == 2
+    assert err.startswith("clew: maze 2, line 4, column 2: '?' is no part of a maze")
+
+
+def test_the_exit_code_tells_that_a_models_path_is_not_valid(
+    capsys: pytest.CaptureFixture[str], tmp_path: FilePath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from clew.trained import TrainedModel, load
+
+    model = load("cells-dfs")
+    solved = model.solve("S.G\n...")
+    monkeypatch.setattr(TrainedModel, "solve", lambda self, task, decoder: dataclasses.replace(solved, problem="no."))
+    file = tmp_path / "mazes.txt"
+    file.write_text("S.G\n...\n")
+    _, err = failure(capsys, file, "--solver", "cells-dfs")
+    assert err == "clew: the model's path is not valid in 1 of 1 maze.\n"
 
 
 def test_wall_list_and_mixed_mazes_can_be_solved(capsys: pytest.CaptureFixture[str], tmp_path: FilePath) -> None:

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from clew.data.readers import is_image, parse_image, parse_pixels, read_object
+from clew.data.readers import is_image, parse_image, parse_pixels, read_mazes, read_object, true_path, write_object
 from clew.errors import UserError
 from clew.mazes.generate import generate
 from clew.mazes.maze import Task
-from clew.tokenization.foreign import write_foreign
+from clew.tokenization.read import write_maze
 
 COLOURS = {
     ".": (255, 255, 255),
@@ -29,7 +29,7 @@ COLOURS = {
 
 def draw(task: Task, path: list[tuple[int, int]] | None = None) -> np.ndarray:
     """The pixels of maze-dataset's as_pixels(), or of wall cells."""
-    rows = write_foreign("block", task, path).split("\n")
+    rows = write_maze("block", task, path).split("\n")
     return np.array([[COLOURS[character] for character in row] for row in rows], dtype=np.uint8)
 
 
@@ -122,3 +122,43 @@ def test_objects_of_maze_dataset() -> None:
 def test_what_is_no_maze_is_refused(value: object) -> None:
     with pytest.raises(UserError):
         read_object(value)
+
+
+def test_objects_round_trip_and_are_solved() -> None:
+    pytest.importorskip("networkx")
+    for family in ("dfs", "astar", "percolation"):
+        for task, path in generate(family, 7, 9, seed=0, first=0, count=10, split="any"):
+            graph = write_object("networkx", task)
+            check(read_object(graph), task)
+            assert len(true_path(read_object(graph).task)) == len(path)
+            if family == "astar":
+                check(read_object(write_object("grid", task), task.start, task.goal), task)
+                continue
+            check(read_object(write_object("pixels", task, path)), task, path)
+            # mazelib's form: walls between cells are blocks, so every step is two cells long.
+            grid = write_object("grid", task)
+            ends = [(2 * r + 1, 2 * c + 1) for r, c in (task.start, task.goal)]
+            found = read_object(grid, *ends).task
+            assert grid.shape == found.maze.cells.shape == (15, 19)
+            assert np.array_equal(write_object("grid", found), grid)
+            assert len(true_path(found)) == 2 * len(path) - 1
+
+
+def test_mazelib_mazes_may_have_their_ends_in_the_frame() -> None:
+    grid = np.array([[1, 1, 1, 1, 1], [1, 0, 0, 0, 1], [1, 1, 1, 0, 1], [1, 0, 0, 0, 1], [1, 1, 1, 1, 1]], np.int8)
+    maze = SimpleNamespace(grid=grid, start=(0, 1), end=(4, 1), solutions=None)
+    task = read_object(maze).task
+    assert (task.start, task.goal, len(true_path(task))) == ((0, 1), (4, 1), 9)
+    with pytest.raises(UserError, match="outside the grid"):
+        read_object(SimpleNamespace(grid=grid, start=(0, 9), end=(4, 1)))
+
+
+def test_true_paths_are_checked() -> None:
+    (read,) = read_mazes("S..\n...\n..G")
+    long = [(0, 0), (0, 1), (0, 2), (1, 2), (1, 1), (2, 1), (2, 2)]
+    assert len(true_path(read.task)) == 5
+    assert true_path(read.task, long) == long
+    with pytest.raises(UserError, match="it has 7 cells and a shortest one 5"):
+        true_path(read.task, long, shortest=True)
+    with pytest.raises(UserError, match="line 3: the path in the file cannot be the true one, since step 1"):
+        true_path(read.task, [(0, 0), (2, 2)], "line 3: ")

@@ -4,7 +4,7 @@ import pytest
 
 from clew.evaluation.failures import FAILURES, GRAPH_FAILURES, classify, failure_classes
 from clew.mazes.maze import PathStar, Task
-from clew.tokenization.ascii import parse_ascii
+from clew.tokenization.drawings import parse_drawing
 
 # A perfect maze: the way from S to G goes along the top, down the right side and back along the middle.
 PERFECT = """
@@ -28,7 +28,7 @@ S..
 
 
 def task_of(drawing):
-    return parse_ascii(drawing.strip("\n").splitlines()).task
+    return parse_drawing(drawing.strip("\n").splitlines()).task
 
 
 @pytest.mark.parametrize(

@@ -46,13 +46,13 @@ def write(folder: FilePath, content: str | bytes) -> FilePath:
         (WALL_LIST, "wall-list", [1]),
         (f"bos {WALL_LIST} eos\n{WALL_LIST} plan 0 0", "wall-list", [1, 2]),
         (format_named("grid").encode(TASK, None).text, "grid", [1]),
-        (DRAWING, "ascii", [1]),
+        (DRAWING, "drawing", [1]),
         (
             f"\n\n{DRAWING}\n\n \n{DRAWING}\r\n\r\n+--+--+\r\n|S  G |\r\n+--+--+\r\n|  |  |\r\n+--+--+",
-            "ascii",
+            "drawing",
             [3, 7, 10],
         ),
-        ("\ufeff" + DRAWING, "ascii", [1]),
+        ("\ufeff" + DRAWING, "drawing", [1]),
     ],
 )
 def test_kinds_are_told_apart(tmp_path: FilePath, content: str, kind: str, lines: list[int]) -> None:

@@ -18,7 +18,7 @@ from clew.errors import UserError
 from clew.mazes.generate import generate
 from clew.mazes.maze import Cell, Maze, Path, PathStar, Task, TaskBatch
 from clew.registry import register
-from clew.tokenization.ascii import Style, draw_ascii, parse_ascii
+from clew.tokenization.drawings import Style, draw_ascii, parse_drawing
 from clew.tokenization.edge_list import shuffled_edges
 from clew.tokenization.encode import encode_batch
 from clew.tokenization.format import format_named
@@ -139,13 +139,13 @@ def test_a_batch_is_encoded_as_its_tasks_are(name: str, data: st.DataObject, sha
 def test_a_drawing_reads_back_the_same(data: st.DataObject, style: Style) -> None:
     case = data.draw(cases("walls" if style == "walls" else data.draw(st.sampled_from(["passages", "walls", "mixed"]))))
     drawing = draw_ascii(case.task, case.path, style)
-    parsed = parse_ascii(drawing.splitlines())
+    parsed = parse_drawing(drawing.splitlines())
     assert parsed.task == case.task
     # One character a cell cannot show a step from S to G; two characters cannot show a path without a step.
     visible = len(case.path) > (2 if style == "walls" else 1)
     assert parsed.path == (case.path if visible else None)
-    assert parse_ascii(draw_ascii(case.task, None, style).splitlines()).path is None
-    assert parse_ascii([line.rstrip() for line in drawing.splitlines()]) == parsed  # as editors leave it
+    assert parse_drawing(draw_ascii(case.task, None, style).splitlines()).path is None
+    assert parse_drawing([line.rstrip() for line in drawing.splitlines()]) == parsed  # as editors leave it
 
 
 @given(maze=mazes("passages"), seed=SEEDS)

@@ -11,7 +11,7 @@ from clew.errors import printable
 
 
 @contextmanager
-def progress_bar(description: str, total: int, in_bytes: bool = False) -> Iterator[Callable[[int], None]]:
+def progress_bar(description: str, total: int | None, in_bytes: bool = False) -> Iterator[Callable[[int], None]]:
     """Show a progress bar on a terminal; yield a function that takes how much is done, or how many bytes more."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -22,11 +22,6 @@ def progress_bar(description: str, total: int, in_bytes: bool = False) -> Iterat
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(printable(description), total=total)
         yield lambda done: bar.advance(task, done) if in_bytes else bar.update(task, completed=done)
-
-
-def count(number: int, noun: str) -> str:
-    """Return a number with its noun, in the plural unless it is one."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def format_table(rows: Sequence[Sequence[str]], left: int = 2) -> str:

@@ -1,4 +1,4 @@
-"""`clew data verify DIR`: check a dataset. `clew data describe DIR ...`: print what it holds."""
+"""`clew data verify DIR`, `clew data describe DIR ...` and `clew data import FILE ... --out DIR`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 
 from clew.commands import announce_compilation, format_table, progress_bar
-from clew.errors import UsageError
+from clew.errors import UsageError, counted, report_error
 
 
 def verify(directory: Path, /) -> None:
@@ -75,3 +75,40 @@ def describe(*directories: Path, json: bool = False) -> None:
         shares = f"{100 * each.wall_share:.1f}", f"{each.path_cells:.1f}", f"{100 * each.one_shortest:.1f}"
         lines.append([dataset.directory.as_posix(), name, f"{each.tasks:,}", f"{each.layouts:,}", *shares])
     print(format_table(lines))
+
+
+def import_mazes(*files: str, out: Path, test: tuple[str, ...] = (), format: str = "") -> int:
+    """Make a dataset of mazes from files, to train on and to evaluate with.
+
+    For example: clew data import mazes.txt --out data/mine
+    then: clew train laptop-cells-dfs --data.source dataset --data.folder data/mine --out runs/mine
+
+    The mazes have one size. Where a file gives no path, a maze is solved by A*; a given path must be a shortest one. A
+    maze that cannot be used is named on stderr with its number, the others are imported, and the exit code is 1.
+
+    Args:
+        files: mazes as drawings, token text, HRM lines or CSV, JSON lines, an image; - for standard input.
+        out: the folder to make.
+        test: files of the mazes to test on. Mazes of the same layout, also turned or reflected, are left out of
+            training. By default one layout in 16 is held out, chosen by its hash as in all datasets.
+        format: the text that the dataset names as its own; by default wall-list for mazes of wall cells, edge-list for
+            walls between cells.
+    """
+    from clew.data.writer import import_dataset
+
+    if not files:
+        raise UsageError("give a file of mazes: clew data import FILE --out DIR.")
+    announce_compilation()
+    refused = 0
+
+    def refuse(sentence: str) -> None:
+        nonlocal refused
+        refused += report_error(sentence)
+
+    with progress_bar("mazes", None) as progress:
+        settings, left_out = import_dataset(files, out, test=test, format=format, on_error=refuse, progress=progress)
+    counts, shape = settings.counts, f"{settings.height} rows by {settings.width} columns"
+    print(f"{out}: {counted(counts['train'], 'maze')} to train on and {counts['test']:,} to test on, {shape}")
+    if left_out:
+        print(f"left out of training, since their layout is in the test part: {counted(left_out, 'maze')}")
+    return 1 if refused else 0

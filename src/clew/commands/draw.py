@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import islice
 from pathlib import Path
 
-from clew.commands import announce_compilation, count
-from clew.errors import UsageError, UserError, printable
+from clew.commands import announce_compilation
+from clew.errors import UsageError, UserError, counted, printable
 
 
 def draw(
@@ -66,7 +66,9 @@ def draw(
 
             loops = trained.loop_probabilities(tasks[0])
             write_gif(solutions[0], animate, loops=loops)
-            print(f"{printable(str(animate))}: {count(len(solutions[0].steps), 'step')}, {count(len(loops), 'loop')}")
+            print(
+                f"{printable(str(animate))}: {counted(len(solutions[0].steps), 'step')}, {counted(len(loops), 'loop')}"
+            )
     if out is not None:
         from clew.mazes.solvers import astar
         from clew.viz.picture import save_picture
@@ -75,6 +77,6 @@ def draw(
         titles = ["" if no_path or path else "no way through" for path in found]
         predicted = [solution.path for solution in solutions] or [None] * len(tasks)
         save_picture(out, [*zip(tasks, found, predicted, titles, strict=True)], columns)
-        print(f"{printable(str(out))}: {count(len(tasks), 'maze')}")
+        print(f"{printable(str(out))}: {counted(len(tasks), 'maze')}")
         if len(read) > limit:
             print(f"only the first {limit} are drawn, there are more; --limit says how many")

@@ -26,6 +26,7 @@ def evaluate(
     *,
     mazes: int | None = None,
     input: str | None = None,
+    data: Path | None = None,
     decoder: tuple[str, ...] = (),
     compare: tuple[str, ...] = (),
     family: str | None = None,
@@ -52,6 +53,7 @@ def evaluate(
             longer: 125 of 20x20, 24 of 30x30.
         input: a file of mazes instead, as drawings, edge-list, wall-list, grid or path-star text, or JSON lines; -
             for standard input.
+        data: the folder of a dataset, whose test split is used instead; --mazes takes the first of them.
         decoder: one or more decoders: for text models left-to-right (the default), right-to-left, both-ends, certainty,
             certainty-margin, certainty-entropy, threshold, entropy-bound, repair; for a cell network walk-repair (the
             default), walk, one-pass; with options as in certainty:count=4 or walk:origin=goal; or all.
@@ -78,6 +80,8 @@ def evaluate(
         raise UserError("--embedding says how --embedded-in puts mazes into larger ones; give both.")
     if input is not None and (mazes, family, size, embedded_in, seed) != (None,) * 5:
         raise UserError("give either --input or --mazes with its family, size and seed, not both.")
+    if data is not None and (input, family, size, embedded_in, seed) != (None,) * 5:
+        raise UserError("--data says which mazes are evaluated; leave --input, --family, --size and --seed out.")
     if report is not None and not report.parent.is_dir():
         raise UserError(f"the folder {report.parent} does not exist; make it first, or give --report another name.")
     announce_compilation()
@@ -89,6 +93,12 @@ def evaluate(
         from clew.evaluation.tasks import from_file
 
         groups, what = from_file(input), f"the mazes of {'standard input' if input == '-' else input}"
+    elif data is not None:
+        from clew.data.dataset import open_dataset
+
+        split = open_dataset(data).split("test")
+        groups = [split.slice(0, len(split) if mazes is None else mazes)]
+        what = f"{len(groups[0]):,} mazes of the test split of {data}"
     else:
         groups, what = _held_out(models[0], mazes, family, size, embedded_in, embedding or "joined", seed)
     leaks = [model.leakage(groups) for model in models]
@@ -105,7 +115,7 @@ def evaluate(
                         tasks=groups, decoder=name, batch_size=batch_size, precision=precision, progress=progress
                     )
                 )
-    options = {"mazes": mazes, "input": input, "decoder": decoder, "compare": compare, "family": family}
+    options = {"mazes": mazes, "input": input, "data": data, "decoder": decoder, "compare": compare, "family": family}
     options |= {"size": size, "embedded-in": embedded_in, "embedding": embedding, "seed": seed}
     options |= {"precision": precision}
     origin = provenance(_command(run, options), [models[0].seed if seed is None else seed])

@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from clew.commands import announce_compilation
-from clew.errors import UserError, report_error
+from clew.commands import announce_compilation, progress_bar
+from clew.errors import UserError, counted, report_error
 
 if TYPE_CHECKING:
     from clew.mazes.maze import Path
@@ -31,11 +31,12 @@ def solve(
     of a path-star graph the path is a list of labels, and prompt and plan are path-star text. The trace is null
     without --trace.
 
-    A maze that cannot be solved is named on stderr and the others are solved. The exit code is 1 if there was one, or
-    if a model's path is not valid.
+    A maze that cannot be read or solved is named on stderr and the others are solved. The exit code is 1 if there was
+    one, or if a model's path is not valid.
 
     Args:
-        file: mazes as drawings, edge-list, wall-list, grid or path-star text, or JSON lines; - for standard input.
+        file: mazes as drawings, token text, HRM lines or CSV, JSON lines, an image (docs/data.md); - for standard
+            input.
         solver: bfs (breadth-first search), astar (with the tie-break of the paper's set), or a model: the folder of a
             run, or the name of a shipped model.
         decoder: how to decode a model's answer, as in `clew evaluate`.
@@ -51,19 +52,25 @@ def solve(
 
     announce_compilation()
     answer = _exact(solver, trace, json) if solver in ("bfs", "astar") else _with_model(solver, decoder, json)
-    failed = invalid = count = 0
-    for read in iter_mazes(file):
-        count += 1
-        try:
-            text, valid = answer(read)
-        except UserError as error:
-            failed += 1
-            report_error(f"maze {count}, line {read.line}: {error}")
-            continue
-        print(text)
-        invalid += not valid
+    failed = invalid = solved = 0
+
+    def report(sentence: str) -> None:
+        nonlocal failed
+        failed += report_error(sentence)
+
+    with progress_bar("mazes", None) as progress:
+        for read in iter_mazes(file, on_error=report):
+            try:
+                text, valid = answer(read)
+            except UserError as error:
+                report(f"maze {read.number}, line {read.line}: {error}")
+                continue
+            print(text, flush=True)
+            solved += 1
+            invalid += not valid
+            progress(solved)
     if invalid:
-        report_error(f"the model's path is not valid in {invalid:,} of {count:,} mazes.")
+        report_error(f"the model's path is not valid in {invalid:,} of {counted(solved, 'maze')}.")
     return 1 if failed or invalid else 0
 
 
@@ -150,13 +157,13 @@ def _report(read: ReadTask, path: Path, events: list[Event] | None) -> str:
     """Return the drawing and what there is to say about it."""
     from clew.mazes.checks import is_shortest, path_problem
     from clew.mazes.solvers import num_shortest
-    from clew.tokenization.ascii import draw_ascii
+    from clew.tokenization.drawings import draw_ascii
     from clew.tokenization.wall_list import trace_tokens
 
     ways = num_shortest(read.task)
     lines = [
         draw_ascii(read.task, path),
-        f"line {read.line}: a path of {len(path)} {read.task.maze.cell_word}s, "
+        f"line {read.line}: a path of {counted(len(path), read.task.maze.cell_word)}, "
         + ("the only shortest one." if ways == 1 else f"one of {ways:,} shortest ones."),
     ]
     if read.path is not None:

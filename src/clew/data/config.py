@@ -16,6 +16,7 @@ from clew.errors import UserError
 from clew.files import from_plain
 from clew.mazes.generate import DEFAULT_OPEN_SHARE, FAMILIES, canonical_family, check_family, check_min_path
 from clew.mazes.generators import MAX_PAIRS
+from clew.mazes.maze import check_labels, check_shape
 from clew.mazes.path_star import FAMILY as PATH_STAR
 from clew.mazes.path_star import star_shape
 from clew.tokenization.format import format_named
@@ -33,6 +34,9 @@ TASKS_PER_LAYOUT = ("all", "one")
 
 # The format whose models read cells instead of tokens, and take mazes of any size.
 CELL_LABELS = "cell-labels"
+
+# The family of datasets that `clew data import` makes; there is no generator of it.
+IMPORTED = "imported"
 
 # Mazes of each split of a dataset that training makes, as in the paper.
 PAPER_MAZES, PAPER_HELD_OUT = 100_000, 2_000
@@ -64,7 +68,12 @@ class DatasetSettings:
 
     def __post_init__(self) -> None:
         self._set("family", canonical_family(self.family))
-        check_family(self.family, self.height, self.width)
+        if self.family != IMPORTED:
+            check_family(self.family, self.height, self.width)
+        elif self.height == 1:
+            check_labels(self.width)
+        else:
+            check_shape(self.height, self.width)
         check_min_path(self.min_path, self.height, self.width)
         if not 0 <= self.seed <= MAX_SEED:
             raise UserError(f"the seed {self.seed} is out of range; use a whole number from 0 to 2**63 - 1.")
@@ -75,7 +84,7 @@ class DatasetSettings:
             )
         self._set("format", self.format or default_format(self.family))
         format_named(self.format)  # raises if there is none of that name
-        if self.format.startswith(PATH_STAR) != (star_shape(self.family) is not None):
+        if self.format.startswith(PATH_STAR) != (self.height == 1):
             raise UserError(
                 f"{self.family} cannot be written as {self.format}: path-star graphs are written as path-star or "
                 "path-star-reversed, and mazes in the other formats."

@@ -1,10 +1,11 @@
-"""Mazes from anywhere as tasks: texts, files, images, arrays, networkx graphs, maze-dataset objects.
+"""Mazes of other libraries and of images, as tasks, and tasks as objects of other libraries.
 
 read_mazes(pixels)[0].task                          # maze-dataset's as_pixels()
 read_mazes(grid, start=(1, 1), goal=(28, 30))       # numpy, 1 is a wall
 read_mazes(graph, start=(0, 0), goal=(4, 4))        # networkx, nodes are (row, column)
 read_mazes("maze.png")                              # a picture of a grid maze
 read_mazes("mazes.txt")                             # every text that clew.tokenization.read knows
+write_object("networkx", task)
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ import numpy as np
 import numpy.typing as npt
 
 from clew.errors import UserError
-from clew.mazes.maze import Cell, Maze, Task, check_shape
-from clew.tokenization.foreign import Bools, is_lattice, maze_of_blocks
-from clew.tokenization.read import ReadTask, iter_tasks, tasks_in_text
+from clew.mazes.checks import path_problem
+from clew.mazes.maze import WALL, Cell, Maze, Path, Task
+from clew.mazes.solvers import astar
+from clew.tokenization.drawings import Bools, is_lattice, lattice, maze_of_blocks
+from clew.tokenization.read import OnError, ReadTask, iter_tasks, tasks_in_text
 from clew.tokenization.tokens import Parsed
 
 IMAGE_SUFFIXES = (".png", ".gif", ".bmp", ".jpg", ".jpeg", ".webp")
@@ -50,8 +53,8 @@ def read_mazes(source: Any, start: Cell | None = None, goal: Cell | None = None)
     return [_read_one(read_object(source, start, goal), type(source).__name__)]
 
 
-def iter_mazes(file: str | os.PathLike[str]) -> Iterator[ReadTask]:
-    """Yield the mazes of a file, an image among them, or of standard input if it is "-"."""
+def iter_mazes(file: str | os.PathLike[str], on_error: OnError | None = None) -> Iterator[ReadTask]:
+    """Yield the mazes of a file, an image among them, or of standard input if it is "-"; see `iter_tasks`."""
     path = FilePath(file)
     if str(file) != "-" and path.is_file():
         with open(path, "rb") as stream:
@@ -59,7 +62,7 @@ def iter_mazes(file: str | os.PathLike[str]) -> Iterator[ReadTask]:
         if image:
             yield _read_one(parse_image(path), "image")
             return
-    yield from iter_tasks(str(file))
+    yield from iter_tasks(str(file), on_error)
 
 
 def read_maze(source: Any) -> Task:
@@ -68,8 +71,23 @@ def read_maze(source: Any) -> Task:
         return source
     found = read_mazes(source)
     if len(found) != 1:
-        raise UserError(f"the text holds {len(found)} mazes; give one, or a list of texts to solve_many.")
+        raise UserError(f"the source holds {len(found)} mazes; give one, or a list of them to solve_many.")
     return found[0].task
+
+
+def true_path(task: Task, given: Path | None = None, where: str = "", shortest: bool = False) -> Path:
+    """Return the given path after checking it (with `shortest`, its length too), or else that of the A*."""
+    found = astar(task).path
+    if found is None:
+        raise UserError(
+            f"{where}no way leads {task.ends}, so no answer could be right; remove this maze, or open a way."
+        )
+    problem = None if given is None else path_problem(task, given)
+    if shortest and given is not None and not problem and len(given) > len(found):
+        problem = f"it has {len(given)} cells and a shortest one {len(found)}; leave it out, and the maze is solved."
+    if problem:
+        raise UserError(f"{where}the path in the file cannot be the true one, since {problem}")
+    return given or found
 
 
 def _is_file(text: str) -> bool:
@@ -96,6 +114,8 @@ def read_object(value: Any, start: Cell | None = None, goal: Cell | None = None)
         return _from_maze_dataset(value, start, goal)
     if hasattr(value, "edges") and hasattr(value, "nodes"):
         return _from_graph(value, start, goal)
+    if isinstance(getattr(value, "grid", None), np.ndarray):
+        return _from_mazelib(value, start, goal)
     if isinstance(value, Maze):
         return Parsed(Task(value, *_ends(start, goal)), None)
     if type(value).__module__.startswith("PIL."):
@@ -110,7 +130,7 @@ def read_object(value: Any, start: Cell | None = None, goal: Cell | None = None)
         return _from_grid(array, start, goal)
     raise UserError(
         f"{type(value).__name__} is no maze that Clew reads; give a task, a text, a 0/1 grid, an RGB array, an image, "
-        "a networkx graph or a maze of maze-dataset."
+        "a networkx graph, or a maze of maze-dataset or mazelib."
     )
 
 
@@ -160,7 +180,7 @@ def parse_pixels(pixels_HW3: npt.NDArray[Any], start: Cell | None = None, goal: 
     else:
         first, last = _ends(start, goal)
         double = is_lattice(solid_HW)
-        ends = [(2 * r + 1, 2 * c + 1) if double else (r, c) for r, c in (first, last)]
+        ends = [_double(cell) if double else cell for cell in (first, last)]
     marked = {(int(r), int(c)) for r, c in np.argwhere(code_HW == _PATH)}
     return maze_of_blocks(solid_HW, ends[0], ends[1], {*ends, *marked} if marked else None, halved=True)
 
@@ -233,34 +253,85 @@ def _from_grid(array: npt.NDArray[Any], start: Cell | None, goal: Cell | None) -
     return maze_of_blocks(array == 1, first, last, None, halved=False)
 
 
+def _from_mazelib(maze: Any, start: Cell | None, goal: Cell | None) -> Parsed:
+    """Return the task of a mazelib Maze, whose start and end may be walls of the frame: they are opened."""
+    ends = _ends(start or _pair(getattr(maze, "start", None)), goal or _pair(getattr(maze, "end", None)))
+    solid_HW = np.array(maze.grid) == 1
+    for row, col in ends:
+        if not (0 <= row < solid_HW.shape[0] and 0 <= col < solid_HW.shape[1]):
+            raise UserError(f"cell {(row, col)} lies outside the grid of the maze.")
+        solid_HW[row, col] = False
+    return maze_of_blocks(solid_HW, *ends, None, halved=False)
+
+
 def _from_graph(graph: Any, start: Cell | None, goal: Cell | None) -> Parsed:
-    """Return the task of a grid graph whose nodes are (row, column)."""
-    nodes = list(graph.nodes)
-    if not nodes or not all(
-        isinstance(n, tuple) and len(n) == 2 and all(type(int(i)) is int for i in n) for n in nodes
-    ):
-        raise UserError("the nodes of a grid graph must be pairs (row, column).")
-    cells = {(int(r), int(c)) for r, c in nodes}
-    if min(min(cell) for cell in cells) < 0:
-        raise UserError("the nodes of a grid graph must count rows and columns from 0.")
+    """Return the task of a grid graph whose nodes are (row, column); cells that are no nodes are wall cells."""
+    try:
+        cells = {(int(r), int(c)) for r, c in graph.nodes}
+    except (TypeError, ValueError):
+        cells = set()
+    if not cells or min(min(cell) for cell in cells) < 0:
+        raise UserError("the nodes of a grid graph must be pairs (row, column), counted from 0.")
     height, width = 1 + max(r for r, _ in cells), 1 + max(c for _, c in cells)
-    check_shape(height, width)
     maze = Maze.from_edges(height, width, [((int(a[0]), int(a[1])), (int(b[0]), int(b[1]))) for a, b in graph.edges])
+    values = maze.cells.copy()
+    for cell in set(np.ndindex(height, width)) - cells:
+        values[cell] = WALL
     details = getattr(graph, "graph", {})
-    return Parsed(Task(maze, *_ends(start or details.get("start"), goal or details.get("goal"))), None)
+    return Parsed(Task(Maze(values), *_ends(start or details.get("start"), goal or details.get("goal"))), None)
 
 
 def _from_maze_dataset(maze: Any, start: Cell | None, goal: Cell | None) -> Parsed:
     """Return the task of a LatticeMaze, TargetedLatticeMaze or SolvedMaze."""
     down_HW, right_HW = np.asarray(maze.connection_list, dtype=bool)
-    height, width = down_HW.shape
     edges = [((r, c), (r + 1, c)) for r, c in np.argwhere(down_HW[:-1]).tolist()]
     edges += [((r, c), (r, c + 1)) for r, c in np.argwhere(right_HW[:, :-1]).tolist()]
     solution = getattr(maze, "solution", None)
     path = None if solution is None else [(int(r), int(c)) for r, c in np.asarray(solution)]
     start = start or _pair(getattr(maze, "start_pos", None)) or (path and path[0]) or None
     goal = goal or _pair(getattr(maze, "end_pos", None)) or (path and path[-1]) or None
-    return Parsed(Task(Maze.from_edges(height, width, edges), *_ends(start, goal)), path)
+    return Parsed(Task(Maze.from_edges(*down_HW.shape, edges), *_ends(start, goal)), path)
+
+
+WRITTEN_OBJECTS = ("grid", "pixels", "networkx", "maze-dataset")
+
+
+def write_object(kind: str, task: Task, path: Path | None = None) -> Any:
+    """Return a task as a 0/1 grid, as maze-dataset's pixels, as a networkx graph or as a maze-dataset SolvedMaze.
+
+    Walls between cells make a grid of 2H + 1 by 2W + 1 (mazelib's form). Only maze-dataset and pixels hold the path.
+    """
+    maze = task.maze
+    if kind == "grid":
+        solid_HW = (maze.cells & WALL) != 0 if maze.has_wall_cells_only else lattice(maze)
+        return solid_HW.astype(np.uint8)
+    if kind == "networkx":
+        from networkx import Graph
+
+        graph = Graph(start=task.start, goal=task.goal)
+        graph.add_nodes_from(cell for cell in np.ndindex(maze.cells.shape) if not maze.is_wall(cell))
+        graph.add_edges_from(maze.edges())
+        return graph
+    solid_HW = lattice(maze)
+    if kind == "pixels":
+        pixels = np.where(solid_HW[..., None], 0, 255).astype(np.uint8).repeat(3, -1)
+        inner = [(a[0] + b[0] + 1, a[1] + b[1] + 1) for a, b in pairwise(path or [])]
+        marks = {(2 * r + 1, 2 * c + 1): (0, 0, 255) for r, c in path or []} | dict.fromkeys(inner, (0, 0, 255))
+        for (row, col), colour in (marks | {_double(task.start): (0, 255, 0), _double(task.goal): (255, 0, 0)}).items():
+            pixels[row, col] = colour
+        return pixels
+    if kind != "maze-dataset":
+        raise UserError(f"a maze cannot be made into {kind!r}; use one of {', '.join(WRITTEN_OBJECTS)}.")
+    from maze_dataset import SolvedMaze, TargetedLatticeMaze
+
+    lists = np.stack([~solid_HW[2::2, 1::2], ~solid_HW[1::2, 2::2]])
+    if path is None:
+        return TargetedLatticeMaze(connection_list=lists, start_pos=np.array(task.start), end_pos=np.array(task.goal))
+    return SolvedMaze(connection_list=lists, solution=np.array(path))
+
+
+def _double(cell: Cell) -> Cell:
+    return 2 * cell[0] + 1, 2 * cell[1] + 1
 
 
 def _pair(value: Any) -> Cell | None:

@@ -18,7 +18,7 @@ import errno
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,7 +26,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from clew.data.config import SPLITS, DatasetSettings
+from clew.data.config import IMPORTED, SPLITS, DatasetSettings
 from clew.data.dataset import (
     ARRAY_DTYPES,
     DATASET_FILE,
@@ -39,12 +39,17 @@ from clew.data.dataset import (
     npy_head,
     open_dataset,
 )
+from clew.data.readers import iter_mazes, true_path
 from clew.data.verify import overlap
 from clew.errors import UserError
 from clew.files import write_json
 from clew.mazes.generate import DEFAULT_OPEN_SHARE, generate, generate_all_pairs
-from clew.mazes.maze import TaskBatch
+from clew.mazes.layouts import is_held_out, layout_hashes
+from clew.mazes.maze import Path as MazePath
+from clew.mazes.maze import Task, TaskBatch
+from clew.mazes.path_star import FAMILY as PATH_STAR
 from clew.tokenization.format import format_named
+from clew.tokenization.read import OnError, ReadTask
 
 if sys.platform != "win32":
     import fcntl
@@ -71,15 +76,19 @@ def write_dataset(
     workers: int | None = None,
     chunk: int | None = None,
     progress: Progress = lambda mazes: None,
+    tasks: dict[str, TaskBatch] | None = None,
 ) -> bool:
     """Make or finish the dataset in `directory`; False if it exists already with these settings.
 
-    `chunk` is the number of mazes between two lines of the journal; it does not change the result.
+    `chunk` is the number of mazes between two lines of the journal; it does not change the result. The mazes are
+    generated, or those of `tasks` for each split; then a dataset that exists is never taken for the same one.
     """
     for split, count in settings.counts.items():
-        if count:
+        if count and tasks is None:
             _generate(settings, split, Safe(), 1, workers)  # raises early if the shape is too small
     if (directory / DATASET_FILE).exists():
+        if tasks is not None:
+            raise UserError(f"{directory} already holds a dataset; choose another folder, or remove this one first.")
         if found := open_dataset(directory).settings.differences(settings):
             raise UserError(
                 f"{directory} already holds a dataset with other settings ({found}); "
@@ -91,11 +100,18 @@ def write_dataset(
     chunk = chunk or max(1, min(8192, CHUNK_CELLS // (settings.height * settings.width)))
     safe = {split: Safe() for split in SPLITS}
     try:
-        with _journal(directory, settings, safe) as journal:
+        with _journal(directory, settings, safe, resume=tasks is None) as journal:
             if (directory / DATASET_FILE).exists():  # another process has finished it a moment ago
                 return write_dataset(settings, directory)
             for split in SPLITS:
-                _write_split(settings, directory, split, safe, journal, chunk, workers, progress)
+
+                def make(count: int, split: str = split) -> tuple[TaskBatch, int]:
+                    if tasks is None:
+                        return _generate(settings, split, safe[split], count, workers)
+                    first = safe[split].mazes
+                    return tasks[split][first : first + count], count
+
+                _write_split(settings, directory, split, safe, journal, chunk, make, progress)
             _finish(settings, directory)
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
@@ -119,8 +135,8 @@ def _make_folder(directory: Path) -> None:
 
 
 @contextmanager
-def _journal(directory: Path, settings: DatasetSettings, safe: dict[str, Safe]) -> Iterator[IO[bytes]]:
-    """Open and lock the journal, and fill `safe` from it."""
+def _journal(directory: Path, settings: DatasetSettings, safe: dict[str, Safe], resume: bool) -> Iterator[IO[bytes]]:
+    """Open and lock the journal, and fill `safe` from it, or empty it."""
     with open(directory / JOURNAL_FILE, "a+b") as journal:
         if sys.platform != "win32":
             try:
@@ -130,7 +146,7 @@ def _journal(directory: Path, settings: DatasetSettings, safe: dict[str, Safe]) 
                 fcntl.flock(journal, fcntl.LOCK_EX)
         journal.seek(0)
         text = journal.read()
-        whole = text[: text.rfind(b"\n") + 1]  # a kill can cut the last line short
+        whole = text[: text.rfind(b"\n") + 1] if resume else b""  # a kill can cut the last line short
         journal.truncate(len(whole))
         if whole:
             _read_journal(whole, settings, safe, f"the half-made dataset in {directory}")
@@ -187,10 +203,10 @@ def _write_split(
     safe: dict[str, Safe],
     journal: IO[bytes],
     chunk: int,
-    workers: int | None,
+    make: Callable[[int], tuple[TaskBatch, int]],
     progress: Progress,
 ) -> None:
-    """Make the missing mazes of one split, and update `safe[split]`."""
+    """Write the missing mazes of one split, as `make(count)` gives them, and update `safe[split]`."""
     count = settings.counts[split]
     with ExitStack() as stack:
         files = {
@@ -199,7 +215,7 @@ def _write_split(
         }
         while (first := safe[split].mazes) < count:
             progress(sum(part.mazes for part in safe.values()))
-            tasks, layouts = _generate(settings, split, safe[split], min(chunk, count - first), workers)
+            tasks, layouts = make(min(chunk, count - first))
             if len(tasks) > count - first:  # the last layout has more tasks than are wanted
                 tasks = tasks.select(np.arange(count - first))
             _append(files, tasks, safe[split])
@@ -297,7 +313,7 @@ def _finish(settings: DatasetSettings, directory: Path) -> None:
     }
     description["sha256"] = hash_description(description)
     dataset = Dataset(directory, settings, vocabulary.tokens, records)
-    problem = overlap(*(dataset.split(split).cells_NHW for split in SPLITS))
+    problem = overlap(dataset)
     assert problem is None, problem  # the generator keeps the two sides apart
     write_json(directory / DATASET_FILE, description)
 
@@ -307,3 +323,65 @@ def _remove_leftovers(directory: Path) -> None:
     for path in [directory / JOURNAL_FILE, *directory.glob(f".{DATASET_FILE}.*.tmp")]:
         with contextlib.suppress(OSError):
             path.unlink(missing_ok=True)
+
+
+def import_dataset(
+    files: Sequence[str],
+    directory: Path,
+    *,
+    test: Sequence[str] = (),
+    format: str = "",
+    on_error: OnError,
+    progress: Progress = lambda mazes: None,
+) -> tuple[DatasetSettings, int]:
+    """Make a dataset of the mazes of files; return its settings and how many mazes were left out of training.
+
+    Where a file gives no path, the maze is solved by A*. Without files for `test`, the mazes of the held-out layouts
+    (one in 16, clew.mazes.layouts) are the test split. With them, mazes whose layout, also turned or reflected, is
+    among theirs are left out of training. `on_error` gets a sentence about each maze that is refused.
+    """
+    if (directory / DATASET_FILE).exists():
+        raise UserError(f"{directory} already holds a dataset; choose another folder, or remove this one first.")
+    first: ReadTask | None = None
+    done = 0
+
+    def read(names: Sequence[str]) -> Iterator[tuple[Task, MazePath]]:
+        nonlocal first, done
+        for name in names:
+            where = f"{name}: " if len(files) + len(test) > 1 else ""
+            for maze in iter_mazes(name, lambda sentence, where=where: on_error(where + sentence)):  # type: ignore[misc]
+                first = first or maze
+                done += 1
+                progress(done)
+                try:
+                    if maze.task.maze.cells.shape != first.task.maze.cells.shape:
+                        raise UserError(
+                            f"a dataset has one size, but this is {maze.task.maze} and not {first.task.maze}."
+                        )
+                    yield maze.task, true_path(maze.task, maze.path, shortest=True)
+                except UserError as error:
+                    on_error(f"{where}maze {maze.number}, line {maze.line}: {error}")
+
+    pairs = {"train": list(read(files)), "test": list(read(test))}
+    if not pairs["train"]:
+        raise UserError(f"none of the mazes of {', '.join(files)} can be trained on.")
+    train = TaskBatch.from_tasks(*map(list, zip(*pairs["train"], strict=True)))
+    hash_N = layout_hashes(train.cells_NHW)
+    if test:
+        if not pairs["test"]:
+            raise UserError(f"none of the mazes of {', '.join(test)} can be tested on.")
+        held_out = TaskBatch.from_tasks(*map(list, zip(*pairs["test"], strict=True)))
+        is_test_N = np.isin(hash_N, layout_hashes(held_out.cells_NHW))
+    else:
+        is_test_N = is_held_out(hash_N)
+        held_out = train.select(np.flatnonzero(is_test_N))
+    left_out = int(is_test_N.sum()) if test else 0
+    train = train.select(np.flatnonzero(~is_test_N))
+    if not format:
+        only_walls = all(task.maze.has_wall_cells_only for task, _ in [*pairs["train"], *pairs["test"]])
+        format = PATH_STAR if train.height == 1 else "wall-list" if only_walls else "edge-list"
+    counts = {"train": len(train), "test": len(held_out)}
+    settings = DatasetSettings(IMPORTED, train.height, train.width, 0, counts, format)
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    write_dataset(settings, directory, tasks={"train": train, "test": held_out})
+    return settings, left_out

@@ -33,15 +33,13 @@ import numpy as np
 import numpy.typing as npt
 
 from clew.data.dataset import Dataset
-from clew.data.readers import iter_mazes
+from clew.data.readers import iter_mazes, true_path
 from clew.errors import UserError
-from clew.mazes.checks import path_problem
 from clew.mazes.generate import generate, generate_indices
 from clew.mazes.generators import MAX_PAIRS
 from clew.mazes.layouts import is_held_out, layout_hashes
 from clew.mazes.maze import EAST, NORTH, SIDES, SOUTH, WALL, WEST, Cell, Path, Task, TaskBatch, check_shape
 from clew.mazes.path_star import star_shape
-from clew.mazes.solvers import astar
 
 Embedding = Literal["joined", "cut-off"]
 MAX_DRAWS = 1000
@@ -87,18 +85,6 @@ def group_tasks(tasks: Iterable[tuple[Task, Path]]) -> list[TaskBatch]:
     for task, path in tasks:
         groups.setdefault(task.maze.cells.shape, []).append((task, path))
     return [TaskBatch.from_tasks(*map(list, zip(*pairs, strict=True))) for pairs in groups.values()]
-
-
-def true_path(task: Task, given: Path | None = None, where: str = "") -> Path:
-    """Return the given path after checking it, or else that of the deterministic A*."""
-    found = astar(task).path
-    if found is None:
-        raise UserError(
-            f"{where}no way leads {task.ends}, so no answer could be right; remove this maze, or open a way."
-        )
-    if given is not None and (problem := path_problem(task, given)):
-        raise UserError(f"{where}the path in the file cannot be the true one, since {problem}")
-    return given or found
 
 
 @dataclass(frozen=True)

@@ -1,23 +1,34 @@
-"""Tasks from a file, from standard input or from a text, whatever they are written in.
+"""Tasks from files and texts, whatever they are written in, and tasks written for other libraries.
 
     for read in iter_tasks("mazes.txt"):      # or "-" for standard input
         read.task, read.path, read.line
+    write_maze("hrm", task, path)
 
-The kind is seen from the first line: a drawing (several are set apart by empty lines; clew.tokenization.ascii and
-foreign), one task a line as edge-list, wall-list, grid, path-star or HRM text or as a list of tokens, a CSV file with
-the columns question and answer, or JSON: `{"width","height","start":[x,y],"goal":[x,y],"walls":[[x,y],...]}`, or
-`cells`, rows of the open sides of each cell (1 north, 2 south, 4 west, 8 east; 16 for a wall cell), instead of
-`walls`, or `edges` and nodes instead of cells for a path-star graph. A `"path":[[x,y],...]` or a `"plan"` in wall-list
-text may be added; other keys are ignored. All tasks of a file are of one kind. Nothing is read further than needed, so
-tasks before a bad line still come out.
+The kind of a file is seen from its first line. All its tasks are of one kind:
+
+| kind | form |
+|---|---|
+| drawing | several are separated by empty lines; clew.tokenization.drawings |
+| alphamaze | `<|row-column|><|up_left_wall|><|origin|>` a cell; separated by empty lines too |
+| edge-list, wall-list, grid, path-star | a line of text; clew.tokenization.format |
+| token-list | Searchformer's tokens as a JSON list, on a line |
+| hrm | HRM's and TRM's Maze-Hard: side * side characters in a line, `#` wall, space free, S, G, `o` path |
+| csv | columns `question` and, with the path, `answer`, each as in hrm |
+| json | a line: `{"width","height","start":[x,y],"goal":[x,y],"walls":[[x,y],...]}` |
+
+JSON may have `cells` (rows of the open sides of each cell: 1 north, 2 south, 4 west, 8 east; 16 for a wall cell) and
+not `walls`, or `edges` and nodes instead of cells for a path-star graph. A `"path":[[x,y],...]` or a `"plan"` in
+wall-list text may be added; other keys are ignored. Nothing is read further than needed.
 """
 
 from __future__ import annotations
 
 import csv
 import json
+import math
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
@@ -27,31 +38,56 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from clew.errors import UserError
-from clew.mazes.maze import MAX_SIDE, WALL, Cell, Edge, Maze, Path, PathStar, Task, check_shape
-from clew.tokenization.ascii import parse_ascii
+from clew.mazes.maze import (
+    EAST,
+    MAX_SIDE,
+    NORTH,
+    SOUTH,
+    WALL,
+    WEST,
+    Cell,
+    Edge,
+    Maze,
+    Path,
+    PathStar,
+    Task,
+    check_shape,
+)
 from clew.tokenization.cell_grid import GRID_START
+from clew.tokenization.drawings import (
+    DRAWING_CHARACTERS,
+    draw_ascii,
+    draw_blocks,
+    draw_box,
+    draw_cells,
+    parse_drawing,
+    parse_rows,
+)
 from clew.tokenization.edge_list import ADJLIST_START
-from clew.tokenization.foreign import DRAWING_CHARACTERS, aligned, drawing_kind, line_kind, parse_foreign
-from clew.tokenization.format import format_named
+from clew.tokenization.format import FORMATS, format_named
 from clew.tokenization.tokens import Parsed, quoted
+from clew.tokenization.wall_list import plan_tokens, prompt_tokens
 
 # The longest text that a maze of 255 x 255 cells can have is shorter.
 MAX_LINE_BYTES = 8_000_000
 MAX_DRAWING_LINES = 2 * MAX_SIDE + 1
 
 _KIND_NAMES = {
-    "ascii": "part of a drawing",
-    "edge-list": "edge-list text",
-    "wall-list": "wall-list text",
-    "grid": "grid text",
-    "path-star": "path-star text",
+    "drawing": "part of a drawing",
+    "alphamaze": "AlphaMaze text",
     "hrm": "HRM text",
     "token-list": "a list of tokens",
     "csv": "CSV",
     "json": "JSON",
 }
+_BLOCKS = ("drawing", "alphamaze")  # kinds of several lines, separated by empty ones
 _KIND_OF_WORD = {ADJLIST_START: "edge-list", "bos": "wall-list", "start": "wall-list", GRID_START: "grid"}
 _JSON_KEYS = ("width", "height", "start", "goal", "walls")
+_ALPHAMAZE = re.compile(r"<\|(\d{1,4})-(\d{1,4})\|><\|(no|[a-z_]+)_wall\|><\|(blank|origin|target)\|>")
+_ALPHAMAZE_SIDES = {"up": NORTH, "down": SOUTH, "left": WEST, "right": EAST}
+
+# Gets a sentence about each maze that cannot be read; the others are read.
+OnError = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -60,20 +96,24 @@ class ReadTask:
 
     task: Task
     path: Path | None  # the path the text gives, as written; it may not be valid
-    kind: str  # ascii, edge-list, wall-list, grid, path-star, json, csv, or one of clew.tokenization.foreign
+    kind: str
     line: int  # its first line, counted from 1
     edges: tuple[Edge, ...] | None = None  # of edge-list and path-star text, its edges as they stand there
+    number: int = 1  # of the mazes of the file, counted from 1
 
 
-def iter_tasks(source: str | FilePath) -> Iterator[ReadTask]:
-    """Yield the tasks of a file, or of standard input if the source is "-"; a UserError names a line that is wrong."""
+def iter_tasks(source: str | FilePath, on_error: OnError | None = None) -> Iterator[ReadTask]:
+    """Yield the tasks of a file, or of standard input if the source is "-".
+
+    A maze that cannot be read raises a UserError that names the line, unless there is `on_error`.
+    """
     with _opened(source) as stream:
-        yield from _tasks_of(stream, "standard input" if str(source) == "-" else str(source))
+        yield from _tasks_of(stream, "standard input" if str(source) == "-" else str(source), on_error)
 
 
 def tasks_in_text(text: str) -> list[ReadTask]:
     """Return all tasks that a text holds, written as a file would be."""
-    return list(_tasks_of(BytesIO(text.encode("utf-8", "surrogatepass")), "the text"))
+    return list(_tasks_of(BytesIO(text.encode("utf-8", "surrogatepass")), "the text", None))
 
 
 @contextmanager
@@ -106,100 +146,232 @@ def _lines_of(stream: BinaryIO) -> Iterator[tuple[int, str]]:
         yield number, text.rstrip("\r\n")
 
 
-def _tasks_of(stream: BinaryIO, name: str) -> Iterator[ReadTask]:
-    kind, first = "", 0  # the kind of the whole file, and the line that told it
-    drawing: list[str] = []
-    columns: list[str] = []  # of a CSV file
-    for number, line in _lines_of(stream):
-        if not line.strip():
-            if drawing:
-                yield _drawn(drawing, number)
-                drawing = []
-            continue
-        if kind == "csv":
-            yield _csv_row(columns, line, number)
-            continue
-        this_kind = "ascii" if drawing and set(line) <= DRAWING_CHARACTERS else _kind_of(line, number)
-        if kind and this_kind != kind:
-            raise UserError(
-                f"line {number} is {_KIND_NAMES[this_kind]}, but line {first} is {_KIND_NAMES[kind]}: "
-                "put each kind into a file of its own."
+def _tasks_of(stream: BinaryIO, name: str, on_error: OnError | None) -> Iterator[ReadTask]:
+    number = first = 0
+    for number, (kind, line, lines) in enumerate(_mazes_of(stream), start=1):
+        first = first or line
+        try:
+            parsed = _parse(kind, lines, line, first)
+        except UserError as error:
+            # Most messages about drawings, and those about mixed kinds, name the line themselves.
+            sentence = (
+                str(error) if re.match(r"(line|the .*drawing .*line) \d", str(error)) else f"line {line}: {error}"
             )
-        kind, first = this_kind, first or number
-        if kind == "csv":
-            columns = [name.strip().lower() for name in next(csv.reader([line]))]
+            if on_error is None:
+                raise UserError(sentence) from None
+            on_error(f"maze {number}{', ' if sentence.startswith('line') else ': '}{sentence}")
             continue
-        if kind != "ascii":
-            yield _one_line(line, kind, number)
-            continue
-        drawing.append(line)
-        if len(drawing) > MAX_DRAWING_LINES:
-            raise UserError(f"line {number}: the drawing has more lines than a maze of {MAX_SIDE} rows.")
-    if drawing:
-        yield _drawn(drawing, number + 1)
-    if not kind:
+        yield ReadTask(parsed.task, parsed.path, kind, line, parsed.edges, number)
+    if not number:
         raise UserError(f"{name} holds no maze: it is empty.")
 
 
+def _mazes_of(stream: BinaryIO) -> Iterator[tuple[str, int, list[str]]]:
+    """Yield the kind, the first line and the lines of each maze of a file; before a row of CSV stands its head."""
+    kind, head, block = "", "", list[str]()
+    lines = _lines_of(stream)
+    following = next(lines, None)
+    while following is not None:
+        (number, line), following = following, next(lines, None)
+        if not kind and line.strip():
+            kind = _kind_of(line, number)
+            # The first line of a drawing may look like a whole maze, but then another line follows.
+            if kind == "hrm" and following and following[1].strip() and not _is_hrm(following[1]):
+                kind = "drawing"
+            if kind == "csv":
+                head = line
+                continue
+        if kind not in _BLOCKS:
+            if line.strip():
+                yield kind, number, [head, line] if head else [line]
+            continue
+        if line.strip():
+            block.append(line)
+        if len(block) > MAX_DRAWING_LINES:
+            raise UserError(f"line {number}: the drawing has more lines than a maze of {MAX_SIDE} rows.")
+        if block and (not line.strip() or following is None):
+            yield kind, number + bool(line.strip()) - len(block), block
+            block = []
+
+
 def _kind_of(line: str, number: int) -> str:
-    text = line.lstrip()
+    text = line.strip()
     word = text.split(maxsplit=1)[0]
     if word in _KIND_OF_WORD:
         return _KIND_OF_WORD[word]
     if text.startswith("{"):
         return "json"
-    if (foreign := line_kind(line)) is not None:
-        return foreign
+    if text.startswith("<|"):
+        return "alphamaze"
+    if text.startswith("[") and '"' in text:
+        return "token-list"
+    if _is_hrm(line):
+        return "hrm"
     if word.isdecimal() and "|" in line:
         return "path-star"
     if "question" in text.lower().split(","):
         return "csv"
-    if set(line) <= DRAWING_CHARACTERS or text.startswith("<|"):
-        return "ascii"
+    if 2 * sum(character in DRAWING_CHARACTERS for character in text) > len(text):
+        return "drawing"  # which names the character that does not belong to it
     raise UserError(
         f"line {number} begins with {quoted(text)}, which is none of what Clew reads: a drawing, edge-list, wall-list, "
-        "grid, path-star or HRM text, a list of tokens, CSV or JSON."
+        "grid, path-star, HRM or AlphaMaze text, a list of tokens, CSV or JSON."
     )
 
 
-def _drawn(lines: list[str], line_after: int) -> ReadTask:
-    first = line_after - len(lines)
-    kind = drawing_kind(lines)
-    parsed = parse_ascii(aligned(lines, first), first) if kind is None else parse_foreign(kind, lines, first)
-    return ReadTask(parsed.task, parsed.path, kind or "ascii", first)
+def _is_hrm(line: str) -> bool:
+    side = math.isqrt(len(line))
+    ends = line.count("S") == line.count("G") == 1
+    return side >= 4 and side * side == len(line) and ends and set(line) <= set("# SGo")
 
 
-def _one_line(line: str, kind: str, number: int) -> ReadTask:
-    try:
-        if kind == "json":
-            parsed = parse_json_task(line)
-        elif kind in ("hrm", "token-list"):
-            parsed = parse_foreign(kind, [line], number)
-        else:
-            parsed = format_named(kind).parse(line.split())
-    except UserError as error:
-        raise UserError(f"line {number}: {error}") from None
-    return ReadTask(parsed.task, parsed.path, kind, number, parsed.edges)
+def _parse(kind: str, lines: list[str], first_line: int, first_of_file: int) -> Parsed:
+    """Return the task of one maze; UserError if it is of another kind than the file."""
+    if kind == "csv":
+        return _parse_csv_row(*lines)
+    for number, line in enumerate(lines, first_line):
+        if kind == "drawing" and set(line) <= DRAWING_CHARACTERS:
+            continue
+        try:
+            found = _kind_of(line, number)
+        except UserError:
+            if kind == "drawing":
+                continue  # the drawing names the character
+            raise
+        if found != kind:
+            this, other = (_KIND_NAMES.get(each, f"{each} text") for each in (found, kind))
+            where = f"line {number} is {this}, but line {first_of_file} is {other}"
+            raise UserError(f"{where}: put each kind into a file of its own.")
+    if kind == "drawing":
+        return parse_drawing(lines, first_line)
+    if kind == "alphamaze":
+        return _parse_alphamaze("".join(lines))
+    if kind == "json":
+        return parse_json_task(lines[0])
+    if kind == "hrm":
+        return _parse_hrm(lines[0])
+    return format_named("wall-list" if kind == "token-list" else kind).parse(_tokens(lines[0], kind))
 
 
-def _csv_row(columns: list[str], line: str, number: int) -> ReadTask:
+def _tokens(line: str, kind: str) -> list[str]:
+    if kind != "token-list":
+        return line.split()
+    value = _json(line)
+    if not isinstance(value, list) or not all(isinstance(token, str | int) for token in value):
+        raise UserError("the list of tokens must hold words and numbers only.")
+    return [str(token) for token in value]
+
+
+def _parse_hrm(line: str) -> Parsed:
+    side = math.isqrt(len(line))
+    return parse_rows([line[side * row : side * (row + 1)] for row in range(side)])
+
+
+def _parse_csv_row(head: str, line: str) -> Parsed:
     """Return the maze in the column `question`, with the path that the column `answer` marks."""
-    row = dict(zip(columns, next(csv.reader([line]), []), strict=False))
-    for name in ("answer", "question"):
-        text = row.get(name, "")
-        if name == "answer" and "o" not in text:
-            continue  # a set without answers
-        if line_kind(text) != "hrm":
-            raise UserError(f"line {number}: the {name} is not a square maze of #, spaces, S and G: {quoted(text)}.")
-        parsed = parse_foreign("hrm", [text], number)
-        return ReadTask(parsed.task, parsed.path, "csv", number)
-    raise UserError(f"line {number} has no question.")
+    names = [name.strip().lower() for name in next(csv.reader([head]))]
+    row = dict(zip(names, next(csv.reader([line]), []), strict=False))
+    name = "answer" if "o" in row.get("answer", "") else "question"  # a set may have no answers
+    text = row.get(name, "")
+    if not _is_hrm(text):
+        raise UserError(f"the {name} is not a square maze of #, spaces, S and G: {quoted(text)}.")
+    parsed = _parse_hrm(text)
+    if name == "answer" and _parse_hrm(row.get("question", "")).task != parsed.task:
+        raise UserError("the answer is that of another maze than the question.")
+    return parsed
 
 
-def parse_json_task(line: str) -> Parsed:
-    """Return the task of a line of JSON, or raise a UserError that names what is wrong."""
+def _parse_alphamaze(text: str) -> Parsed:
+    found = _ALPHAMAZE.findall(text)
+    rest = _ALPHAMAZE.sub("", text).strip()
+    if not found or rest:
+        raise UserError(f"the AlphaMaze text cannot be read at {quoted(rest)}; give <|row-column|>, walls and role.")
+    height, width = 1 + max(int(cell[0]) for cell in found), 1 + max(int(cell[1]) for cell in found)
+    check_shape(height, width)
+    if len({cell[:2] for cell in found}) != len(found) or len(found) != height * width:
+        raise UserError(f"the AlphaMaze text gives {len(found)} cells of a maze of {height} rows and {width} columns.")
+    cells, ends = np.zeros((height, width), dtype=np.uint8), {}
+    for row, column, walls, role in found:
+        closed = [] if walls == "no" else walls.split("_")
+        if unknown := [word for word in closed if word not in _ALPHAMAZE_SIDES]:
+            raise UserError(f"cell {row}-{column} has the wall {unknown[0]!r}; walls are up, down, left and right.")
+        cells[int(row), int(column)] = sum(side for word, side in _ALPHAMAZE_SIDES.items() if word not in closed)
+        if role != "blank" and role in ends:
+            raise UserError(f"the AlphaMaze text has two cells <|{role}|>.")
+        ends[role] = (int(row), int(column))
+    if not {"origin", "target"} <= set(ends):
+        raise UserError("the AlphaMaze text must have one <|origin|> and one <|target|>.")
+    return Parsed(Task(Maze(cells), ends["origin"], ends["target"]), None)
+
+
+WRITTEN_KINDS = ("ascii", "block", "box", "binary", "hrm", "csv", "alphamaze", "token-list", "json", *FORMATS)
+
+
+def write_maze(kind: str, task: Task, path: Path | None = None) -> str:
+    """Return a task in one of WRITTEN_KINDS; UserError if that cannot express the maze.
+
+    The path is left out where the kind has no place for it: box, binary, alphamaze.
+    """
+    ends = {task.start: "S", task.goal: "G"}
+    if kind in FORMATS:
+        return format_named(kind).encode(task, path).text
+    if kind == "ascii":
+        return draw_ascii(task, path)
+    if kind == "token-list":
+        return json.dumps([*prompt_tokens(task), *(plan_tokens(path) if path else ())])
+    if kind == "json":
+        return json.dumps(_json_task(task, path))
+    if isinstance(task.maze, PathStar):
+        raise UserError(f"a path-star graph cannot be written as {kind}; use path-star or json.")
+    if kind == "block":
+        return draw_blocks(task, path)
+    if kind == "box":
+        return draw_box(task)
+    if kind == "binary":
+        return draw_cells(task, ends, "0", "1")
+    if kind == "alphamaze":
+        return _write_alphamaze(task)
+    if kind not in WRITTEN_KINDS:
+        raise UserError(f"mazes cannot be written as {kind!r}; use one of {', '.join(WRITTEN_KINDS)}.")
+    if task.maze.height != task.maze.width:
+        raise UserError(f"{kind} does not tell the size, so it is for square mazes only; use block.")
+    question, answer = (
+        draw_cells(task, marks | ends, " ", "#").replace("\n", "") for marks in ({}, dict.fromkeys(path or (), "o"))
+    )
+    return answer if kind == "hrm" else f"question,answer\n{question},{answer if path else ''}"
+
+
+def _write_alphamaze(task: Task) -> str:
+    def cell(row: int, column: int) -> str:
+        closed = [word for word, side in _ALPHAMAZE_SIDES.items() if not task.maze.cells[row, column] & side]
+        role = {task.goal: "target", task.start: "origin"}.get((row, column), "blank")
+        return f"<|{row}-{column}|><|{'_'.join(closed) or 'no'}_wall|><|{role}|>"
+
+    if (task.maze.cells & WALL).any():
+        raise UserError("AlphaMaze text has walls between cells only; use block, hrm or json for wall cells.")
+    return "\n".join("".join(cell(row, column) for column in range(task.maze.width)) for row in range(task.maze.height))
+
+
+def _json_task(task: Task, path: Path | None) -> dict[str, Any]:
+    maze, is_graph = task.maze, isinstance(task.maze, PathStar)
+
+    def plain(cell: Cell) -> Any:
+        return cell[1] if is_graph else [cell[1], cell[0]]
+
+    shape: dict[str, Any] = {"width": maze.width, "height": maze.height}
+    if is_graph:
+        shape = {"labels": maze.width, "edges": [[plain(a), plain(b)] for a, b in maze.edges()]}
+    elif maze.has_wall_cells_only:
+        shape["walls"] = [plain(cell) for cell in maze.walls()]
+    else:
+        shape["cells"] = maze.cells.tolist()
+    found = {**shape, "start": plain(task.start), "goal": plain(task.goal)}
+    return found | ({"path": [plain(cell) for cell in path]} if path else {})
+
+
+def _json(line: str) -> Any:
     try:
-        value = json.loads(line)
+        return json.loads(line)
     except RecursionError:
         raise UserError("the JSON is nested too deeply to be a maze.") from None
     except json.JSONDecodeError as error:
@@ -208,10 +380,15 @@ def parse_json_task(line: str) -> Parsed:
         ) from None
     except ValueError:
         raise UserError("the JSON holds a number that is too large.") from None
+
+
+def parse_json_task(line: str) -> Parsed:
+    """Return the task of a line of JSON, or raise a UserError that names what is wrong."""
+    value = _json(line)
     if not isinstance(value, dict):
         raise UserError("a maze must be a JSON object {...}.")
     if "edges" in value:
-        return Parsed(_graph_task(value), None)
+        return _parse_graph(value)
     rows = _rows_of_sides(value)
     if missing := [
         key for key in _JSON_KEYS if key not in value and not (rows and key in ("width", "height", "walls"))
@@ -262,13 +439,14 @@ def _rows_of_sides(value: dict[str, Any]) -> list[list[int]]:
     return rows
 
 
-def _graph_task(value: dict[str, Any]) -> Task:
-    """Return the task of a path-star graph: edges [[a, b], ...] between nodes, a start and a goal."""
+def _parse_graph(value: dict[str, Any]) -> Parsed:
+    """Return the task of a path-star graph: edges [[a, b], ...] between nodes, a start, a goal, maybe a path."""
     edges = value["edges"]
     ends: list[Any] = [value.get(key) for key in ("start", "goal")]
+    path = value.get("path") or []
     pairs = isinstance(edges, list) and all(isinstance(edge, list) and len(edge) == 2 for edge in edges)
-    nodes = [*(node for edge in edges for node in edge), *ends] if pairs else []
-    if not pairs or not edges or not all(type(node) is int for node in nodes):
+    nodes = [*(node for edge in edges for node in edge), *ends, *path] if pairs and isinstance(path, list) else []
+    if not nodes or not edges or not all(type(node) is int for node in nodes):
         raise UserError("a graph needs edges [[a, b], ...], a start and a goal, all of them node numbers.")
     labels = value.get("labels", 1 + max(nodes))
     if type(labels) is not int:
@@ -277,7 +455,7 @@ def _graph_task(value: dict[str, Any]) -> Task:
     for node in ends:
         if not any(node in edge for edge in edges):
             raise UserError(f"node {node} is not in the graph.")
-    return Task(graph, (0, ends[0]), (0, ends[1]))
+    return Parsed(Task(graph, (0, ends[0]), (0, ends[1])), [(0, node) for node in path] or None)
 
 
 def _as_json(value: Any) -> str:

@@ -1,0 +1,182 @@
+"""Drawings: what they look like, and what is said about those that cannot be read."""
+
+from __future__ import annotations
+
+from textwrap import indent
+
+import pytest
+
+import clew.tokenization.drawings
+from clew.errors import UserError
+from clew.mazes.maze import Maze, Task
+from clew.tokenization.drawings import draw_ascii, parse_drawing
+
+PASSAGES = """\
++--+--+--+
+|S>  v|G |
++--+  +  +
+|##| >  ^|
++--+--+--+"""
+
+WALLS = """\
+S>>v
+.##v
+..#G"""
+
+
+def test_walls_between_cells() -> None:
+    parsed = parse_drawing(PASSAGES.splitlines())
+    assert parsed.path == [(0, 0), (0, 1), (1, 1), (1, 2), (0, 2)]
+    assert parsed.task.maze.walls() == [(1, 0)]
+    assert (parsed.task.start, parsed.task.goal) == ((0, 0), (0, 2))
+    assert not parsed.task.maze.is_open((0, 1), (0, 2))
+    assert draw_ascii(parsed.task, parsed.path) == PASSAGES
+
+
+def test_wall_cells() -> None:
+    parsed = parse_drawing(WALLS.splitlines())
+    assert parsed.task == Task(Maze.from_walls(3, 4, [(1, 1), (1, 2), (2, 2)]), (0, 0), (2, 3))
+    assert parsed.path == [(0, 0), (0, 1), (0, 2), (0, 3), (1, 3), (2, 3)]
+    assert draw_ascii(parsed.task, parsed.path) == WALLS
+
+
+def test_the_examples_of_the_documentation_are_these() -> None:
+    for drawing in (PASSAGES, WALLS):
+        assert indent(drawing, "    ") in (clew.tokenization.drawings.__doc__ or "")
+
+
+def test_cells_may_be_drawn_wider_and_free_cells_as_spaces() -> None:
+    wide = ["+---+---+", "| S     |", "+   +---+", "|     G |", "+---+---+"]
+    assert parse_drawing(wide).task == Task(
+        Maze.from_edges(2, 2, [((0, 0), (0, 1)), ((0, 0), (1, 0)), ((1, 0), (1, 1))]), (0, 0), (1, 1)
+    )
+    assert parse_drawing(["S #", " #", "  G"]).task == Task(Maze.from_walls(3, 3, [(0, 2), (1, 1)]), (0, 0), (2, 2))
+
+
+def test_a_step_that_is_no_step_is_drawn_as_a_question() -> None:
+    task = Task(Maze.from_walls(2, 3, []), (0, 0), (1, 2))
+    assert draw_ascii(task, [(0, 0), (0, 1), (1, 2)]) == "S?.\n..G"
+
+
+def test_walls_between_cells_cannot_be_drawn_as_wall_cells() -> None:
+    with pytest.raises(UserError, match="use the style passages"):
+        draw_ascii(parse_drawing(PASSAGES.splitlines()).task, style="walls")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("+--+--+--+\n|S>", "+--+-+--+\n|S>", "line 5 must be the upper wall"),
+        ("S>", "q>", "line 6, column 2: 'q' is no part of a cell"),
+        ("S>", " >", "begins at line 5 has no S: mark the start"),
+        ("G ", "  ", "has no G: mark the goal"),
+        ("G ", "S ", "line 6, column 8: a second S"),
+        ("+--+  +  +", "+--+- +  +", "line 7, column 6: ' ' stands where only - or a space"),
+        ("+--+  +  +", "+--+  .  +", "line 7, column 7: '.' stands where a [+] must be"),
+        ("v|G", "v:G", "line 6, column 7: ':' stands where only [|] or a space"),
+        ("|S>", " S>", "line 6, column 1: the border of a maze is closed, but there is no [|] here"),
+        ("##|", "## ", "line 8, column 4: a wall cell is closed on all sides"),
+        ("##", "#.", "line 8, column 2: '#' is no part of a cell"),
+        ("|##| >  ^|\n+--+--+--+", "|##| >  ^|", "begins at line 5 has 4 lines, .* lower wall"),
+        ("G |", "G |  |", "line 6 is longer than the upper wall"),
+        (" v", " ^", "do not make one path from S to G: look at cell"),
+        (" v", "  ", "do not make one path from S to G: look at cell"),
+        (" ^", " >", r"do not make one path from S to G: look at cell \(1,3\)"),
+    ],
+)
+def test_wrong_drawings_of_passages(old: str, new: str, message: str) -> None:
+    assert old in PASSAGES
+    with pytest.raises(UserError, match=message):
+        parse_drawing(PASSAGES.replace(old, new).splitlines(), first_line=5)
+
+
+@pytest.mark.parametrize(
+    ("drawing", "message"),
+    [
+        ("S.\n.?\n.G", r"line 2, column 2: '\?' is no part of a maze"),
+        ("S..\n.\n..G", "line 2 has 1 cell, but its maze has 3 columns"),
+        ("S..\n..\n..G", "line 2 has 2 cells, but its maze has 3 columns"),
+        ("SG", "has 1 row and 2 columns"),
+        ("S\nG", "has 2 rows and 1 column"),
+        ("S" + "." * 255 + "\n" + "G" + "." * 255, "256 columns"),
+        ("S.\n..", "has no G"),
+        ("S.S\n..G", "line 1, column 3: a second S"),
+        ("BG\n..", "line 1, column 2: a second G"),
+        ("S..\n..>\n..G", "do not make one path"),
+        ("S>G\n.>.", "do not make one path"),
+        ("S.>G\n....", "do not make one path"),
+        ("S.\n>G\n<<", "do not make one path"),
+        ("", "there is no maze"),
+    ],
+)
+def test_wrong_drawings_of_wall_cells(drawing: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        parse_drawing(drawing.splitlines())
+
+
+@pytest.mark.parametrize(
+    "drawing",
+    [
+        "  #####\n  #S G#\n  #####",
+        "# # # # #\n# S   G #\n# # # # #",
+        "  # # # # #\n  # S   G #\n  # # # # #",
+        "+-----+\n|#####|\n|#S G#|\n|#####|\n+-----+",
+        "  ┌─────┐\n  │#####│\n  │#S G#│\n  │#####│\n  └─────┘",
+        "# # # # #\n# S . G #\n# # # # #",
+        "\t#####\n\t#S.G#\n\t#####",
+        "██████████\n██S   G ██\n██████████",
+    ],
+)
+def test_indented_framed_spaced_and_doubled_drawings_are_read_as_drawn(drawing: str) -> None:
+    task = parse_drawing(drawing.split("\n")).task
+    assert task == Task(
+        Maze.from_walls(3, 5, [(r, c) for r in range(3) for c in range(5) if r != 1 or c in (0, 4)]), (1, 1), (1, 3)
+    )
+
+
+@pytest.mark.parametrize(
+    ("drawing", "message"),
+    [
+        ("  S #\n  # G", "line 1, column 1: spaces at the left may be free cells or indentation"),
+        ("S   # # G\n#   #    ", "line 1, column 2: every second column is empty"),
+        ("S G\n# #", "line 1, column 2: every second column is empty"),
+        ("S .#\n...G", "line 1, column 2: a space stands between cells"),
+        ("  S.\n..G.", "line 1, column 1: a space stands between cells"),
+        ("S.\n\t.G", r"line 2, column 1: '\\t' is no part of a maze"),
+        ("S     ##\n##    ##\n    GG##", "line 1, column 2: every character stands twice"),
+        ("S ....##\n##....##\n....G.##", "line 1, column 2: a space stands between cells"),
+        ("+---+\n|S#G|\n|.. \n+---+", "line 3, column 3: the frame of the drawing is open"),
+        ("+---+\n|S#G|\n|...|", "line 3, column 1: the frame of the drawing has no lower line"),
+        ("┌───────┐\n│S     G│\n│       │\n│       │\n└───────┘", "line 1, column 3: a cell may end here or not"),
+        ("┌─┬─┐\n│S│G│\n│ │ │\n└─┴─┘", "odd number"),
+        ("┌───┬──┐\n│ S │G │\n│   │  │\n│   │  │\n└───┴──┘", "line 1 must be the upper wall"),
+        ("┌──┬──┐\n│S ?G │\n│  ╵  │\n│     │\n└─────┘", r"line 2, column 4: '\?' stands where only"),
+    ],
+)
+def test_drawings_whose_columns_are_not_certain_are_refused(drawing: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        parse_drawing(drawing.split("\n"))
+
+
+def test_maze_dataset_drawing_has_walls_between_cells() -> None:
+    task = parse_drawing(["#######", "#S#   #", "# # # #", "#   #E#", "#######"]).task
+    assert (task.maze.height, task.maze.width, task.start, task.goal) == (2, 3, (0, 0), (1, 2))
+    assert task.maze.is_open((0, 1), (0, 2))
+    assert not task.maze.is_open((0, 0), (0, 1))
+
+
+def test_box_drawing_with_corners_only_where_walls_meet() -> None:
+    task = parse_drawing(["┌──┬──┐", "│S │G │", "│  ╵  │", "│     │", "└─────┘"]).task
+    assert (task.maze.height, task.maze.width) == (2, 2)
+    assert not task.maze.is_open((0, 0), (0, 1))
+    assert task.maze.is_open((1, 0), (1, 1))
+    wide = parse_drawing(["┌───────┐", "│ S   G │", "│   ╷   │", "│   │   │", "└───┴───┘"]).task
+    assert (wide.maze.height, wide.maze.width) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [["0 0 1", "2 1 1", "0 0 3"], ["001", "211", "003"], ["[0,0,1],", "[2,1,1],", "[0,0,3]"], ["001", "S11", "00G"]],
+)
+def test_rows_of_zeros_and_ones(rows: list[str]) -> None:
+    assert parse_drawing(rows).task == Task(Maze.from_walls(3, 3, [(0, 2), (1, 1), (1, 2)]), (1, 0), (2, 2))
