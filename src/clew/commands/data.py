@@ -81,7 +81,7 @@ def import_mazes(*files: str, out: Path, test: tuple[str, ...] = (), format: str
     """Make a dataset of mazes from files, to train on and to evaluate with.
 
     For example: clew data import mazes.txt --out data/mine
-    then: clew train laptop-cells-dfs --data.source dataset --data.folder data/mine --out runs/mine
+    then: clew train cells-astar-10 --data.source dataset --data.folder data/mine --out runs/mine
 
     The mazes have one size. Where a file gives no path, a maze is solved by A*; a given path must be a shortest one. A
     maze that cannot be used is named on stderr with its number, the others are imported, and the exit code is 1.

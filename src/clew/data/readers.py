@@ -290,7 +290,8 @@ def _from_maze_dataset(maze: Any, start: Cell | None, goal: Cell | None) -> Pars
     path = None if solution is None else [(int(r), int(c)) for r, c in np.asarray(solution)]
     start = start or _pair(getattr(maze, "start_pos", None)) or (path and path[0]) or None
     goal = goal or _pair(getattr(maze, "end_pos", None)) or (path and path[-1]) or None
-    return Parsed(Task(Maze.from_edges(*down_HW.shape, edges), *_ends(start, goal)), path)
+    height, width = down_HW.shape
+    return Parsed(Task(Maze.from_edges(height, width, edges), *_ends(start, goal)), path)
 
 
 WRITTEN_OBJECTS = ("grid", "pixels", "networkx", "maze-dataset")

@@ -269,9 +269,8 @@ def _cells_of_lines(rows: list[str], drawing: _Drawing, is_framed: bool) -> list
         if is_spaced or is_doubled:
             problem = "every second column is empty" if is_spaced else "every character stands twice"
             raise drawing.error(0, 1, f"{problem}; write one character a cell, and . for free cells")
-    lines = [
-        list(zip(row, range(width), strict=True)) for row in grid.tolist()
-    ]  # editors cut spaces at the end of a line
+    # Up to the width, since editors cut spaces at the end of a line.
+    lines = [list(zip(row, range(width), strict=True)) for row in grid.tolist()]
     if is_doubled:
         return [[b if a[0] == " " else a for a, b in zip(line[::2], line[1::2], strict=True)] for line in lines]
     return [line[::2] for line in lines] if is_spaced else lines
