@@ -40,7 +40,7 @@ from clew.data.dataset import (
     open_dataset,
 )
 from clew.data.readers import iter_mazes, true_path
-from clew.data.verify import overlap
+from clew.data.verify import split_problem
 from clew.errors import UserError
 from clew.files import write_json
 from clew.mazes.generate import DEFAULT_OPEN_SHARE, generate, generate_all_pairs
@@ -313,7 +313,7 @@ def _finish(settings: DatasetSettings, directory: Path) -> None:
     }
     description["sha256"] = hash_description(description)
     dataset = Dataset(directory, settings, vocabulary.tokens, records)
-    problem = overlap(dataset)
+    problem = split_problem(dataset)
     assert problem is None, problem  # the generator keeps the two sides apart
     write_json(directory / DATASET_FILE, description)
 
