@@ -7,18 +7,22 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 
 import pytest
+
+import clew
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
-@pytest.fixture(scope="session")
-def address() -> Iterator[str]:
-    """The address of `clew serve`."""
+@contextmanager
+def serving(*options: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """Run `clew serve` in a process of its own; yield its address and the process."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "clew", "serve", "--port", "0"],
+        [sys.executable, "-m", "clew", "serve", "--port", "0", *options],
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
@@ -27,9 +31,33 @@ def address() -> Iterator[str]:
     line = process.stdout.readline()
     found = re.match(r"(http://\S+)/", line)
     assert found, line
-    yield found.group(1)
-    process.terminate()
-    process.wait(timeout=10)
+    try:
+        yield found.group(1), process
+    finally:
+        process.terminate()
+        process.wait(timeout=10)
+
+
+@pytest.fixture(scope="session")
+def serve() -> Callable[..., AbstractContextManager[tuple[str, subprocess.Popen[str]]]]:
+    """See `serving`."""
+    return serving
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a run of a path-star model after two steps."""
+    folder = tmp_path_factory.mktemp("runs")
+    config = clew.config("star-2x4-mlmu", steps=2, batch_size=4, held_out=4)
+    clew.train(config, folder / "star", quiet=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def address(runs: Path) -> Iterator[str]:
+    """The address of `clew serve`."""
+    with serving("--runs", str(runs)) as (address, _):
+        yield address
 
 
 @pytest.fixture(scope="session")
@@ -50,8 +78,23 @@ def browser() -> Iterator[object]:
 
 @pytest.fixture
 def page(browser, address: str) -> Iterator[object]:
-    """A new tab that fails the test if the page reports an error or loads something from elsewhere."""
-    context = browser.new_context(viewport={"width": 1200, "height": 900}, accept_downloads=True)
+    """A new tab of a screen of 1200x900 pixels; see `tab`."""
+    with tab(browser, address, viewport={"width": 1200, "height": 900}, accept_downloads=True) as page:
+        yield page
+
+
+@pytest.fixture
+def phone(browser, address: str) -> Iterator[object]:
+    """A new tab of a phone with touch."""
+    screen = {"width": 390, "height": 800}
+    with tab(browser, address, viewport=screen, has_touch=True, is_mobile=True, device_scale_factor=2) as page:
+        yield page
+
+
+@contextmanager
+def tab(browser, address: str, **options: object) -> Iterator[object]:
+    """Open a tab that fails the test if the page reports an error or loads something from elsewhere."""
+    context = browser.new_context(**options)
     page = context.new_page()
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
+import clew
 from clew.web.app import MAX_BODY_BYTES, Settings, create_app
 
 DRAWING = "+--+--+--+\n|S    |  |\n+--+  +  +\n|  |     |\n+  +--+  +\n|       G|\n+--+--+--+"
@@ -159,8 +160,24 @@ def test_runs_and_results(tmp_path: Path) -> None:
     client = TestClient(create_app(Settings(runs=tmp_path, results=tmp_path)), base_url="http://localhost")
     (row,) = client.get("/api/runs").json()["runs"]
     assert row["name"] == "broken"
-    assert "JSON" in row["progress"]
-    assert client.get("/api/results").json()["studies"] == []
+    assert "JSON" in row["error"]
+    results = client.get("/api/results").json()
+    assert {study["state"] for study in results["studies"]} == {"not run yet"}
+    assert results["shipped"] == []
+
+
+def test_a_run_has_its_held_out_accuracy(tmp_path: Path) -> None:
+    config = clew.config("tiny", steps=2, batch_size=4, held_out=4)
+    run = clew.train(config, tmp_path / "a" / "b", quiet=True)
+    client = TestClient(create_app(Settings(runs=tmp_path)), base_url="http://localhost")
+    (row,) = client.get("/api/runs").json()["runs"]
+    assert (row["name"], row["step"], row["progress"]) == ("a/b", 2, 1.0)
+    assert row["parameters"] == run.model.parameters
+    assert row["exact"] == run.metrics[-1]["scores"]["exact"]
+    shown = client.get("/api/runs/a/b").json()
+    assert shown["config"]["budget"]["steps"] == 2
+    assert [len(points) for points in shown["curves"].values()] == [len(run.metrics) - 1, 1]
+    assert "a/b" in [model["name"] for model in client.get("/api/models").json()["models"]]
 
 
 def test_fuzzed_requests_never_fail_the_server(client: TestClient) -> None:

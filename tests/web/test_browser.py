@@ -79,8 +79,20 @@ def test_a_wall_is_drawn_and_undone(page, address: str) -> None:
     assert (before[3][2] ^ after[3][2], before[3][3] ^ after[3][3]) == (8, 4)
     page.click("#undo")
     assert state(page)["maze"]["cells"] == before
-    page.mouse.click(*cell_centre(page, 5.5, 5.5))
-    assert state(page)["maze"]["cells"][5][5] == 16 or state(page)["maze"]["cells"] == before
+    maze = state(page)["maze"]
+    x, y = next((x, y) for x in range(10) for y in range(10) if [x, y] not in (maze["start"], maze["goal"]))
+    page.mouse.click(*cell_centre(page, x + 0.5, y + 0.5))
+    assert state(page)["maze"]["cells"][y][x] == 16
+    page.keyboard.press("Control+z")
+    assert state(page)["maze"]["cells"] == before
+
+
+def test_an_edited_maze_is_solved_again(page, address: str) -> None:
+    ready(page, address)
+    solved(page)
+    page.mouse.click(*cell_centre(page, 3.0, 3.5))
+    page.locator(".result").filter(has_text="pass").wait_for(state="detached")
+    assert "ms" in solved(page)
 
 
 def test_the_start_is_dragged(page, address: str) -> None:
@@ -94,8 +106,42 @@ def test_the_start_is_dragged(page, address: str) -> None:
     page.mouse.move(*cell_centre(page, target[0] + 0.5, target[1] + 0.5), steps=5)
     page.mouse.up()
     assert state(page)["maze"]["start"] == target
-    page.click("#solve-1")
     solved(page)
+
+
+def drag_by_touch(page, start: tuple[float, float], end: tuple[float, float]) -> None:
+    """Send the touch events of a finger that moves from one point to another."""
+    session = page.context.new_cdp_session(page)
+
+    def send(kind: str, *points: tuple[float, float]) -> None:
+        touches = [{"x": x, "y": y} for x, y in points]
+        session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": touches})
+
+    send("touchStart", start)
+    for step in range(1, 9):
+        send("touchMove", tuple(a + (b - a) * step / 8 for a, b in zip(start, end, strict=True)))
+    send("touchEnd")
+
+
+def test_a_finger_drags_the_goal_taps_a_wall_and_scrolls(phone, address: str) -> None:
+    ready(phone, address)
+    solved(phone)
+    maze = state(phone)["maze"]
+    x, y = maze["goal"]
+    target = next([x, row] for row in (9, 0, 8, 1) if [x, row] not in (maze["start"], maze["goal"]))
+    drag_by_touch(phone, cell_centre(phone, x + 0.5, y + 0.5), cell_centre(phone, target[0] + 0.5, target[1] + 0.5))
+    assert state(phone)["maze"]["goal"] == target
+    before = state(phone)["maze"]["cells"]
+    phone.touchscreen.tap(*cell_centre(phone, 6.0, 4.5))
+    after = state(phone)["maze"]["cells"]
+    assert (before[4][5] ^ after[4][5], before[4][6] ^ after[4][6]) == (8, 4)
+    # A finger that moves over other cells scrolls the page and changes nothing.
+    free = next(x for x in range(10) if abs(x - target[0]) > 2 and abs(x - maze["start"][0]) > 2)
+    top = phone.evaluate("window.scrollY")
+    drag_by_touch(phone, cell_centre(phone, free + 0.5, 8.5), cell_centre(phone, free + 0.5, 2.5))
+    phone.wait_for_function(f"window.scrollY > {top}")
+    assert state(phone)["maze"]["cells"] == after
+    screenshot(phone, "touch")
 
 
 def test_a_pasted_drawing_is_solved(page, address: str) -> None:
@@ -123,6 +169,12 @@ def test_two_models_side_by_side_and_steps(page, address: str) -> None:
     assert "step 2 of" in second.inner_text()
     second.get_by_text("Show the exact path").click()
     assert second.locator("polyline").count() == 1
+    second.get_by_role("button", name="Play steps").click()
+    last = slider.get_attribute("max")
+    second.get_by_text(f"step {last} of {last}").wait_for()
+    second.get_by_role("button", name="Play steps").wait_for()
+    # The exact path and the model's.
+    assert second.locator("polyline").count() == 2
     screenshot(page, "two-models")
 
 
@@ -130,6 +182,7 @@ def test_a_link_restores_maze_models_and_decoder(page, address: str) -> None:
     ready(page, address)
     solved(page)
     page.select_option("#decoder-1", "walk")
+    solved(page)
     wanted = state(page)
     page.goto("about:blank")
     page.goto(f"{address}/#{json_hash(page, wanted, address)}")
@@ -167,6 +220,66 @@ def test_the_keyboard_alone_is_enough(page, address: str) -> None:
         assert state(page)["maze"]["goal"] == [9, 9]
     page.keyboard.press("Enter")
     solved(page)
+    page.focus("#maze-1")
+    page.keyboard.press("ArrowLeft")
+    assert re.fullmatch(r"row \d+, column \d+: .*(pass|probability).*", page.locator("#readout-1").inner_text())
+
+
+def test_every_control_is_reached_by_tab(page, address: str) -> None:
+    ready(page, address)
+    solved(page)
+    reached = set()
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate("document.activeElement.getAttribute('aria-label') || document.activeElement.id"))
+    assert {"family", "another", "pair", "link", "model-1", "decoder-1", "solve-1", "exact-1"} <= reached
+    labels = {"Play steps", "Step of decoding", "Play loops", "Loop of the network", "Save as GIF", "Save as JSON"}
+    assert labels <= reached
+    assert any(label.startswith("Maze of 10 rows") for label in reached)
+
+
+def test_loops_and_readout(page, address: str) -> None:
+    ready(page, address)
+    solved(page)
+    loops = page.get_by_label("Loop of the network")
+    loops.wait_for()
+    after_steps = page.locator("#maze-1").inner_html()
+    loops.fill("0")
+    assert "loop 1 of" in page.locator(".panel").inner_text()
+    assert page.locator("#maze-1 polyline").count() == 0
+    early = page.locator("#maze-1").inner_html()
+    loops.fill("5")
+    assert page.locator("#maze-1").inner_html() not in (early, after_steps)
+    page.mouse.move(*cell_centre(page, 2.5, 3.5))
+    assert re.match(r"row 4, column 3: .*probability \d\.\d{3}", page.locator("#readout-1").inner_text())
+
+
+def test_path_star_graphs(page, address: str) -> None:
+    ready(page, address)
+    solved(page)
+    page.select_option("#family", "path-star-5x4")
+    page.locator(".result").filter(has_text="not solved").wait_for()
+    page.locator("svg.maze[aria-label*='5 arms']").wait_for()
+    page.select_option("#family", "path-star-2x4")
+    assert page.input_value("#model-1") == "star"
+    assert "pass" in solved(page)
+    assert page.locator(".tokens span").count() > 0
+    page.get_by_text("Show the exact path").click()
+    assert page.locator("#maze-1 polyline").count() >= 1
+    screenshot(page, "path-star")
+
+
+def test_a_dropped_file_is_read(page, address: str) -> None:
+    ready(page, address)
+    page.evaluate(
+        """(text) => {
+            const data = new DataTransfer();
+            data.items.add(new File([text], 'maze.txt', {type: 'text/plain'}));
+            document.dispatchEvent(new DragEvent('drop', {dataTransfer: data, bubbles: true, cancelable: true}));
+        }""",
+        ASCII,
+    )
+    page.locator("svg.maze[aria-label*='of 2 rows and 3 columns']").wait_for()
 
 
 def test_a_damaged_upload_gets_a_sentence(page, address: str, tmp_path: Path) -> None:
@@ -186,7 +299,7 @@ def test_saving(page, address: str, tmp_path: Path) -> None:
     heads = {"PNG": b"\x89PNG", "SVG": b"<svg", "GIF": b"GIF8", "JSON": b"{"}
     for name, head in heads.items():
         with page.expect_download() as info:
-            page.locator(".panel").get_by_role("button", name=name, exact=True).click()
+            page.locator(".panel").get_by_role("button", name=f"Save as {name}").click()
         info.value.save_as(tmp_path / name)
         assert (tmp_path / name).read_bytes().startswith(head)
 
@@ -216,10 +329,28 @@ def test_axe_finds_no_serious_problem(browser, address: str, path: str) -> None:
     assert serious == [], json.dumps(serious, indent=1)[:3000]
 
 
-def test_other_pages(page, address: str) -> None:
+def test_runs_are_refreshed_while_they_train(page, address: str, runs: Path) -> None:
     page.goto(address + "/runs")
-    page.locator("#message").filter(has_text="clew serve --runs").wait_for()
+    row = page.locator("#runs tbody tr")
+    row.filter(has_text="path-star-2x4").wait_for()
+    assert "step 2" in row.inner_text()
+    assert re.search(r"\d+\.\d %", row.inner_text()), "the held-out accuracy is shown"
+    assert page.locator("#charts svg").count() == 2
+    assert page.locator("#charts polyline").count() == 2
+    metrics = runs / "star" / "metrics.jsonl"
+    before = metrics.read_text()
+    step = next(line for line in map(json.loads, before.splitlines()) if line["kind"] == "step")
+    with metrics.open("a") as file:
+        file.write(json.dumps(step | {"step": 4321, "progress": 0.5}) + "\n")
+    row.filter(has_text="step 4,321").wait_for(timeout=15_000)
     screenshot(page, "runs")
+    metrics.write_text(before)
+
+
+def test_results_show_the_paper_beside_ours(page, address: str) -> None:
     page.goto(address + "/results")
-    page.wait_for_load_state("networkidle")
+    page.get_by_role("heading", name="The paper's main claims").wait_for()
+    assert page.locator("ol.claims li").count() == 6
+    # The server runs in the repository, whose results/ has the accuracy of the shipped models.
+    assert "cells-dfs" in page.locator("table").first.inner_text()
     screenshot(page, "results")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
+from clew.commands import announce_compilation
 from clew.errors import UserError
 
 
@@ -37,14 +39,28 @@ def serve(
         raise UserError(f"the folder {runs} does not exist; give the folder that holds your runs.")
     try:
         import starlette  # noqa: F401
-        import uvicorn  # noqa: F401
+        import uvicorn
     except ImportError:
         raise UserError("the page needs starlette and uvicorn; install them with `pip install 'clew[web]'`.") from None
-    from clew.web.app import Settings
-    from clew.web.server import serve as serve_page
 
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        reason = error.strerror or error
+        raise UserError(f"cannot listen on {host} port {port}: {reason}; use another --port or --host.") from None
+
+    from clew.web.app import Settings, create_app
+
+    announce_compilation()
     local = Settings()
     # Whoever listens on another address wants to be found there, under names that are not known here.
     hosts = local.hosts if host in ("127.0.0.1", "localhost", "::1") else ("*",)
-    workers = local.workers if solves is None else solves
-    serve_page(Settings(runs, results, hosts, workers, seconds=seconds), host, port)
+    app = create_app(Settings(runs, results, hosts, solves or local.workers, seconds=seconds), warm=True)
+    listener.listen()  # before the address is printed, so that whoever reads it is not refused
+    shown = f"[{host}]" if ":" in host else host
+    print(f"http://{shown}:{listener.getsockname()[1]}/  (Ctrl-C to stop)", flush=True)
+    # Requests that are open at Ctrl-C have one second to end.
+    config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1, lifespan="off")
+    uvicorn.Server(config).run(sockets=[listener])

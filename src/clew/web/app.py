@@ -11,7 +11,8 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,6 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from clew.data.readers import read_maze
-from clew.decoding.cells import loop_probabilities
 from clew.decoding.decode import TaskStep, split_steps
 from clew.decoding.state import Step
 from clew.errors import UserError
@@ -37,13 +37,13 @@ from clew.mazes.maze import Path as CellPath
 from clew.mazes.maze import Task, TaskBatch
 from clew.mazes.path_star import star_shape
 from clew.mazes.solvers import astar
-from clew.models.cell_network import CellNetwork
+from clew.registry import registered_names
 from clew.solution import Solution
-from clew.web.models import ModelStore
+from clew.trained import shipped_models
+from clew.web.models import ModelStore, result_json, run_json, run_row
 from clew.web.payloads import (
     MAX_BODY_BYTES,
     MAX_SIDE,
-    Busy,
     NotFound,
     TooLarge,
     check_size,
@@ -55,11 +55,14 @@ from clew.web.payloads import (
     task_from,
     text_field,
 )
-from clew.web.reports import result_json, run_json, run_rows
 from clew.web.solving import Emit, Finished, SolveQueue
 
 STATIC = Path(__file__).parent / "static"
+PAGES = {"/": "index.html", "/runs": "runs.html", "/results": "results.html"}
+FIRST_MODELS = {"cells-dfs", "cells-astar"}
 MAX_LOOP_FRAMES = 60
+CLIENT_LEFT = "the client closed the connection."
+TOO_LARGE = f"the request is larger than {MAX_BODY_BYTES:,} bytes."
 FAMILIES = {
     "dfs": "DFS mazes (the paper)",
     "astar": "A* mazes (the paper)",
@@ -92,99 +95,72 @@ class Settings:
     seconds: float = 30.0
 
 
-def create_app(settings: Settings | None = None) -> ASGIApp:
-    """Return the application with its checks around it."""
-    settings = settings or Settings()
+def create_app(settings: Settings, warm: bool = False) -> ASGIApp:
+    """Return the application; if `warm`, load models and compile kernels first, so that a first visit is fast."""
     api = Api(settings)
-    app = Starlette(
-        routes=[
-            Route("/", page("index.html")),
-            Route("/runs", page("runs.html")),
-            Route("/results", page("results.html")),
-            Route("/api/models", api.models),
-            Route("/api/generate", api.generate, methods=["POST"]),
-            Route("/api/read", api.read, methods=["POST"]),
-            Route("/api/solve", api.solve, methods=["POST"]),
-            Route("/api/loops", api.loops, methods=["POST"]),
-            Route("/api/animate", api.animate, methods=["POST"]),
-            Route("/api/runs", api.runs),
-            Route("/api/runs/{name:path}", api.run),
-            Route("/api/results", api.results),
-            Route("/api/results/{name}.png", api.picture),
-            Mount("/static", StaticFiles(directory=STATIC)),
-        ],
-        exception_handlers={
-            HTTPException: lambda request, error: failure(error.status_code, str(error.detail)),
-            UserError: lambda request, error: failure(status_of(error), str(error)),
-            OSError: lambda request, error: failure(400, "a file that this needs cannot be read."),
-        },
-    )
-    return Checks(app, settings.hosts)
+    routes = [Route(path, _page(name)) for path, name in PAGES.items()]
+    routes += [Route(f"/api/{each.__name__}", each, methods=["POST"]) for each in api.posts]
+    routes += [
+        Route("/api/models", api.models),
+        Route("/api/runs", api.runs),
+        Route("/api/runs/{name:path}", api.run),
+        Route("/api/results", api.results),
+        Route("/api/results/{name}.png", api.picture),
+    ]
+    handlers: Any = {
+        HTTPException: lambda request, error: _failure(error.status_code, str(error.detail)),
+        UserError: lambda request, error: _failure(getattr(error, "status", 400), str(error)),
+        OSError: lambda request, error: _failure(400, "a file that this needs cannot be read."),
+    }
+    if warm:
+        api.warm_up()
+    static = Mount("/static", StaticFiles(directory=STATIC))
+    return Checks(Starlette(routes=[*routes, static], exception_handlers=handlers), settings.hosts)
 
 
-def page(name: str) -> Callable[[Request], Awaitable[Response]]:
-    """Return the endpoint of a static page."""
-
+def _page(name: str) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         return FileResponse(STATIC / name, headers={"Cache-Control": "no-cache"})
 
     return endpoint
 
 
-def failure(status: int, sentence: str) -> JSONResponse:
-    """Return an error as JSON."""
-    headers = {"Retry-After": "2"} if status == 503 else {}
-    return JSONResponse({"error": sentence}, status, headers)
-
-
-def status_of(error: Exception) -> int:
-    """Return the HTTP status of an error."""
-    kinds: tuple[tuple[type[Exception], int], ...] = ((NotFound, 404), (TooLarge, 413), (Busy, 503))
-    return next((status for kind, status in kinds if isinstance(error, kind)), 400)
+def _failure(status: int, sentence: str) -> JSONResponse:
+    return JSONResponse({"error": sentence}, status, {"Retry-After": "2"} if status == 503 else {})
 
 
 class Checks:
-    """Refuse other hosts and origins and large bodies, add security headers, and turn surprises into status 500."""
+    """Refuse other hosts and origins and large bodies, and add security headers."""
 
     def __init__(self, app: ASGIApp, hosts: tuple[str, ...]) -> None:
         self.app = app
         self.hosts = hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 extra = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
                 message = dict(message) | {"headers": [*message.get("headers", []), *extra]}
             await send(message)
 
-        headers = Headers(scope=scope)
-        if refusal := self.refusal(headers):
-            await failure(*refusal)(scope, receive, send_with_headers)
-            return
-        await self.app(scope, receive, send_with_headers)
+        refusal = self.refusal(Headers(scope=scope)) if scope["type"] == "http" else None
+        await (_failure(*refusal) if refusal else self.app)(scope, receive, send_with_headers)
 
     def refusal(self, headers: Headers) -> tuple[int, str] | None:
         """Return status and sentence if a request must not be served."""
         if not self.is_allowed(headers.get("host", "")):
             return 400, "this server does not answer under that host name."
-        origin = headers.get("origin")
-        if origin is not None and not self.is_allowed(origin.partition("://")[2]):
+        if (origin := headers.get("origin")) is not None and not self.is_allowed(origin.partition("://")[2]):
             return 400, "requests from other sites are not answered."
         length = headers.get("content-length", "0")
         if length.isdigit() and int(length) > MAX_BODY_BYTES:
-            return 413, f"the request is larger than {MAX_BODY_BYTES:,} bytes."
+            return 413, TOO_LARGE
         return None
 
     def is_allowed(self, host: str) -> bool:
         """Whether a host, with or without a port, is one of those that are served."""
         name, colon, port = host.rpartition(":")
-        if not colon or not port.isdigit():
-            name = host
-        return "*" in self.hosts or name.lower() in self.hosts
+        return "*" in self.hosts or (name if colon and port.isdigit() else host).lower() in self.hosts
 
 
 async def body_of(request: Request) -> bytes:
@@ -194,9 +170,9 @@ async def body_of(request: Request) -> bytes:
         async for chunk in request.stream():
             body += chunk
             if len(body) > MAX_BODY_BYTES:
-                raise TooLarge(f"the request is larger than {MAX_BODY_BYTES:,} bytes.")
+                raise TooLarge(TOO_LARGE)
     except ClientDisconnect:
-        raise UserError("the client closed the connection.") from None
+        raise UserError(CLIENT_LEFT) from None
     return body
 
 
@@ -207,12 +183,22 @@ class Api:
         self.settings = settings
         self.store = ModelStore(settings.runs)
         self.queue = SolveQueue(settings.workers, settings.max_waiting, settings.seconds)
+        self.posts = (self.generate, self.read, self.solve, self.loops, self.animate)
+
+    def warm_up(self) -> None:
+        """Do once what a first visit does."""
+        self.store.listed()
+        task = generate("dfs", 10, 10, seed=0, first=0, count=1, split="test", workers=1)[0][0]
+        for name in FIRST_MODELS & shipped_models().keys():
+            self.solution(task, {"model": name}, lambda step: None)
 
     async def models(self, request: Request) -> Response:
-        """The models with their decoders, and the maze families."""
+        """The models with their decoders, and the maze families: built in, registered, and those of the models."""
         models = await run_in_threadpool(self.store.listed)
-        families = [{"name": name, "title": title} for name, title in FAMILIES.items()]
-        return JSONResponse({"models": models, "families": families})
+        others = [*registered_names("family"), *(model["family"] for model in models)]
+        families = FAMILIES | {name: name for name in others if name not in FAMILIES}
+        listed = [{"name": name, "title": title} for name, title in families.items()]
+        return JSONResponse({"models": models, "families": listed})
 
     async def generate(self, request: Request) -> Response:
         """A maze of a family, of the test split."""
@@ -242,7 +228,13 @@ class Api:
 
     async def solve(self, request: Request) -> Response:
         """A model's solution of a maze: one JSON object, or one event a step."""
-        work = self.solving(json_object(await body_of(request)))
+        value = json_object(await body_of(request))
+
+        def work(emit: Emit) -> Any:
+            task = task_from(value.get("maze"))
+            solution, exact_path = self.solution(task, value, lambda step: emit(step_json(task, step)))
+            return solution_json(solution, exact_path)
+
         if "text/event-stream" in request.headers.get("accept", ""):
             events = self.queue.run(work)
             first = await anext(events)  # an error before the first step has a status of its own
@@ -255,13 +247,11 @@ class Api:
         name = text_field(value, "model")
 
         def work(emit: Emit) -> Any:
-            model, task = self.store.load(name), task_from(value.get("maze"))
-            if not isinstance(model.model, CellNetwork):
+            loops = self.store.load(name).loop_probabilities(task_from(value.get("maze")))
+            if not loops:
                 raise UserError(f"the model {name} has no loops.")
-            loops_LHW = loop_probabilities(model.model, task)
-            count = len(loops_LHW)
-            kept = np.unique(np.linspace(0, count - 1, min(count, MAX_LOOP_FRAMES)).round().astype(int))
-            return {"loops": np.round(loops_LHW[kept], 2).tolist(), "numbers": (kept + 1).tolist()}
+            kept = _frames(len(loops))
+            return {"loops": [np.round(loops[i], 2).tolist() for i in kept], "numbers": [i + 1 for i in kept]}
 
         return JSONResponse(await self.finish(request, work))
 
@@ -275,9 +265,8 @@ class Api:
             task = task_from(value.get("maze"))
             solution, _ = self.solution(task, value, emit)
             loops = self.store.load(text_field(value, "model")).loop_probabilities(task)
-            kept = loops[:: max(1, len(loops) // MAX_LOOP_FRAMES)]
             with tempfile.TemporaryDirectory() as folder:
-                animate(solution, Path(folder) / "maze.gif", loops=kept)
+                animate(solution, Path(folder) / "maze.gif", loops=[loops[i] for i in _frames(len(loops))])
                 return (Path(folder) / "maze.gif").read_bytes()
 
         return Response(await self.finish(request, work), media_type="image/gif")
@@ -285,7 +274,7 @@ class Api:
     async def runs(self, request: Request) -> Response:
         """The runs below --runs."""
         folder = self.settings.runs
-        rows = await run_in_threadpool(run_rows, self.store)
+        rows = await run_in_threadpool(lambda: [run_row(name, run) for name, run in self.store.runs().items()])
         return JSONResponse({"folder": None if folder is None else str(folder), "runs": rows})
 
     async def run(self, request: Request) -> Response:
@@ -304,16 +293,6 @@ class Api:
         if name not in pictures:
             raise NotFound(f"there is no figure of {name!r}; GET /api/results lists the studies.")
         return FileResponse(pictures[name])
-
-    def solving(self, value: dict[str, Any]) -> Callable[[Emit], Any]:
-        """Return the work of a solve: emits steps as JSON, returns the solution as JSON."""
-
-        def work(emit: Emit) -> Any:
-            task = task_from(value.get("maze"))
-            solution, exact_path = self.solution(task, value, lambda step: emit(step_json(task, step)))
-            return solution_json(solution, exact_path)
-
-        return work
 
     def solution(
         self, task: Task, value: dict[str, Any], on_step: Callable[[TaskStep], None]
@@ -337,23 +316,32 @@ class Api:
 
     async def finish(self, request: Request, work: Callable[[Emit], Any]) -> Any:
         """Return the value of a piece of work, which is stopped when the client leaves."""
-        async for event in self.queue.run(work):
-            if isinstance(event, Finished):
-                return event.value
-            if await request.is_disconnected():
-                raise UserError("the client closed the connection.")
+        async with aclosing(self.queue.run(work)) as events:
+            async for event in events:
+                if isinstance(event, Finished):
+                    return event.value
+                if await request.is_disconnected():
+                    raise UserError(CLIENT_LEFT)
         raise AssertionError("a queue ends with Finished or an error")
 
 
-async def event_stream(first: Any, events: AsyncIterator[Any]) -> AsyncIterator[str]:
+def _frames(count: int) -> list[int]:
+    """Return at most MAX_LOOP_FRAMES indices, the first and the last among them."""
+    return sorted({round(i) for i in np.linspace(0, count - 1, min(count, MAX_LOOP_FRAMES))})
+
+
+async def event_stream(first: Any, events: AsyncGenerator[Any, None]) -> AsyncIterator[str]:
     """Yield server-sent events: `step` for each step, then `result`, or `error`."""
-    event = first
-    try:
-        while True:
-            name, value = ("result", event.value) if isinstance(event, Finished) else ("step", event)
-            yield f"event: {name}\ndata: {json.dumps(value)}\n\n"
-            if isinstance(event, Finished):
-                return
-            event = await anext(events)
-    except UserError as error:
-        yield f"event: error\ndata: {json.dumps({'error': str(error)})}\n\n"
+
+    def text(name: str, value: Any) -> str:
+        return f"event: {name}\ndata: {json.dumps(value)}\n\n"
+
+    async with aclosing(events):
+        try:
+            event = first
+            while not isinstance(event, Finished):
+                yield text("step", event)
+                event = await anext(events)
+            yield text("result", event.value)
+        except UserError as error:
+            yield text("error", {"error": str(error)})

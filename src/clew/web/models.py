@@ -1,71 +1,99 @@
-"""The models that the page offers, by name: shipped ones, and runs below a folder.
+"""What the page offers and shows from files: models, runs below a folder, and measured results.
 
     models = ModelStore(Path("runs"))
     models.listed()[0]["name"]
     models.load("cells-dfs")
 
-A request names a model as it is listed; it is never used as a path.
+A request names a model or run as it is listed; the name is never used as a path.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from clew.decoding.decode import decoders_for, default_decoder, is_causal
 from clew.errors import UserError
+from clew.files import read_json
+from clew.models.build import kind_of
 from clew.models.cell_network import CellNetwork
+from clew.paper.page import main_verdicts, read_results
+from clew.paper.studies import STUDIES
+from clew.paper.study import parameters_of
+from clew.paper.tables import Report
+from clew.paper.verdict import converged_only
 from clew.trained import TrainedModel, load, shipped_models
-from clew.training.checkpoint import CONFIG_FILE
-from clew.training.train import Run
+from clew.training.checkpoint import CONFIG_FILE, load_config
+from clew.training.run_folder import RunFolder
 from clew.web.payloads import NotFound
 
 MAX_LOADED = 8
+MAX_POINTS = 400  # of a curve
+OBJECTIVES = {"mlm-u": "MLM-U", "next-token": "next token"}
+# The paper's MLM-U models of 8M parameters: exact %, by family and size.
+PAPER_EXACT = {
+    "dfs": {"5x5": "100", "10x10": "100", "15x15": "100", "20x20": "100", "30x30": "93.8"},
+    "astar": {"10x10": "98.5", "20x20": "95.2", "30x30": "85.5"},
+}
 
 
 class ModelStore:
     """Loads models when they are first used and keeps the last few."""
 
     def __init__(self, runs: Path | None = None) -> None:
-        self.runs_folder = runs
+        self.folder = runs
         self._loaded: OrderedDict[tuple[str, float], TrainedModel] = OrderedDict()
+        self._described: dict[tuple[str, float], dict[str, Any] | None] = {}
         self._lock = threading.Lock()
 
     def runs(self) -> dict[str, Path]:
         """Return the folders of the runs, by their names below the folder."""
-        if self.runs_folder is None or not self.runs_folder.is_dir():
+        if self.folder is None or not self.folder.is_dir():
             return {}
-        found = sorted(self.runs_folder.glob(f"**/{CONFIG_FILE}"))
-        return {str(file.parent.relative_to(self.runs_folder)): file.parent for file in found}
+        found = sorted(self.folder.glob(f"**/{CONFIG_FILE}"))
+        return {str(file.parent.relative_to(self.folder)): file.parent for file in found}
 
-    def sources(self) -> dict[str, Path]:
-        """Return the folder of every model; a run does not replace a shipped model of the same name."""
-        return self.runs() | shipped_models()
+    def run(self, name: str) -> Path:
+        """Return the folder of a run by its listed name."""
+        if folder := self.runs().get(name):
+            return folder
+        raise NotFound(f"there is no run {name!r}; GET /api/runs lists them.")
+
+    def sources(self) -> dict[str, tuple[Path, float]]:
+        """Return folder and time of each model; a run does not replace a shipped model of the same name."""
+        found = {name: (folder, _changed(folder / "checkpoints")) for name, folder in self.runs().items()}
+        return found | {name: (folder, 0.0) for name, folder in shipped_models().items()}
 
     def listed(self) -> list[dict[str, Any]]:
-        """Return the description of every model that can be loaded."""
-        found = []
-        for name in self.sources():
-            try:
-                found.append(self.describe(name))
-            except (UserError, OSError):
-                continue  # a run without a checkpoint, or a damaged one: `clew runs` says what is wrong
+        """Return the description of every model that can be loaded; `clew runs` says what is wrong with the others."""
+        found: list[dict[str, Any]] = []
+        for name, (folder, changed) in self.sources().items():
+            if (name, changed) not in self._described:
+                try:
+                    self._described[name, changed] = self._describe(name, folder)
+                except (UserError, OSError):  # no checkpoint yet, or a damaged one
+                    self._described[name, changed] = None
+            found += filter(None, [self._described[name, changed]])
         return sorted(found, key=lambda model: (not model["shipped"], model["name"]))
 
-    def describe(self, name: str) -> dict[str, Any]:
-        """Return what the page shows of a model."""
-        model = self.load(name)
+    def _describe(self, name: str, folder: Path) -> dict[str, Any]:
+        model, shipped = self.load(name), name in shipped_models()
+        named = "next-token" if is_causal(model.model) else "mlm-u"
+        objective = named if shipped else load_config(folder).objective.name
+        words = OBJECTIVES.get(objective, objective)
         return {
             "name": name,
-            "shipped": name in shipped_models(),
-            "summary": f"{model.parameters:,} parameters, {model.tasks}",
+            "shipped": shipped,
+            "summary": f"{model.parameters:,} parameters · {words} · {model.tasks}",
             "family": model.family,
             "height": model.height,
             "width": model.width,
             "format": model.codec.format_name,
-            "objective": "next token" if is_causal(model.model) else "MLM-U",
+            "objective": words,
             "parameters": model.parameters,
             "decoders": list(decoders_for(model.model, model.codec)),
             "default_decoder": default_decoder(model.codec),
@@ -74,11 +102,10 @@ class ModelStore:
 
     def load(self, name: str) -> TrainedModel:
         """Return a model, loaded again if its run has a newer checkpoint."""
-        folder = self.sources().get(name)
+        folder, changed = self.sources().get(name, (None, 0.0))
         if folder is None:
             raise NotFound(f"there is no model {name!r}; GET /api/models lists them.")
-        checkpoints = folder / "checkpoints"
-        key = (name, checkpoints.stat().st_mtime if checkpoints.is_dir() else 0.0)
+        key = (name, changed)
         with self._lock:
             if key not in self._loaded:
                 for old in [other for other in self._loaded if other[0] == name]:
@@ -89,9 +116,94 @@ class ModelStore:
                 self._loaded.popitem(last=False)
             return self._loaded[key]
 
-    def run(self, name: str) -> Run:
-        """Return a run by its listed name."""
-        folder = self.runs().get(name)
-        if folder is None:
-            raise NotFound(f"there is no run {name!r}; GET /api/runs lists them.")
-        return Run(folder)
+
+def run_row(name: str, folder: Path) -> dict[str, Any]:
+    """Return what the table shows of a run; one that cannot be read says why in `error`."""
+    try:
+        config, metrics = load_config(folder), RunFolder(folder).read_metrics()
+        steps = [row for row in metrics if row["kind"] == "step"]
+        scores = [row["scores"] for row in metrics if row["kind"] == "evaluation"]
+        sizes = " to ".join(dict.fromkeys((str(config.data.sizes[0]), str(config.data.sizes[-1]))))
+        return {
+            "name": name,
+            "model": kind_of(config.model),
+            "objective": OBJECTIVES.get(config.objective.name, config.objective.name),
+            "mazes": f"{config.data.family} {sizes}",
+            "parameters": parameters_of(config.model),
+            "step": metrics[-1]["step"] if metrics else 0,
+            "progress": steps[-1]["progress"] if steps else 0.0,
+            "loss": steps[-1]["loss"] if steps else None,
+            "exact": scores[-1].get("exact") if scores else None,
+            "age": round(max(0.0, time.time() - max(map(_changed, (folder / CONFIG_FILE, RunFolder(folder).metrics))))),
+        }
+    except (UserError, OSError, KeyError, TypeError) as error:
+        return {"name": name, "error": str(error), "age": 0}
+
+
+def run_json(folder: Path) -> dict[str, Any]:
+    """Return the config and the curves of a run, by mazes seen; an evaluation lies at the last step before it."""
+    curves: dict[str, list[list[float]]] = {"loss": [], "exact": []}
+    mazes = 0
+    for row in RunFolder(folder).read_metrics():
+        mazes = row.get("mazes", mazes)
+        if row["kind"] == "step":
+            curves["loss"].append([mazes, row["loss"]])
+        elif "exact" in row["scores"]:
+            curves["exact"].append([mazes, 100 * row["scores"]["exact"]])
+    return {"config": load_config(folder).to_json(), "curves": {name: _thinned(curves[name]) for name in curves}}
+
+
+def result_json(folder: Path) -> dict[str, Any]:
+    """Return the accuracy of shipped models, the paper's main claims, and every study: its tables beside ours."""
+    results = read_results(folder)
+    claims = [
+        {"verdict": main.verdict, "text": f"{main.claim.text} (the paper, {main.claim.paper})"}
+        for main in main_verdicts(results)
+    ]
+    studies = []
+    for name, study in STUDIES.items():
+        result = results.get(name)
+        # Runs that did not converge are not shown, as in docs/results.md; the paper's own tables always are.
+        shown = converged_only(result) if result else None
+        measured = shown is not None and result is not None and (bool(shown.runs) or not result.runs)
+        paper = [table for part in study.tables if isinstance(part, Report) for table in part.tables]
+        tables = study.report(shown).tables if measured and shown else paper
+        findings = [f for f in study.findings(result) if not f.not_converged] if result else []
+        studies.append(
+            {
+                "title": study.title,
+                "question": study.question,
+                "paper": study.paper,
+                "command": f"clew reproduce {name} --scale laptop",
+                "state": "measured" if measured else "no run has converged yet" if result else "not run yet",
+                "findings": [{"verdict": f.verdict, "text": f"{f.claim.text}. {f.because}"} for f in findings],
+                "tables": [{"title": table.title, "rows": table.rows} for table in tables],
+                "picture": f"/api/results/{name}.png" if measured and any((folder / name).glob("*.png")) else None,
+            }
+        )
+    return {"folder": str(folder), "shipped": _shipped_rows(folder), "claims": claims, "studies": studies}
+
+
+def _shipped_rows(folder: Path) -> list[list[str]]:
+    """Return the measured accuracy of shipped models beside the paper's, with a head; nothing without files."""
+    rows = []
+    for name in (name for name in sorted(shipped_models()) if (folder / f"{name}.json").is_file()):
+        for report in read_json(folder / f"{name}.json").get("measured", []):
+            *_, family, _, _, size = report["mazes"].split()  # 2,000 held-out dfs mazes of 5x5
+            paper = PAPER_EXACT.get(family, {}).get(size, "")
+            for each in report["evaluations"] if paper else report["evaluations"][:1]:
+                share, low, high = (100 * each["exact"][key] for key in ("share", "low", "high"))
+                row = [name, f"{each['mazes']:,} of {size}", each["decoder"], f"{share:.1f} ({low:.1f} to {high:.1f})"]
+                rows.append([*row, paper, f"{100 * each['shortest']['share']:.1f}", f"{each['passes']:.1f}"])
+    head = ["model", "mazes", "decoder", "exact, % (95 %)", "the paper, exact %", "valid and shortest, %", "passes"]
+    return [head, *rows] if rows else []
+
+
+def _thinned(points: Sequence[list[float]]) -> list[list[float]]:
+    """Return at most MAX_POINTS of the points, the last one among them."""
+    step = max(1, -(-len(points) // MAX_POINTS))
+    return [*points[:-1:step], *points[-1:]]
+
+
+def _changed(path: Path) -> float:
+    return path.stat().st_mtime if path.exists() else 0.0

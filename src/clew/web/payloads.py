@@ -25,13 +25,19 @@ MAX_SIDE = 64
 class NotFound(UserError):
     """A name that the server does not list."""
 
+    status = 404
+
 
 class TooLarge(UserError):
     """A request or a maze above the limits."""
 
+    status = 413
+
 
 class Busy(UserError):
     """Too many requests wait already, or a solve took too long."""
+
+    status = 503
 
 
 def json_object(body: bytes) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import asyncio
 import threading
 import time
 import traceback
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,7 +44,7 @@ class SolveQueue:
         self._seconds = seconds
         self._waiting = 0
 
-    async def run(self, work: Callable[[Emit], Any]) -> AsyncIterator[Any]:
+    async def run(self, work: Callable[[Emit], Any]) -> AsyncGenerator[Any, None]:
         """Yield what `work` emits, then Finished; an error of `work` is raised here."""
         if self._slots.locked() and self._waiting >= self._max_waiting:
             raise Busy("the server is busy; try again in a few seconds.")

@@ -5,6 +5,7 @@ import { Maze, decodeState, encodeState } from "./maze.js";
 import { Panel, html } from "./panel.js";
 
 const MAX_UNDO = 200;
+const SOLVE_AFTER_MILLISECONDS = 400; // the last of several quick edits is solved
 const byId = (id) => document.getElementById(id);
 
 const page = {
@@ -24,6 +25,12 @@ const page = {
     page.history.push(page.maze);
     page.history.splice(0, page.history.length - MAX_UNDO);
     page.setMaze(changed);
+    page.solveSoon();
+  },
+
+  solveSoon() {
+    clearTimeout(page.timer);
+    page.timer = setTimeout(page.solveAll, SOLVE_AFTER_MILLISECONDS);
   },
 
   setMaze(maze) {
@@ -68,6 +75,7 @@ const page = {
   },
 
   solveAll() {
+    clearTimeout(page.timer);
     return Promise.all(page.panels.map((panel) => panel.solve()));
   },
 };
@@ -128,6 +136,8 @@ function connect() {
   byId("generate").addEventListener("submit", (event) => { event.preventDefault(); attempt(generate); });
   byId("another").addEventListener("click", () => { byId("seed").value = (Number(byId("seed").value) + 1) % 1000000000; attempt(generate); });
   byId("family").addEventListener("change", () => {
+    const graph = byId("family").value.startsWith("path-star");
+    for (const name of ["height", "width"]) byId(name).disabled = graph;
     const model = modelFor(byId("family").value);
     if (page.panels.length === 1 && model) { page.panels[0].choose({ model }); }
     attempt(generate);
@@ -137,7 +147,6 @@ function connect() {
   byId("file").addEventListener("change", (event) => { if (event.target.files[0]) attempt(() => read(event.target.files[0])); });
   byId("compare").addEventListener("click", () => {
     const panel = page.addPanel({ model: partnerOf(page.panels[0].choice.model) });
-    panel.clear();
     page.changed();
     attempt(() => panel.solve());
   });
@@ -170,7 +179,9 @@ function connect() {
 
 function undo() {
   const before = page.history.pop();
-  if (before) page.setMaze(before);
+  if (!before) return;
+  page.setMaze(before);
+  page.solveSoon();
 }
 
 /** Show the state of the link, or a new maze on a first visit. */

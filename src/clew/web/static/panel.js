@@ -1,210 +1,292 @@
-// One model with its decoder: solve the maze, play the decoder's steps, say what came out, save it.
+// One model with its decoder: solve the maze, play the decoder's steps and the network's loops, save what is shown.
 
 import { postForBlob, postForEvents, postJSON } from "./api.js";
 import { MazeView, element } from "./view.js";
 
-const FRAME_MILLISECONDS = 350;
+const STEP_MILLISECONDS = 350;
+const LOOP_MILLISECONDS = 90;
+const POINT = "Point at a cell to see when it was committed, and with what probability.";
 let panels = 0;
 
+export function html(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+}
+
+const key = (kind, words) => html("li", {}, html("span", { class: `key ${kind}` }), words);
+const button = (words, attributes = {}) => html("button", { type: "button", ...attributes }, words);
+
+/** Play, pause, step and slider over frames 0 to `last`; `onShow(frame)` draws one. */
+class Timeline {
+  constructor(name, slider, milliseconds, onShow) {
+    this.milliseconds = milliseconds;
+    this.onShow = onShow;
+    this.name = name;
+    this.play = button("Play");
+    this.back = button("◀", { "aria-label": `One ${slider.unit} back` });
+    this.ahead = button("▶", { "aria-label": `One ${slider.unit} ahead` });
+    this.slider = html("input", { type: "range", min: 0, max: 0, value: 0, "aria-label": slider.label });
+    this.at = html("span", { class: "small at" });
+    this.root = html("div", { class: "timeline" }, html("span", { class: "small what" }, name), this.play, this.back, this.ahead, this.slider, this.at);
+    this.unit = slider.unit;
+    this.play.addEventListener("click", () => (this.timer ? this.pause() : this.start()));
+    this.back.addEventListener("click", () => { this.pause(); this.show(this.frame - 1); });
+    this.ahead.addEventListener("click", () => { this.pause(); this.show(this.frame + 1); });
+    this.slider.addEventListener("input", () => { this.pause(); this.show(Number(this.slider.value)); });
+    this.setLast(0);
+    this.pause();
+  }
+
+  /** `numbers`: what to write for each frame instead of its index. */
+  setLast(last, numbers = null) {
+    this.last = last;
+    this.numbers = numbers;
+    this.slider.max = last;
+    this.mark(last);
+  }
+
+  /** Move the slider without drawing. */
+  mark(frame) {
+    this.frame = Math.max(0, Math.min(frame, this.last));
+    this.slider.value = this.frame;
+    const number = (index) => (this.numbers ? this.numbers[index] : index);
+    this.at.textContent = `${this.unit} ${number(this.frame)} of ${number(this.last)}`;
+    this.back.disabled = this.frame === 0;
+    this.ahead.disabled = this.frame === this.last;
+    this.play.disabled = this.last === 0;
+  }
+
+  show(frame) {
+    this.mark(frame);
+    this.onShow(this.frame);
+  }
+
+  start() {
+    if (this.frame === this.last) this.show(0);
+    this.label("Pause");
+    this.timer = setInterval(() => {
+      this.show(this.frame + 1);
+      if (this.frame >= this.last) this.pause();
+    }, this.milliseconds);
+  }
+
+  pause() {
+    clearInterval(this.timer);
+    this.timer = null;
+    this.label("Play");
+  }
+
+  label(word) {
+    this.play.textContent = word;
+    this.play.setAttribute("aria-label", `${word} ${this.name.toLowerCase()}`);
+  }
+}
+
 export class Panel {
-  /** `page` has `maze`, `models`, `edit(change)` and `say(sentence)`. */
+  /** `page` has `maze`, `models`, `edit(change)`, `solveAll()`, `changed()` and `say(sentence)`. */
   constructor(page, choice) {
     this.page = page;
     this.number = ++panels;
-    this.steps = [];
-    this.result = null;
-    this.loops = null;
-    this.frame = 0;
     this.build();
     this.choose(choice);
+    this.clear();
   }
 
   build() {
     const id = (name) => `${name}-${this.number}`;
-    this.root = html("section", { class: "panel", "aria-label": `Model ${this.number}` });
     this.model = html("select", { id: id("model") });
     this.decoder = html("select", { id: id("decoder") });
-    this.solveButton = html("button", { type: "button", class: "primary", id: id("solve") }, "Solve");
-    this.remove = html("button", { type: "button", "aria-label": `Remove model ${this.number}` }, "Remove");
-    this.svg = element("svg", { id: id("maze") });
-    this.play = html("button", { type: "button", "aria-label": "Play" }, "Play");
-    this.back = html("button", { type: "button", "aria-label": "One step back" }, "◀");
-    this.ahead = html("button", { type: "button", "aria-label": "One step ahead" }, "▶");
-    this.slider = html("input", { type: "range", min: 0, max: 0, value: 0, id: id("step"), "aria-label": "Step of decoding" });
-    this.stepText = html("span", { class: "small" });
-    this.loopSlider = html("input", { type: "range", min: 0, max: 0, value: 0, "aria-label": "Loop of the network" });
-    this.loopText = html("span", { class: "small" });
-    this.loopRow = html("div", { class: "timeline", hidden: "" }, html("span", { class: "small" }, "Loops of the first pass"), this.loopSlider, this.loopText);
-    this.exact = html("input", { type: "checkbox", id: id("exact") });
+    this.solveButton = button("Solve", { class: "primary", id: id("solve") });
+    this.remove = button("✕", { class: "remove", "aria-label": `Remove model ${this.number}` });
+    this.about = html("p", { class: "small readout" });
     this.resultLine = html("p", { class: "result", role: "status", "aria-live": "polite", id: id("result") });
+    this.svg = element("svg", { id: id("maze") });
+    this.readout = html("p", { class: "readout", id: id("readout"), "aria-live": "polite" });
+    this.steps = new Timeline("Steps", { unit: "step", label: "Step of decoding" }, STEP_MILLISECONDS, () => this.drawSteps());
+    this.loops = new Timeline("Loops", { unit: "loop", label: "Loop of the network" }, LOOP_MILLISECONDS, (frame) => this.drawLoop(frame));
+    this.exact = html("input", { type: "checkbox", id: id("exact") });
     this.tokens = html("div", { class: "tokens", tabindex: "0", role: "group", "aria-label": "Response tokens", hidden: "" });
+    this.legend = html("ul", { class: "legend" });
     const save = (name, run) => {
-      const button = html("button", { type: "button" }, name);
-      button.addEventListener("click", () => run().catch((error) => this.page.say(error.message)));
-      return button;
+      const made = button(name, { "aria-label": `Save as ${name}` });
+      made.addEventListener("click", () => run().catch((error) => this.page.say(error.message)));
+      return made;
     };
-    this.root.append(
+    this.root = html("section", { class: "panel", "aria-label": `Model ${this.number}` },
       html("div", { class: "row" },
         html("label", { for: id("model") }, "Model", this.model), html("label", { for: id("decoder") }, "Decoder", this.decoder), this.solveButton, this.remove),
-      this.svg,
-      html("div", { class: "timeline" }, this.play, this.back, this.ahead, this.slider, this.stepText),
-      this.loopRow,
-      html("label", { class: "small", for: id("exact") }, this.exact, " Show the exact path"),
-      this.resultLine,
-      this.tokens,
-      html("div", { class: "row" }, html("span", { class: "small" }, "Save as"),
-        save("PNG", () => this.savePNG()), save("SVG", () => this.saveSVG()), save("GIF", () => this.saveGIF()), save("JSON", () => this.saveJSON())),
-    );
-    this.view = new MazeView(this.svg, { edit: (change) => this.page.edit(change), solve: () => this.solve() });
-    this.model.addEventListener("change", () => { this.fillDecoders(); this.clear(); this.page.changed(); });
-    this.decoder.addEventListener("change", () => { this.clear(); this.page.changed(); });
-    this.solveButton.addEventListener("click", () => this.solve());
+      this.about, this.resultLine, this.svg, this.legend, this.readout, this.tokens, this.steps.root, this.loops.root,
+      html("div", { class: "panel-foot" },
+        html("label", { for: id("exact") }, this.exact, " Show the exact path"),
+        html("div", { class: "row" }, html("span", { class: "small" }, "Save as"),
+          save("PNG", () => this.savePNG()), save("SVG", () => this.saveSVG()), save("GIF", () => this.saveGIF()), save("JSON", () => this.saveJSON()))));
+    this.view = new MazeView(this.svg, {
+      edit: (change) => this.page.edit(change), solve: () => this.page.solveAll(), describe: (cell) => { this.readout.textContent = cell ? this.describe(cell) : POINT; },
+    });
+    this.model.addEventListener("change", () => { this.fillDecoders(); this.page.changed(); this.solve(); });
+    this.decoder.addEventListener("change", () => { this.page.changed(); this.solve(); });
+    this.solveButton.addEventListener("click", () => (this.request ? this.clear("Stopped.") : this.solve()));
     this.remove.addEventListener("click", () => this.page.removePanel(this));
-    this.slider.addEventListener("input", () => this.show(Number(this.slider.value)));
-    this.back.addEventListener("click", () => this.show(this.frame - 1));
-    this.ahead.addEventListener("click", () => this.show(this.frame + 1));
-    this.play.addEventListener("click", () => (this.timer ? this.pause() : this.playFrames()));
     this.exact.addEventListener("change", () => this.redraw());
-    this.loopSlider.addEventListener("input", () => this.showLoop(Number(this.loopSlider.value)));
   }
 
   choose({ model, decoder } = {}) {
-    this.model.replaceChildren(...this.page.models.map((each) => html("option", { value: each.name }, `${each.name} (${each.summary})`)));
+    this.model.replaceChildren(...this.page.models.map((each) => html("option", { value: each.name }, each.name)));
     if (this.page.models.some((each) => each.name === model)) this.model.value = model;
     this.fillDecoders();
-    if ([...this.decoder.options].some((option) => option.value === decoder)) this.decoder.value = decoder;
+    if (decoder && ![...this.decoder.options].some((option) => option.value === decoder)) this.decoder.append(html("option", { value: decoder }, decoder));
+    if (decoder) this.decoder.value = decoder;
   }
 
   get choice() {
     return { model: this.model.value, decoder: this.decoder.value };
   }
 
-  fillDecoders() {
-    const model = this.page.models.find((each) => each.name === this.model.value);
-    this.decoder.replaceChildren(...(model?.decoders || []).map((name) => html("option", { value: name }, name)));
-    if (model) this.decoder.value = model.default_decoder;
+  get chosen() {
+    return this.page.models.find((each) => each.name === this.model.value);
   }
 
-  clear() {
+  fillDecoders() {
+    const model = this.chosen;
+    this.decoder.replaceChildren(...(model?.decoders || []).map((name) => html("option", { value: name }, name)));
+    if (model) this.decoder.value = model.default_decoder;
+    this.about.textContent = model ? model.summary : "";
+  }
+
+  /** Stop what is running and forget the solution. */
+  clear(words = "") {
     this.request?.abort();
-    this.pause();
-    this.steps = [];
+    this.setRequest(null);
+    this.steps.pause();
+    this.loops.pause();
+    this.taken = [];
     this.result = null;
-    this.loops = null;
-    this.loopRow.hidden = true;
-    this.resultLine.textContent = "";
-    this.resultLine.className = "result";
-    this.tokens.hidden = true;
-    this.slider.max = 0;
-    this.show(0);
+    this.loopCells = null;
+    this.shownLoop = null;
+    this.loops.root.hidden = true;
+    this.resultLine.replaceChildren(words);
+    this.readout.textContent = POINT;
+    this.steps.setLast(0);
+    this.drawSteps();
+  }
+
+  setRequest(request) {
+    this.request = request;
+    this.solveButton.textContent = request ? "Stop" : "Solve";
   }
 
   async solve() {
     this.clear();
     this.page.say("");
+    if (!this.chosen) {
+      this.fail("No model is listed.");
+      return;
+    }
+    if (this.page.maze.isGraph && !this.chosen.family.startsWith("path-star")) {
+      this.fail("This model was trained on mazes. Choose one of path-star graphs: `clew train star-2x4-mlmu --out runs/star` trains one, `clew serve --runs runs` lists it.");
+      return;
+    }
     const request = new AbortController();
-    this.request = request;
-    this.resultLine.textContent = "Solving ...";
+    this.setRequest(request);
+    this.resultLine.replaceChildren("Solving ...");
     const body = { maze: this.page.maze, ...this.choice };
     try {
-      await postForEvents("/api/solve", body, (name, data) => this.onEvent(name, data), request.signal);
-      if (this.page.models.find((each) => each.name === body.model)?.loops) await this.loadLoops(body, request.signal);
+      await postForEvents("/api/solve", body, (name, data) => { if (!request.signal.aborted) this.onEvent(name, data); }, request.signal);
+      if (this.chosen.loops) await this.loadLoops(body, request.signal);
     } catch (error) {
       if (request.signal.aborted) return;
-      this.resultLine.textContent = error.message;
-      this.resultLine.className = "result bad";
+      this.fail(error.message);
     }
+    if (this.request === request) this.setRequest(null);
+  }
+
+  fail(sentence) {
+    this.resultLine.replaceChildren(html("span", { class: "badge bad" }, "not solved"), sentence);
   }
 
   onEvent(name, data) {
     if (name === "error") throw new Error(data.error);
     if (name === "step") {
-      this.steps.push(data);
-      this.slider.max = this.steps.length;
-      this.show(this.steps.length);
+      this.taken.push(data);
+      this.steps.setLast(this.taken.length);
     } else if (name === "result") {
       this.result = data;
-      this.show(this.steps.length);
-      const good = data.valid && data.shortest;
       const passes = `${data.passes} ${data.passes === 1 ? "pass" : "passes"}`;
-      const failure = data.failure ? ` Failure class: ${data.failure}.` : "";
-      this.resultLine.textContent = `${data.exact ? "Exact: " : ""}${data.verdict}${failure} ${passes}, ${data.ms.toFixed(0)} ms.`;
-      this.resultLine.className = `result ${good ? "good" : "bad"}`;
+      this.resultLine.replaceChildren(badge(data), `${data.verdict} ${passes}, ${data.ms.toFixed(0)} ms.`);
     }
+    this.drawSteps();
   }
 
   async loadLoops(body, signal) {
     const { loops, numbers } = await postJSON("/api/loops", { maze: body.maze, model: body.model }, signal);
-    this.loops = loops;
-    this.loopNumbers = numbers;
-    this.loopRow.hidden = false;
-    this.loopSlider.max = loops.length - 1;
-    this.loopSlider.value = loops.length - 1;
-    this.loopText.textContent = `${numbers.at(-1)} of ${numbers.at(-1)}`;
+    this.loopCells = loops;
+    this.loops.root.hidden = false;
+    this.loops.setLast(loops.length - 1, numbers);
   }
 
-  show(frame) {
-    this.frame = Math.max(0, Math.min(frame, this.steps.length));
-    this.slider.value = this.frame;
-    this.stepText.textContent = `step ${this.frame} of ${this.steps.length}`;
-    this.back.disabled = this.frame === 0;
-    this.ahead.disabled = this.frame === this.steps.length;
-    this.play.disabled = this.steps.length === 0;
+  drawSteps() {
+    this.shownLoop = null;
     this.redraw();
   }
 
-  showLoop(index) {
-    this.pause();
-    this.loopText.textContent = `${this.loopNumbers[index]} of ${this.loopNumbers.at(-1)}`;
-    this.view.draw(this.page.maze, { probabilities: this.loops[index], exactPath: this.exactPath() });
+  drawLoop(frame) {
+    this.shownLoop = frame;
+    this.redraw();
   }
 
-  exactPath() {
-    return this.exact.checked && this.result ? this.result.exact_path : null;
-  }
-
-  redraw() {
+  /** What is known of the cells and tokens after the steps up to the shown one. */
+  shown() {
+    const exactPath = this.exact.checked && this.result ? this.result.exact_path : null;
+    if (this.shownLoop !== null) return { probabilities: this.loopCells[this.shownLoop], committed: new Map(), tokens: new Map(), exactPath };
     const committed = new Map();
     const tokens = new Map();
     let probabilities = null;
-    this.steps.slice(0, this.frame).forEach((step) => {
+    this.taken.slice(0, this.steps.frame).forEach((step) => {
       if (step.probabilities) ({ probabilities } = step);
       for (const filled of step.filled) {
-        const key = filled.cell ? filled.cell.join(",") : filled.node !== undefined ? String(filled.node) : null;
+        const at = filled.cell ? filled.cell.join(",") : filled.node !== undefined ? String(filled.node) : null;
         if (step.hidden) {
-          if (key) committed.delete(key);
+          if (at) committed.delete(at);
           tokens.delete(filled.position);
         } else {
-          if (key) committed.set(key, { order: step.pass, probability: filled.probability });
+          if (at) committed.set(at, { order: step.pass, probability: filled.probability });
           tokens.set(filled.position, { ...filled, pass: step.pass });
         }
       }
     });
-    const last = this.result && this.frame === this.steps.length;
-    this.view.draw(this.page.maze, { probabilities, committed, path: last ? this.result.path : null, exactPath: this.exactPath() });
-    const text = this.steps.some((step) => !step.probabilities);
+    const last = this.result && this.steps.frame === this.taken.length;
+    const passes = Math.max(1, ...this.taken.map((step) => step.pass));
+    return { probabilities, committed, tokens, passes, path: last ? this.result.path : null, exactPath };
+  }
+
+  redraw() {
+    if (!this.page.maze) return;
+    const shown = this.shown();
+    this.view.draw(this.page.maze, shown);
+    const text = this.taken.some((step) => !step.probabilities);
     this.tokens.hidden = !text;
     if (text) {
-      this.tokens.replaceChildren(...[...tokens.entries()].sort((a, b) => a[0] - b[0]).map(([, token]) =>
+      this.tokens.replaceChildren(...[...shown.tokens.entries()].sort((a, b) => a[0] - b[0]).map(([, token]) =>
         html("span", { title: `pass ${token.pass}, probability ${token.probability.toFixed(3)}` }, token.token, html("sub", {}, ` ${token.pass}`))));
     }
+    this.legend.replaceChildren(...[
+      shown.probabilities && key("on", "probability of being on the path"),
+      shown.committed.size && (shown.passes > 1 ? key("order", `committed, from pass 1 to ${shown.passes}`) : key("once", "committed in pass 1")),
+      shown.path && key("path", "the model's path"),
+      shown.exactPath && key("exact", "the exact path"),
+    ].filter(Boolean));
   }
 
-  playFrames() {
-    if (this.frame === this.steps.length) this.show(0);
-    this.play.textContent = "Pause";
-    this.play.setAttribute("aria-label", "Pause");
-    this.timer = setInterval(() => {
-      this.show(this.frame + 1);
-      if (this.frame >= this.steps.length) this.pause();
-    }, FRAME_MILLISECONDS);
-  }
-
-  pause() {
-    clearInterval(this.timer);
-    this.timer = null;
-    this.play.textContent = "Play";
-    this.play.setAttribute("aria-label", "Play");
+  /** One sentence about a cell, for pointer, touch and keyboard. */
+  describe([x, y]) {
+    const { committed, probabilities } = this.shown();
+    const where = `row ${y + 1}, column ${x + 1}`;
+    if (this.page.maze.isWall([x, y])) return `${where}: a wall`;
+    const found = committed.get(`${x},${y}`);
+    if (found) return `${where}: committed in pass ${found.order} with probability ${found.probability.toFixed(3)}`;
+    return probabilities ? `${where}: on the path with probability ${probabilities[y][x].toFixed(3)}` : `${where}: not committed`;
   }
 
   svgText() {
@@ -245,11 +327,10 @@ export class Panel {
   }
 }
 
-export function html(name, attributes = {}, ...children) {
-  const made = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  made.append(...children);
-  return made;
+function badge({ exact, shortest, valid, failure }) {
+  if (exact) return html("span", { class: "badge good" }, "exact");
+  if (shortest) return html("span", { class: "badge good" }, "another shortest path");
+  return html("span", { class: `badge ${valid ? "warn" : "bad"}` }, failure);
 }
 
 function download(blob, name) {

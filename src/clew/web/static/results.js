@@ -3,6 +3,10 @@
 import { getJSON } from "./api.js";
 import { html } from "./panel.js";
 
+const KINDS = { reproduced: "good", contradicted: "bad", inconclusive: "warn" };
+const badge = (words, kind) => html("span", { class: `badge ${kind || ""}` }, words);
+const verdict = (each) => [badge(each.verdict, KINDS[each.verdict]), each.text];
+
 function table({ title, rows }) {
   const [head, ...body] = rows;
   return html("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": title }, html("table", {},
@@ -12,20 +16,19 @@ function table({ title, rows }) {
 }
 
 function study(each) {
-  const parts = [html("h2", {}, each.title), html("p", {}, each.question), html("p", { class: "small" }, `The paper: ${each.paper}`)];
-  if (!each.converged) parts.push(html("p", {}, "No run of this study has converged yet."));
-  for (const finding of each.findings) parts.push(html("p", {}, html("strong", {}, finding.verdict), `: ${finding.text}`));
-  parts.push(...each.tables.map(table));
-  if (each.picture) parts.push(html("figure", {}, html("img", { src: each.picture, alt: `Figure of ${each.title}`, loading: "lazy" })));
-  return html("section", {}, ...parts);
+  const state = each.state === "measured" ? [] : [html("p", {}, badge(each.state), "Run it: ", html("code", {}, each.command))];
+  return html("section", { class: "card" }, html("h2", {}, each.title), html("p", {}, each.question), html("p", { class: "small" }, `The paper: ${each.paper}`), ...state,
+    ...each.findings.map((finding) => html("p", {}, ...verdict(finding))), ...each.tables.map(table),
+    ...(each.picture ? [html("figure", {}, html("img", { src: each.picture, alt: `Figure of ${each.title}`, loading: "lazy" }))] : []));
 }
 
-function claims(list) {
-  const lines = list.map((claim) => html("li", {}, html("strong", {}, claim.verdict), `: ${claim.text}`));
-  return html("section", {}, html("h2", {}, "The paper's main claims"), html("ol", {}, ...lines));
+function show({ folder, shipped, claims, studies }) {
+  const measured = studies.some((each) => each.state !== "not run yet");
+  document.getElementById("message").textContent = measured ? "" : `There are no results in ${folder} yet; start the page with \`clew serve --results DIR\`.`;
+  const parts = [];
+  if (shipped.length) parts.push(html("section", { class: "card" }, html("h2", {}, "Shipped models on held-out mazes"), table({ title: "Accuracy by size, beside the paper's MLM-U models of 8M parameters", rows: shipped })));
+  parts.push(html("section", { class: "card" }, html("h2", {}, "The paper's main claims"), html("ol", { class: "claims" }, ...claims.map((claim) => html("li", {}, ...verdict(claim))))));
+  document.getElementById("results").replaceChildren(...parts, ...studies.map(study));
 }
 
-getJSON("/api/results").then((found) => {
-  document.getElementById("message").textContent = found.studies.length ? "" : `There are no results in ${found.folder}.`;
-  document.getElementById("results").replaceChildren(claims(found.claims), ...found.studies.map(study));
-}, (error) => { document.getElementById("message").textContent = error.message; });
+getJSON("/api/results").then(show, (error) => { document.getElementById("message").textContent = error.message; });

@@ -3,8 +3,17 @@
 import { EAST, NORTH, SOUTH, WEST } from "./maze.js";
 
 const SVG = "http://www.w3.org/2000/svg";
-const COLOURS = { start: "#1a7f37", goal: "#b35900", path: "#c62828", on: "#1f6fc4", wall: "#3a3f45", exact: "#6a1b9a", cursor: "#f2a900" };
+const COLOURS = { start: "#1a8f4c", goal: "#c2570c", path: "#d7263d", on: "#2f7de1", wall: "#39424e", filled: "#7d8794", exact: "#7b3fb5", cursor: "#f2a900" };
+const ORDER = [[91, 42, 134], [42, 157, 143], [244, 211, 94]]; // committed first, halfway, last; as in the GIF
 const MARGIN = 0.12;
+const TOUCH_PIXELS = 24; // a finger this near to the start or the goal drags it
+
+/** The colour of what was committed in a pass. */
+function orderColour(pass, passes) {
+  const place = passes > 1 ? ((pass - 1) / (passes - 1)) * (ORDER.length - 1) : 1;
+  const first = Math.min(Math.floor(place), ORDER.length - 2);
+  return `rgb(${ORDER[first].map((value, i) => Math.round(value + (ORDER[first + 1][i] - value) * (place - first))).join(",")})`;
+}
 
 export function element(name, attributes = {}, ...children) {
   const made = document.createElementNS(SVG, name);
@@ -14,10 +23,11 @@ export function element(name, attributes = {}, ...children) {
 }
 
 export class MazeView {
-  /** `edit(change)` is called with a function that changes the maze; `solve()` when Enter is pressed. */
-  constructor(svg, { edit, solve }) {
+  /** `edit(change)` gets a function that changes the maze, `describe(cell)` the cell under pointer or cursor, or null; Enter calls `solve()`. */
+  constructor(svg, { edit, solve, describe }) {
     this.svg = svg;
     this.edit = edit;
+    this.describe = describe;
     this.cursor = null;
     this.dragging = null;
     svg.classList.add("maze");
@@ -26,9 +36,12 @@ export class MazeView {
     svg.addEventListener("pointerdown", (event) => this.pointerDown(event));
     svg.addEventListener("pointermove", (event) => this.pointerMove(event));
     svg.addEventListener("pointerup", (event) => this.pointerUp(event));
-    svg.addEventListener("pointercancel", () => { this.dragging = null; });
+    svg.addEventListener("pointercancel", () => { this.dragging = null; this.markEnds(); });
+    svg.addEventListener("pointerleave", () => { if (!this.cursor) describe(null); });
+    // A finger on the maze scrolls the page, except when it drags the start or the goal.
+    svg.addEventListener("touchstart", (event) => { if (event.touches.length === 1 && this.endAt(event.touches[0], true)) event.preventDefault(); }, { passive: false });
     svg.addEventListener("keydown", (event) => this.keyDown(event, solve));
-    svg.addEventListener("blur", () => { this.cursor = null; this.drawCursor(); });
+    svg.addEventListener("blur", () => { this.cursor = null; this.drawCursor(); describe(null); });
   }
 
   /** `shown`: {probabilities, committed: Map cell -> {order, probability}, path, exactPath}. */
@@ -39,7 +52,7 @@ export class MazeView {
     else this.drawMaze(shown);
   }
 
-  drawMaze({ probabilities = null, committed = new Map(), path = null, exactPath = null }) {
+  drawMaze({ probabilities = null, committed = new Map(), passes = 1, path = null, exactPath = null }) {
     const { maze } = this;
     const { width, height } = maze;
     this.svg.setAttribute("viewBox", `${-MARGIN} ${-MARGIN} ${width + 2 * MARGIN} ${height + 2 * MARGIN}`);
@@ -50,28 +63,25 @@ export class MazeView {
       for (let x = 0; x < width; x++) {
         const box = { x, y, width: 1.01, height: 1.01 };
         if (maze.isWall([x, y])) {
-          cells.append(element("rect", { ...box, fill: COLOURS.wall }));
+          cells.append(element("rect", { ...box, fill: COLOURS.filled }));
           continue;
         }
-        const committedCell = committed.get(`${x},${y}`);
-        const probability = committedCell ? committedCell.probability : probabilities ? probabilities[y][x] : 0;
+        const done = committed.get(`${x},${y}`);
+        const probability = done ? done.probability : probabilities ? probabilities[y][x] : 0;
         if (probability > 0.005) {
-          const rect = element("rect", { ...box, fill: committedCell ? COLOURS.path : COLOURS.on, "fill-opacity": (0.75 * probability).toFixed(3) });
-          const words = committedCell
-            ? `row ${y + 1}, column ${x + 1}: committed in pass ${committedCell.order}, probability ${probability.toFixed(3)}`
-            : `row ${y + 1}, column ${x + 1}: probability ${probability.toFixed(3)}`;
-          rect.append(element("title", {}, words));
-          cells.append(rect);
+          const opacity = done ? 0.15 + 0.4 * probability : 0.75 * probability;
+          cells.append(element("rect", { ...box, fill: done ? orderColour(done.order, passes) : COLOURS.on, "fill-opacity": opacity.toFixed(3) }));
         }
-        if (committedCell && width <= 20 && height <= 20) {
-          cells.append(element("text", { x: x + 0.08, y: y + 0.26, "font-size": 0.22, fill: "#1c1e21" }, String(committedCell.order)));
+        if (done && passes > 1 && width <= 20 && height <= 20) {
+          cells.append(element("text", { x: x + 0.1, y: y + 0.28, "font-size": 0.22, fill: "#1b2129" }, String(done.order)));
         }
       }
     }
     this.svg.append(cells);
-    if (exactPath) this.svg.append(polyline(exactPath, { stroke: COLOURS.exact, "stroke-width": 0.16, "stroke-dasharray": "0.25 0.2" }));
-    if (path) this.svg.append(polyline(path, { stroke: COLOURS.path, "stroke-width": 0.14 }));
-    this.svg.append(this.walls(), this.marker("goal"), this.marker("start"));
+    this.svg.append(this.walls());
+    if (path) this.svg.append(polyline(path, { stroke: COLOURS.path, "stroke-width": 0.16 }));
+    if (exactPath) this.svg.append(polyline(exactPath, { stroke: COLOURS.exact, "stroke-width": 0.1, "stroke-dasharray": "0.22 0.2" }));
+    this.svg.append(this.marker("goal"), this.marker("start"));
     this.cursorMark = element("rect", { width: 0.9, height: 0.9, fill: "none", stroke: COLOURS.cursor, "stroke-width": 0.1, visibility: "hidden" });
     this.svg.append(this.cursorMark);
     this.drawCursor();
@@ -112,7 +122,7 @@ export class MazeView {
   }
 
   /** Nodes on rays around the centre, each ray one arm; edges as they are listed. */
-  drawGraph({ committed = new Map(), path = null, exactPath = null }) {
+  drawGraph({ committed = new Map(), passes = 1, path = null, exactPath = null }) {
     const { edges, start, goal } = this.maze.json;
     const next = new Map();
     for (const [a, b] of edges) {
@@ -142,9 +152,16 @@ export class MazeView {
     if (exactPath) this.svg.append(line(exactPath, { stroke: COLOURS.exact, "stroke-width": 0.2, "stroke-dasharray": "0.25 0.2" }));
     if (path) this.svg.append(line(path, { stroke: COLOURS.path, "stroke-width": 0.16 }));
     for (const [node, [x, y]] of place) {
-      const fill = node === start ? COLOURS.start : node === goal ? COLOURS.goal : committed.has(String(node)) ? COLOURS.path : "#fff";
-      this.svg.append(element("circle", { cx: x, cy: y, r: 0.42, fill, stroke: COLOURS.wall, "stroke-width": 0.05 }));
-      this.svg.append(element("text", { x, y: y + 0.14, "font-size": 0.4, "text-anchor": "middle", fill: fill === "#fff" ? "#1c1e21" : "#fff" }, String(node)));
+      const done = committed.get(String(node));
+      const fill = node === start ? COLOURS.start : node === goal ? COLOURS.goal : "#fff";
+      const circle = element("circle", { cx: x, cy: y, r: 0.42, fill, stroke: COLOURS.wall, "stroke-width": 0.05 });
+      if (done) {
+        circle.append(element("title", {}, `node ${node}: committed in pass ${done.order}, probability ${done.probability.toFixed(3)}`));
+        this.svg.append(element("circle", { cx: x, cy: y, r: 0.56, fill: orderColour(done.order, passes), "fill-opacity": (0.2 + 0.7 * done.probability).toFixed(3) }));
+        this.svg.append(element("text", { x: x + 0.62, y: y - 0.38, "font-size": 0.3, fill: "#1b2129" }, String(done.order)));
+      }
+      this.svg.append(circle);
+      this.svg.append(element("text", { x, y: y + 0.14, "font-size": 0.4, "text-anchor": "middle", fill: fill === "#fff" ? "#1b2129" : "#fff" }, String(node)));
     }
   }
 
@@ -153,19 +170,40 @@ export class MazeView {
     return [point.x, point.y];
   }
 
+  /** "start" or "goal" if that is at the pointer; a finger may miss it by TOUCH_PIXELS. */
+  endAt(event, touch) {
+    if (this.maze.isGraph) return undefined;
+    const [x, y] = this.position(event);
+    const reach = touch ? Math.max(0.5, TOUCH_PIXELS / this.svg.getScreenCTM().a) : 0.5;
+    const distance = (name) => Math.max(Math.abs(this.maze[name][0] + 0.5 - x), Math.abs(this.maze[name][1] + 0.5 - y));
+    const [nearest] = ["start", "goal"].sort((a, b) => distance(a) - distance(b));
+    return distance(nearest) < reach ? nearest : undefined;
+  }
+
   pointerDown(event) {
     if (this.maze.isGraph || event.button > 0) return;
     const [x, y] = this.position(event);
-    const cell = [Math.floor(x), Math.floor(y)];
-    const end = ["start", "goal"].find((name) => this.maze[name][0] === cell[0] && this.maze[name][1] === cell[1]);
-    this.dragging = { end, from: cell, x, y, moved: false };
+    this.dragging = { end: this.endAt(event, event.pointerType === "touch"), x, y, moved: false };
     this.svg.setPointerCapture(event.pointerId);
   }
 
   pointerMove(event) {
-    if (!this.dragging) return;
+    if (this.maze.isGraph) return;
     const [x, y] = this.position(event);
+    const cell = [Math.floor(x), Math.floor(y)];
+    if (this.maze.contains(cell)) this.describe(cell);
+    if (!this.dragging) return;
     if (Math.hypot(x - this.dragging.x, y - this.dragging.y) > 0.3) this.dragging.moved = true;
+    if (this.dragging.moved && this.dragging.end && this.maze.contains(cell)) this.markEnds({ [this.dragging.end]: cell });
+  }
+
+  /** Put the marks of start and goal on their cells, or on those of a drag. */
+  markEnds(dragged = {}) {
+    for (const mark of this.svg.querySelectorAll("[data-end]")) {
+      const [x, y] = this.maze[mark.dataset.end];
+      const [toX, toY] = dragged[mark.dataset.end] || [x, y];
+      mark.setAttribute("transform", `translate(${toX - x} ${toY - y})`);
+    }
   }
 
   pointerUp(event) {
@@ -174,7 +212,9 @@ export class MazeView {
     if (!dragging) return;
     const [x, y] = this.position(event);
     const cell = [Math.floor(x), Math.floor(y)];
+    if (this.maze.contains(cell)) this.describe(cell);
     if (dragging.moved) {
+      this.markEnds();
       if (dragging.end) this.edit((maze) => maze.moveEnd(dragging.end, cell));
       return;
     }
@@ -206,6 +246,7 @@ export class MazeView {
     else return;
     event.preventDefault();
     this.drawCursor();
+    this.describe(this.cursor);
   }
 }
 

@@ -1,0 +1,84 @@
+"""`clew serve` as a process: it answers during long solves, ends them when clients leave, and stops at Ctrl-C."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import signal
+import time
+from collections.abc import Iterator
+
+import pytest
+
+import clew
+
+
+@pytest.fixture(scope="module")
+def address(serve) -> Iterator[str]:
+    with serve("--solves", "1", "--seconds", "600") as (address, _):
+        yield address
+
+
+def request(address: str, method: str, path: str, body: object = None, **headers: str) -> http.client.HTTPResponse:
+    connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=60)
+    connection.request(method, path, None if body is None else json.dumps(body), headers)
+    return connection.getresponse()
+
+
+def long_solve(address: str) -> http.client.HTTPResponse:
+    """Begin to solve a 30x30 maze of a long path with one pass a cell, and return the open stream of its steps."""
+    task, path = max(clew.generate("dfs", size=30, n=30, split="test"), key=lambda pair: len(pair[1]))
+    assert len(path) > 200
+    maze = {"height": 30, "width": 30, "cells": task.maze.cells.tolist()}
+    maze |= {"start": task.start[::-1], "goal": task.goal[::-1]}
+    body = {"maze": maze, "model": "cells-dfs", "decoder": "walk:ask=cell"}
+    stream = request(address, "POST", "/api/solve", body, Accept="text/event-stream")
+    assert stream.status == 200
+    return stream
+
+
+def steps(stream: http.client.HTTPResponse, count: int) -> float:
+    """Read so many steps, and return the seconds that they took."""
+    began = time.monotonic()
+    while count > 0:
+        line = stream.readline()
+        assert line, "the solve has ended"
+        assert line != b"event: result\n", "the maze is too easy for this test"
+        count -= line == b"event: step\n"
+    return time.monotonic() - began
+
+
+def test_the_page_answers_while_a_30x30_maze_is_solved(address: str) -> None:
+    stream = long_solve(address)
+    steps(stream, 2)
+    began = time.monotonic()
+    answers = [request(address, "GET", path).status for path in ("/", "/api/models", "/static/app.js", "/runs")]
+    answers.append(request(address, "POST", "/api/generate", {"family": "dfs"}).status)
+    took = time.monotonic() - began
+    assert answers == [200] * 5
+    # The solve has not ended: 15 more steps, which take longer than the five answers did.
+    assert steps(stream, 15) > took
+    stream.close()
+
+
+def test_a_client_that_leaves_ends_its_solve(address: str) -> None:
+    stream = long_solve(address)
+    ten_steps = steps(stream, 10)
+    stream.close()
+    # One solve at a time is allowed, so this one waits for the end of the other, which has 190 steps to go.
+    began = time.monotonic()
+    answer = request(address, "POST", "/api/solve", {"maze": "S.G\n...", "model": "cells-dfs", "decoder": "one-pass"})
+    assert answer.status == 200
+    assert time.monotonic() - began < 10 * ten_steps
+
+
+def test_ctrl_c_ends_it_within_two_seconds(serve) -> None:
+    with serve() as (address, process):
+        stream = long_solve(address)
+        steps(stream, 1)
+        began = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        process.wait(timeout=10)
+        assert time.monotonic() - began < 2
+        stream.close()
+    assert process.returncode in (0, 130, -signal.SIGINT)
