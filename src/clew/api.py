@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from clew.errors import UserError
@@ -187,6 +187,10 @@ def config(name: str, **changes: Any) -> TrainConfig:
     from clew.training.config import TrainConfig
 
     found = TrainConfig.from_json(read_json(name), name) if name.endswith(".json") else config_named(name)
+    folder = found.data.dataset_folder
+    if name.endswith(".json") and found.data.folder and not folder.exists():
+        # A file of somebody else must not create folders anywhere: what it lacks is made in data/.
+        found = replace(found, data=replace(found.data, folder=f"data/{folder.name}" if folder.name != ".." else ""))
     return change_config(found, changes) if changes else found
 
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-import pickle
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+import clew
 from clew.cli import run
+from clew.files import write_json
 from clew.training.checkpoint import load_config, load_model
 
 SMALL = ["--steps", "2", "--batch-size", "4", "--held-out", "4", "--model.width", "16", "--threads", "1"]
@@ -162,21 +163,14 @@ def test_a_sweep_trains_every_combination(tmp_path: Path, capsys: pytest.Capture
     assert capsys.readouterr().out.splitlines()[-1] == f"{picture}: 4 runs"
 
 
-def test_a_sweep_on_slurm_submits_every_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    jobs: list[tuple[Path, str | None]] = []
-
-    def submit(work: Any, out: Path, options: Any) -> SimpleNamespace:
-        pickle.loads(pickle.dumps(work))
-        jobs.append((out, options.partition))
-        return SimpleNamespace(job_id=str(len(jobs)))
-
-    monkeypatch.setattr("clew.training.launch.submit", submit)
-    words = ["train", "tiny", "--out", str(tmp_path / "s"), "--launcher", "slurm", "--slurm.partition", "gpu"]
-    assert run([*words, "--seeds", "2"]) == 0
-    assert jobs == [(tmp_path / "s" / "seed=0", "gpu"), (tmp_path / "s" / "seed=1", "gpu")]
-    assert "job 2 is in the queue" in capsys.readouterr().out
+def test_a_config_file_creates_no_folder_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = clew.config("tiny", **{"data.source": "dataset", "data.mazes": 20, "held_out": 0, "steps": 1})
+    config = replace(config, data=replace(config.data, folder=str(tmp_path / "elsewhere" / "set")))
+    write_json(tmp_path / "config.json", config.to_json())
+    assert run(["train", "config.json", "--out", "run", "--batch-size", "4"]) == 0
+    assert not (tmp_path / "elsewhere").exists()
+    assert (tmp_path / "data" / "set" / "dataset.json").exists()
 
 
 def test_sigterm_saves_and_leaves_and_the_same_command_goes_on(tmp_path: Path) -> None:

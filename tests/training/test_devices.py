@@ -1,4 +1,4 @@
-"""Training and evaluation of every text model on another device than the CPU, which finds tensors left behind, and in
+"""Training and evaluation of every model on another device than the CPU, which finds tensors left behind, and in
 bfloat16."""
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from clew.decoding.codec import Codec
 from clew.decoding.decode import DECODERS, parse_decoder
 from clew.evaluation.evaluate import evaluate_tasks
 from clew.models.build import build_model
+from clew.models.cell_network import CellNetworkConfig
 from clew.models.config import DecoderOnlyConfig
 from clew.objectives.config import ObjectiveConfig
 from clew.training.config import Budget, TrainConfig
@@ -28,6 +29,8 @@ from clew.training.train import train
 
 WALLS = DataConfig(family="astar", sizes=(4,), format="wall-list")
 TRACE = replace(WALLS, format="wall-list-trace")
+CELLS = DataConfig(sizes=(3,), format="cell-labels")
+CELL_NETWORK = CellNetworkConfig(width=8, hidden=16)
 CASES = {
     "mlm-u": tiny_config(ema=0.9),
     "mlm-u, walls, learned positions": tiny_config(data=WALLS, model=replace(encoder_decoder(), positions="learned")),
@@ -38,6 +41,8 @@ CASES = {
     "next token, encoder-decoder": tiny_config(
         objective=ObjectiveConfig("next-token"), model=encoder_decoder(causal=True)
     ),
+    "cells": tiny_config(data=CELLS, model=CELL_NETWORK, ema=0.9),
+    "cells, next token": tiny_config(data=CELLS, model=CELL_NETWORK, objective=ObjectiveConfig("next-token")),
     "traces": tiny_config(
         data=TRACE,
         objective=ObjectiveConfig("trace"),

@@ -2,6 +2,7 @@
 codec it is given."""
 
 import functools
+import pickle
 import signal
 import stat
 import subprocess
@@ -18,7 +19,15 @@ from clew.errors import UserError
 from clew.training import launch as slurm
 from clew.training.distributed import World
 from clew.training.held_out import held_out_evaluator
-from clew.training.launch import RequeuedRun, SlurmOptions, job_folder, queued_jobs, submit, submitted_jobs
+from clew.training.launch import (
+    RequeuedRun,
+    SlurmOptions,
+    job_folder,
+    queued_jobs,
+    submit,
+    submit_array,
+    submitted_jobs,
+)
 from clew.training.train import train
 
 
@@ -179,12 +188,37 @@ def test_the_command_submits_and_refuses_an_old_run(tmp_path, monkeypatch, capsy
     put_in_path(tmp_path, monkeypatch, srun="exit 1", sbatch=f'cp "$1" {tmp_path}/codec; echo Submitted batch job 7')
     arguments = ["train", "tiny", "--out", str(tmp_path / "run"), "--launcher", "slurm", "--slurm.partition", "gpu"]
     assert run(arguments) == 0
-    assert "job 7 is in the queue" in capsys.readouterr().out
+    assert f"job 7 trains {tmp_path / 'run'}; its output goes to {tmp_path / 'run'}-slurm/7" in capsys.readouterr().out
     assert "#SBATCH --partition=gpu" in (tmp_path / "codec").read_text()
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "config.json").write_text("{}")
     assert run([*arguments, "--resume", "never"]) == 1
     assert "already holds a run" in capsys.readouterr().err
+
+
+def test_a_sweep_is_one_job_array(tmp_path, monkeypatch, capsys):
+    from clew.cli import run
+
+    put_in_path(tmp_path, monkeypatch, srun="exit 1", sbatch=f'cp "$1" {tmp_path}/codec; echo Submitted batch job 7')
+    arguments = ["train", "tiny", "--out", str(tmp_path / "sweep"), "--launcher", "slurm", "--slurm.partition", "gpu"]
+    assert run([*arguments, "--sweep", "lr=1e-3,3e-4", "--seeds", "2"]) == 0
+    codec = (tmp_path / "codec").read_text().splitlines()
+    assert "#SBATCH --array=0-3%4" in codec
+    assert "#SBATCH --partition=gpu" in codec
+    printed = capsys.readouterr().out.splitlines()
+    names = ["lr=1e-3-seed=0", "lr=1e-3-seed=1", "lr=3e-4-seed=0", "lr=3e-4-seed=1"]
+    assert [line.split(";")[0] for line in printed] == [
+        f"job 7_{number} trains {tmp_path / 'sweep' / name}" for number, name in enumerate(names)
+    ]
+    tasks = [pickle.loads((tmp_path / "sweep-slurm" / f"7_{n}" / f"7_{n}_submitted.pkl").read_bytes()) for n in (0, 3)]
+    assert [task.function.work.args[0].optimizer.lr for task in tasks] == [1e-3, 3e-4]
+
+
+def test_the_runs_of_a_sweep_are_trained(tmp_path, importable):
+    """By submitit's local executor, which starts the tasks as processes; signal 0 does nothing."""
+    works = [functools.partial(slurm_worker.work, tmp_path / name, 0) for name in ("a", "b")]
+    jobs = submit_array(works, tmp_path / "sweep", SlurmOptions(gpus_per_node=0), cluster="local")
+    assert [job.results() for job in jobs] == [[12], [12]]
 
 
 def test_the_example_saves_and_requeues(tmp_path, monkeypatch, free_port):

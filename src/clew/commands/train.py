@@ -17,7 +17,7 @@ import inspect
 import itertools
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -85,10 +85,10 @@ def train(
     if sweep or seeds is not None:
         runs = {out / name: change_config(base, changes | more) for name, more in combinations(base.seed, sweep, seeds)}
     announce_compilation()
+    if launcher == "slurm":
+        submit(runs, out, resume, slurm, log, array=bool(sweep) or seeds is not None)
+        return 0
     for folder, each in runs.items():
-        if launcher == "slurm":
-            submit(each, folder, resume, slurm, log)
-            continue
         end = run(each, folder, resume, log)
         if end.reason == "signal":
             what = f"saved after step {end.step:,} and stopped; the same command resumes {printable(str(folder))}."
@@ -190,20 +190,26 @@ def _number(text: str) -> Any:
     return {"true": True, "false": False, "none": None}.get(text.lower(), text)
 
 
-def submit(config: TrainConfig, out: Path, resume: str, slurm: SlurmOptions, log: LogOptions) -> None:
-    """Submit a run to Slurm."""
+def submit(
+    runs: Mapping[Path, TrainConfig], out: Path, resume: str, slurm: SlurmOptions, log: LogOptions, array: bool
+) -> None:
+    """Submit a run to Slurm, or those of a sweep as one job array."""
     from clew.training.callbacks import build_loggers
     from clew.training.checkpoint import CONFIG_FILE
-    from clew.training.launch import job_folder, submit
+    from clew.training.launch import job_folder, submit, submit_array
 
     build_loggers(log)  # a missing package is reported here and not in a job's log
-    if resume == "never" and (out / CONFIG_FILE).exists():
-        raise UserError(f"{out} already holds a run; use another --out, or --resume auto to resume it.")
+    works = []
+    for folder, config in runs.items():
+        if resume == "never" and (folder / CONFIG_FILE).exists():
+            raise UserError(f"{folder} already holds a run; use another --out, or --resume auto to resume it.")
+        # A job that Slurm requeues must resume; it may start in another folder.
+        works.append(functools.partial(run, config, folder.absolute(), "auto", log, loaded_plugins()))
     out = out.absolute()
-    out.parent.mkdir(parents=True, exist_ok=True)
-    # A job that Slurm requeues must resume.
-    job = submit(functools.partial(run, config, out, "auto", log, loaded_plugins()), out, slurm)
-    print(f"job {job.job_id} is in the queue; its output goes to {job_folder(out)}/{job.job_id}")
+    (out if array else out.parent).mkdir(parents=True, exist_ok=True)
+    jobs = submit_array(works, out, slurm) if array else [submit(works[0], out, slurm)]
+    for job, folder in zip(jobs, runs, strict=True):
+        print(f"job {job.job_id} trains {printable(str(folder))}; its output goes to {job_folder(out)}/{job.job_id}")
 
 
 def run(

@@ -26,6 +26,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -176,6 +177,24 @@ def submit(
 
     The job starts when those in `after` have succeeded, and is removed if one of them fails.
     """
+    return _submit([work], run, options, cluster, after)[0]
+
+
+def submit_array(
+    works: Sequence[Work], sweep: str | Path, options: SlurmOptions, cluster: Literal["slurm", "local"] = "slurm"
+) -> list[Any]:
+    """Submit the runs of a sweep as one job array; each task has the options' resources and requeues itself."""
+    return _submit(works, sweep, options, cluster, array=True)
+
+
+def _submit(
+    works: Sequence[Work],
+    run: str | Path,
+    options: SlurmOptions,
+    cluster: Literal["slurm", "local"],
+    after: Sequence[str] = (),
+    array: bool = False,
+) -> list[Any]:
     if importlib.util.find_spec("submitit") is None:
         raise UserError("submitit is not installed; run: pip install 'clew[slurm]', or use examples/train.sbatch.")
     if cluster == "slurm" and (shutil.which("srun") is None or shutil.which("sbatch") is None):
@@ -191,9 +210,11 @@ def submit(
     )
     executor.update_parameters(**_parameters(Path(run).name, options, after))
     try:
-        return executor.submit(RequeuedRun(work))
+        with executor.batch() if array else nullcontext():
+            jobs = [executor.submit(RequeuedRun(work)) for work in works]
     except submitit.core.utils.FailedJobError as error:
         raise UserError(f"Slurm refused the job ({_last_line(error)}); change the --slurm options.") from None
+    return jobs
 
 
 def job_folder(run: str | Path) -> Path:
