@@ -108,28 +108,25 @@ def test_flops_are_those_of_the_products(monkeypatch: pytest.MonkeyPatch) -> Non
     assert config.forward_flops(batch, *all_hidden(batch)) == pytest.approx(counter.get_total_flops(), rel=1e-6)
 
 
-def test_loops_end_when_the_probabilities_have_settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A huge tolerance stops at the first comparison, and the result is that of as many loops."""
+def test_loops_end_when_every_label_is_sure() -> None:
+    """With a huge tolerance all labels are sure when they are first read."""
     batch, model = mazes("dfs", 6, 6, 3), random_model().eval()
-    done: list[int] = []
-    run = CellNetwork.run_loops
-
-    def counted(self: CellNetwork, batch: CellBatch, e: Tensor, x: Tensor, loops_B: Tensor) -> Tensor:
-        done.append(int(loops_B.max()))
-        return run(self, batch, e, x, loops_B)
-
-    monkeypatch.setattr(CellNetwork, "run_loops", counted)
     order, query = all_hidden(batch)
-    loops = SMALL.loops(6, 6)
-    model(batch, order, query)
-    assert done == [loops]
-    done.clear()
     early = model(batch, order, query, Stop(loops=20, tolerance=0.999, every=3))
-    assert done == [3, 3]
-    done.clear()
-    exactly = model(batch, order, query, Stop(loops=6 / loops))
-    assert sum(done) == 6
-    torch.testing.assert_close(early, exactly)
+    torch.testing.assert_close(early, model(batch, order, query, Stop(loops=3 / SMALL.loops(6, 6))))
+    assert not torch.allclose(early, model(batch, order, query))
+
+
+def test_loops_end_when_no_label_changes() -> None:
+    """A head of zeros gives the probability 0.5 forever: a doubt that does not change, as the second reading shows."""
+    batch, model = mazes("dfs", 6, 6, 3), random_model().eval()
+    torch.nn.init.zeros_(model.head.weight)
+    torch.nn.init.zeros_(model.head.bias)
+    with torch.no_grad():
+        embedding = model.embed(batch, torch.zeros_like(batch.valid_BT))
+        zeros = torch.zeros_like(embedding)
+        early = model.run_to_stop(batch, embedding, zeros, Stop(loops=20, tolerance=0.1, every=3))
+        torch.testing.assert_close(early, model.run_loops(batch, embedding, zeros, torch.full_like(batch.start_B, 6)))
 
 
 def test_settled_mazes_are_left_as_they_are() -> None:

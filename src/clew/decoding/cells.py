@@ -105,14 +105,16 @@ class CellWalk:
     - `origin`: walk from the start to the goal, or from the goal to the start.
     - `rounds`: how often a walk that misses its goal returns to its last fork, labels the cells after it as off, and
       queries again (repair).
-    - `loops`, `tolerance`: when the loops of a pass end, as in clew.models.cell_network.Stop.
+    - `loops`, `tolerance`, `every`: when the loops of a pass end, as in clew.models.cell_network.Stop. The defaults
+      were chosen on mazes of the training split (benchmarks/early_stop.py).
     """
 
     ask: Literal["never", "doubt", "cell"] = "doubt"
     origin: Literal["start", "goal"] = "start"
     rounds: int = 0
-    loops: float = 1.0
-    tolerance: float = 0.0
+    loops: float = 4.0
+    tolerance: float = 0.1
+    every: int = 4
 
     any_order = for_cells = True
 
@@ -124,10 +126,10 @@ class CellWalk:
             )
         if not 0 <= self.rounds <= 10_000:
             raise UserError(f"{self.rounds} rounds of repair are impossible; use 0 to 10,000.")
-        if not (0 < self.loops <= 1000 and 0 <= self.tolerance < 1):
+        if not (0 < self.loops <= 1000 and 0 <= self.tolerance < 1 and 1 <= self.every <= 10_000):
             raise UserError(
-                f"loops {self.loops} and tolerance {self.tolerance} are impossible; "
-                "use loops above 0 and up to 1000, and a tolerance from 0 to just below 1."
+                f"loops {self.loops}, tolerance {self.tolerance} and every {self.every} are impossible; use loops "
+                "above 0 and up to 1000, a tolerance from 0 to just below 1, and every from 1 to 10,000."
             )
 
     def steps(self, model: Model, state: CellState, row_N: Tensor) -> Iterator[Step]:
@@ -141,7 +143,7 @@ class CellWalk:
         rounds = dict.fromkeys(walks, self.rounds)
         while len(row_N):
             rows = row_N.tolist()
-            on = dict(zip(rows, state.query(model, row_N, Stop(self.loops, self.tolerance)), strict=True))
+            on = dict(zip(rows, state.query(model, row_N, Stop(self.loops, self.tolerance, self.every)), strict=True))
             again, new, undone = [], [], []
             for row in rows:
                 walked, over = _continue_walk(

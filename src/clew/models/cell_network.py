@@ -120,13 +120,14 @@ class CellNetworkConfig:
 class Stop:
     """When the loops of an evaluation end.
 
-    At most `loops` times the loops of the config are run. Every `every` loops the probabilities are compared with
-    those before; a maze stops when none has changed by more than `tolerance`. A tolerance of 0 runs all loops.
+    At most `loops` times the loops of the config are run. Every `every` loops the probabilities are read, and a maze
+    stops when all are within `tolerance` of 0 or 1, or none has changed by more than `tolerance` since they were last
+    read. A tolerance of 0 runs all loops.
     """
 
     loops: float = 1.0
     tolerance: float = 0.0
-    every: int = 8
+    every: int = 4
 
 
 class Packed(NamedTuple):
@@ -135,6 +136,11 @@ class Packed(NamedTuple):
     dense_M: Tensor  # index of each cell in the flattened batch
     neighbour_M4: Tensor  # int32; row of the open neighbour on each side, -1 where there is none
     size_G: list[int]
+
+    def maximum(self, value_M: Tensor) -> Tensor:
+        """Return the largest of these nonnegative values in each maze."""
+        maze_M = torch.arange(len(self.size_G)).repeat_interleave(torch.tensor(self.size_G)).to(value_M.device)
+        return value_M.new_zeros(len(self.size_G)).scatter_reduce(0, maze_M, value_M, "amax")
 
 
 class MessageStep(nn.Module):
@@ -207,22 +213,39 @@ class CellNetwork(nn.Module):
         return self.read(self.run_loops(batch, embedding_BND, state_BND, loops_B)[query_BT])
 
     def run_to_stop(self, batch: CellBatch, embedding_BND: Tensor, state_BND: Tensor, stop: Stop) -> Tensor:
-        """Return the state when the probabilities of each maze have converged, or after the last loop."""
+        """Return the state when the probabilities of each maze have settled, or after the last loop."""
         most = max(1, math.ceil(stop.loops * self.config.loops(*batch.cells_BHW.shape[1:])))
-        every = most if stop.tolerance == 0 else stop.every
-        on_BN, active_B = None, torch.ones_like(batch.start_B, dtype=torch.bool)
-        for first in range(0, most, every):
-            loops_B = torch.where(active_B, min(every, most - first), 0)
-            state_BND = self.run_loops(batch, embedding_BND, state_BND, loops_B)
-            if first + every >= most:
+        if stop.tolerance == 0:
+            return self.run_loops(batch, embedding_BND, state_BND, torch.full_like(batch.start_B, most))
+        active_G = torch.arange(len(batch), device=state_BND.device)
+        packed = pack(batch, active_G)
+        x_MD, embedding_MD = (y.flatten(0, 1).index_select(0, packed.dense_M) for y in (state_BND, embedding_BND))
+        before_M, finished = None, []
+        for first in range(0, most, stop.every):
+            loops = min(stop.every, most - first)
+            x_MD = self._run_packed(x_MD, embedding_MD, packed, [loops] * len(active_G))
+            if first + loops == most:
                 break
-            before_BN, on_BN = on_BN, self.read(state_BND)[..., ON].sigmoid()
-            if before_BN is not None:
-                change_B = ((on_BN - before_BN).abs() * batch.valid_BT).amax(1)
-                active_B = active_B & (change_B > stop.tolerance)
-                if not bool(active_B.any()):
+            on_M = self.read(x_MD)[:, ON].sigmoid().float()
+            # What is left of each maze: its largest doubt, or its largest change, whichever is smaller.
+            left_G = packed.maximum(torch.minimum(on_M, 1 - on_M))
+            if before_M is not None:
+                left_G = torch.minimum(left_G, packed.maximum((on_M - before_M).abs()))
+            before_M, active = on_M, left_G > stop.tolerance
+            if not bool(active.all()):
+                keep_M = active.repeat_interleave(torch.tensor(packed.size_G, device=active.device))
+                finished.append((packed.dense_M[~keep_M], x_MD[~keep_M]))
+                active_G, x_MD, embedding_MD, before_M = (
+                    active_G[active],
+                    x_MD[keep_M],
+                    embedding_MD[keep_M],
+                    on_M[keep_M],
+                )
+                packed = pack(batch, active_G)
+                if not len(active_G):
                     break
-        return state_BND
+        dense_M, x_MD = (torch.cat(parts) for parts in zip(*finished, (packed.dense_M, x_MD), strict=True))
+        return state_BND.flatten(0, 1).to(x_MD.dtype).index_copy(0, dense_M, x_MD).view_as(state_BND)
 
     def read(self, state_QD: Tensor) -> Tensor:
         """Return logits of the labels off and on."""
@@ -246,18 +269,19 @@ class CellNetwork(nn.Module):
         # Mazes with the most loops come first, so that those which are still active are contiguous.
         loops_G, order_G = loops_B.sort(descending=True, stable=True)
         packed = pack(batch, order_G[: int((loops_G > 0).sum())])
-        loops = loops_G[: len(packed.size_G)].tolist()
-        x_MD = state_BND.flatten(0, 1).index_select(0, packed.dense_M)
-        embedding_MD = embedding_BND.flatten(0, 1).index_select(0, packed.dense_M)
-        steps = cast(list[MessageStep], list(self.message_steps))
-        if use_cpu_kernel(x_MD):
-            weights = [step.weights() for step in steps]
-            x_MD = recurrent_loops(
-                x_MD, embedding_MD, packed.neighbour_M4, loops, packed.size_G, weights, self.config.sum_units
-            )
-        else:
-            x_MD = plain_loops(x_MD, embedding_MD, packed, loops, steps)
+        x_MD, embedding_MD = (y.flatten(0, 1).index_select(0, packed.dense_M) for y in (state_BND, embedding_BND))
+        x_MD = self._run_packed(x_MD, embedding_MD, packed, loops_G[: len(packed.size_G)].tolist())
         return state_BND.flatten(0, 1).to(x_MD.dtype).index_copy(0, packed.dense_M, x_MD).view_as(state_BND)
+
+    def _run_packed(self, x_MD: Tensor, embedding_MD: Tensor, packed: Packed, loops_G: list[int]) -> Tensor:
+        """Return the state of packed mazes after falling numbers of loops."""
+        steps = cast(list[MessageStep], list(self.message_steps))
+        if not use_cpu_kernel(x_MD):
+            return plain_loops(x_MD, embedding_MD, packed, loops_G, steps)
+        weights = [step.weights() for step in steps]
+        return recurrent_loops(
+            x_MD, embedding_MD, packed.neighbour_M4, loops_G, packed.size_G, weights, self.config.sum_units
+        )
 
 
 def plain_loops(

@@ -78,4 +78,6 @@ def training_decoder(config: TrainConfig) -> Decoder:
     """Return the decoder that scores a run: left to right, or one pass for masked objectives on cells."""
     if config.data.format != CELL_LABELS:
         return decoder_named("left-to-right")
-    return decoder_named("walk", ask="cell") if config.objective.name == "next-token" else decoder_named("one-pass")
+    # At most the config's loops: labels of a young model do not settle, and more loops would only take time.
+    name, ask = ("walk", {"ask": "cell"}) if config.objective.name == "next-token" else ("one-pass", {})
+    return decoder_named(name, loops=1, **ask)
