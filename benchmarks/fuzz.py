@@ -136,12 +136,12 @@ def kinds(folder: Path) -> dict[str, Kind]:
 
 def maze_kinds() -> dict[str, Kind]:
     """Return the kinds of mazes: what `clew solve FILE` reads."""
+    from clew.tokenization.ascii import draw_ascii
+    from clew.tokenization.foreign import FOREIGN_FORMATS, write_foreign
     from PIL import Image
 
     import clew
     from clew.mazes.solvers import astar, num_shortest
-    from clew.tokenization.ascii import draw_ascii
-    from clew.tokenization.foreign import FOREIGN_FORMATS, write_foreign
 
     def read(content: bytes) -> None:
         for found in clew.read(content)[:3]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import http.client
 import json
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,7 +34,9 @@ def test_every_class_is_short() -> None:
         assert len(body.splitlines()) <= 40
 
 
-def test_a_plugin_is_trained_saved_and_evaluated(folder: Path) -> None:
+@pytest.fixture(scope="module")
+def run(folder: Path) -> Path:
+    """A run of the plug-in's family, format, objective and model."""
     config = {
         "data": {"family": "branches", "sizes": [4], "format": "compass"},
         "model": {"kind": "bag-of-tokens", "vocabulary": 128},
@@ -43,6 +48,13 @@ def test_a_plugin_is_trained_saved_and_evaluated(folder: Path) -> None:
     (folder / "config.json").write_text(json.dumps(config))
     trained = clew(folder, "train", "config.json", "--plugin", "mine", "--out", "run")
     assert trained.returncode == 0, trained.stderr
+    return folder / "run"
+
+
+def test_a_plugin_is_trained_saved_and_evaluated(folder: Path, run: Path) -> None:
+    saved = json.loads((run / "config.json").read_text())
+    assert (saved["data"]["family"], saved["data"]["format"]) == ("branches", "compass")
+    assert (saved["model"]["kind"], saved["objective"]["name"]) == ("bag-of-tokens", "hide-one")
     done = clew(folder, "evaluate", "run", "--plugin", "mine", "--decoder", "every-other:n=3", "--mazes", "8", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["evaluations"][0]["mazes"] == 8
@@ -50,6 +62,44 @@ def test_a_plugin_is_trained_saved_and_evaluated(folder: Path) -> None:
     assert without.returncode == 1
     assert without.stderr.count("\n") == 1
     assert "--plugin" in without.stderr
+
+
+def test_a_plugin_is_shown_by_the_page(folder: Path, run: Path) -> None:
+    command = [sys.executable, "-m", "clew", "serve", "--plugin", "mine", "--runs", ".", "--port", "0"]
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            host = server.stdout.readline().removeprefix("http://").partition("/")[0]
+
+            def ask(path: str, body: object = None) -> dict[str, Any]:
+                connection = http.client.HTTPConnection(host, timeout=60)
+                connection.request("GET" if body is None else "POST", path, None if body is None else json.dumps(body))
+                answer = connection.getresponse()
+                assert answer.status == 200, answer.read()
+                return dict(json.load(answer))
+
+            listed = ask("/api/models")
+            model = next(model for model in listed["models"] if model["name"] == "run")
+            assert "every-other" in model["decoders"]
+            assert model["objective"] == "hide-one"
+            assert "branches" in [family["name"] for family in listed["families"]]
+            maze = ask("/api/generate", {"family": "branches", "height": 4, "width": 4, "seed": 1})
+            solution = ask("/api/solve", {"maze": maze, "model": "run", "decoder": "every-other:n=3"})
+            assert solution["steps"]
+            assert ask("/api/runs")["runs"][0]["mazes"] == "branches 4"
+        finally:
+            server.terminate()
+
+
+def test_an_entry_point_is_loaded(folder: Path, run: Path, tmp_path: Path) -> None:
+    info = tmp_path / "mine-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[clew.plugins]\nmine = mine\n")
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    command = [sys.executable, "-m", "clew", "evaluate", "run", "--mazes", "8", "--json"]
+    done = subprocess.run(command, cwd=folder, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_family_makes_a_dataset(folder: Path) -> None:
