@@ -69,6 +69,24 @@ def test_kernels_equal_plain_torch(
         torch.testing.assert_close(fast[1][name], gradient, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize(("mazes", "least"), [(11, 1.85), (24, 1.85), (96, 1.95)])
+def test_two_threads_get_equal_work(mazes: int, least: float) -> None:
+    """Groups go to the thread that is free first; mazes of 10x10 have 1 to 22 loops."""
+    loops = np.sort(np.random.default_rng(0).integers(1, 23, mazes))[::-1].tolist()
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        groups = message_passing._groups(torch.zeros(100 * mazes, 4, dtype=torch.int32), loops, [100] * mazes)
+    finally:
+        torch.set_num_threads(before)
+    busy = [0, 0]
+    for group in groups:
+        assert group.rows.stop - group.rows.start <= message_passing.GROUP_CELLS
+        busy[busy.index(min(busy))] += sum(group.active)
+    assert sum(busy) == 100 * sum(loops)
+    assert sum(busy) / max(busy) >= least
+
+
 def test_hidden_labels_do_not_change_the_logits() -> None:
     batch, model = mazes(), random_model().eval()
     targets = build_objective(ObjectiveConfig())(batch, torch.Generator().manual_seed(0))

@@ -13,6 +13,7 @@ Shape suffixes: M cells of all mazes, G mazes, D width, F hidden units, R rows.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -77,13 +78,18 @@ class _Saved(NamedTuple):
 
 
 def _groups(neighbour_M4: Tensor, loops_G: list[int], size_G: list[int]) -> list[_Group]:
-    # As many groups as fit the cache, but at least one for each thread.
-    target = min(GROUP_CELLS, max(1, -(-sum(size_G) // torch.get_num_threads())))
+    # Groups fit the cache. Threads get equally many of equal work: mazes differ in loops, so equal numbers of cells
+    # would leave all but one of them waiting.
+    threads = torch.get_num_threads()
+    work_G = [loops * size for loops, size in zip(loops_G, size_G, strict=True)]
+    work_limit = sum(work_G) / (threads * -(-sum(size_G) // (threads * GROUP_CELLS))) if threads > 1 else math.inf
     groups, first, row = [], 0, 0
     while first < len(size_G):
-        last, cells = first, 0
-        while last < len(size_G) and (last == first or cells + size_G[last] <= target):
-            cells += size_G[last]
+        last, cells, work = first, 0, 0.0
+        while last < len(size_G) and (
+            last == first or (cells + size_G[last] <= GROUP_CELLS and work + work_G[last] / 2 <= work_limit)
+        ):
+            cells, work = cells + size_G[last], work + work_G[last]
             last += 1
         ends = np.cumsum(size_G[first:last])
         loops = np.asarray(loops_G[first:last])
