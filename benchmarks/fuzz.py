@@ -136,12 +136,12 @@ def kinds(folder: Path) -> dict[str, Kind]:
 
 def maze_kinds() -> dict[str, Kind]:
     """Return the kinds of mazes: what `clew solve FILE` reads."""
-    from clew.tokenization.ascii import draw_ascii
-    from clew.tokenization.foreign import FOREIGN_FORMATS, write_foreign
     from PIL import Image
 
     import clew
     from clew.mazes.solvers import astar, num_shortest
+    from clew.tokenization.drawings import draw_ascii
+    from clew.tokenization.read import WRITTEN_KINDS, write_maze
 
     def read(content: bytes) -> None:
         for found in clew.read(content)[:3]:
@@ -149,19 +149,19 @@ def maze_kinds() -> dict[str, Kind]:
             draw_ascii(found.task, path)
             num_shortest(found.task)
             with contextlib.suppress(UserError):  # not every format can say every maze
-                write_foreign(FOREIGN_FORMATS[len(content) % len(FOREIGN_FORMATS)], found.task, path)
+                write_maze(WRITTEN_KINDS[len(content) % len(WRITTEN_KINDS)], found.task, path)
 
     golden = Path(__file__).parents[1] / "tests" / "golden"
     tokens = [*(golden / "dfs-5.txt").read_text().splitlines()[:4]]
     tasks = [clew.generate(family, size=5, seed=2, n=1)[0] for family in ("dfs", "astar", "percolation")]
     written = []
     for task, path in tasks:
-        for form in FOREIGN_FORMATS:
+        for form in WRITTEN_KINDS:
             with contextlib.suppress(UserError):
-                written.append((form, write_foreign(form, task, path)))
-    lines = ("hrm", "token-list")
-    drawings = [draw_ascii(task, path) for task, path in tasks] + [text for form, text in written if form not in lines]
-    tokens += [text for form, text in written if form in lines]
+                written.append((form, write_maze(form, task, path)))
+    drawn = ("ascii", "block", "box", "binary", "alphamaze")
+    drawings = [text for form, text in written if form in drawn]
+    tokens += [text for form, text in written if form not in drawn]
     tokens += ["bos start 0 0 goal 2 2 wall 1 1 wall 0 1 eos", "0 1 | 1 2 | 0 3 / 0 2 = 0 1 2"]
     values = [
         {"width": 3, "height": 2, "start": [0, 0], "goal": [2, 1], "walls": [[1, 0]], "path": [[0, 0], [0, 1]]},
