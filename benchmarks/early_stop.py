@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from clew.decoding.decode import decode, parse_decoder
-from clew.evaluation.intervals import proportion
+from clew.evaluation.scores import proportion
 from clew.files import write_json
 from clew.mazes.generate import generate
 from clew.mazes.maze import TaskBatch

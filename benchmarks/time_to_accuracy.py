@@ -31,7 +31,7 @@ from clew.decoding.state import DecodingState, Step
 from clew.decoding.text_decoders import LeftToRight
 from clew.errors import UserError, guarded
 from clew.evaluation.evaluate import evaluate_tasks
-from clew.evaluation.intervals import proportion
+from clew.evaluation.scores import proportion
 from clew.files import read_json, write_json
 from clew.mazes.maze import TaskBatch
 from clew.models.build import build_model, count_parameters

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew.evaluation.failures import FAILURES, GRAPH_FAILURES, classify, failure_classes
+from clew.evaluation.scores import FAILURES, GRAPH_FAILURES, classify, failure_classes
 from clew.mazes.maze import PathStar, Task
 from clew.tokenization.drawings import parse_drawing
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clew.evaluation.intervals import mcnemar, paired_difference, proportion, token_proportion
+from clew.evaluation.scores import mcnemar, paired_difference, proportion, token_proportion
 
 
 @pytest.mark.parametrize(

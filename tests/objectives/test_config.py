@@ -5,9 +5,8 @@ import json
 import pytest
 
 from clew.errors import UserError
-from clew.objectives.builtin import MaskedTokens, OrderedMask
+from clew.objectives.builtin import AdaptiveRate, FixedRate, MaskedTokens, OrderedMask
 from clew.objectives.config import OBJECTIVES, ObjectiveConfig, RateConfig, adaptive_of, build_objective
-from clew.objectives.mask_rates import AdaptiveRate, FixedRate
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)

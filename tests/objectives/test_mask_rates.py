@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clew.errors import UserError
-from clew.objectives.mask_rates import AdaptiveRate, BetaRate, CosineRate, FixedRate, Rates, UniformRate
+from clew.objectives.builtin import AdaptiveRate, BetaRate, CosineRate, FixedRate, Rates, UniformRate
 from clew.objectives.targets import Noise
 
 EVEN = (torch.arange(100_000) + 0.5) / 100_000

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from clew.evaluation.failures import FAILURES
-from clew.evaluation.intervals import proportion
+from clew.evaluation.scores import FAILURES, proportion
 from clew.paper.results import Result
 
 FLAT_CURVE = "flat"

@@ -1,4 +1,4 @@
-"""Outcomes of single mazes and the scores of an evaluation, overall and by length of the true path.
+"""Scores of an evaluation with 95 % intervals, overall and by length of the true path, and failure classes.
 
     evaluation.exact.share, evaluation.exact.low, evaluation.exact.high      # evaluation: clew.evaluation.evaluate
     evaluation.scores.valid, evaluation.by_length(), evaluation.failures(), evaluation.calibration()
@@ -9,21 +9,25 @@
   at the same position; the paper's second score.
 - valid: the path leads from start to goal; shortest: no path is shorter.
 - unparsable: the response is not a path.
+
+The failure classes are those that the paper describes, and "longer path" for the remaining valid ones. The first that
+fits, in the order of FAILURES, is taken. Path-star graphs have classes of their own.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from clew.evaluation.failures import classify, failure_classes
-from clew.evaluation.intervals import Proportion, proportion, token_proportion
 from clew.files import PathLike
 from clew.mazes.checks import is_shortest, is_valid
-from clew.mazes.maze import Path, Task
+from clew.mazes.maze import Cell, Path, PathStar, Task
+from clew.mazes.solvers import bfs_path
 from clew.provenance import provenance
 
 if TYPE_CHECKING:
@@ -31,6 +35,98 @@ if TYPE_CHECKING:
 
 MAX_LENGTH_BINS = 8
 CALIBRATION_BINS = 10
+_Z = 1.959964  # 97.5 % quantile of the normal distribution
+FAILURES = {
+    "unparsable": "the tokens are not a path",
+    "equally short": "a valid path as short as the true one, but another",
+    "diagonal or gap": "some step goes to a cell that is no neighbour, or stands still, or leaves the maze",
+    "through a wall": "every step goes to a neighbour, but some through a wall or into a wall cell",
+    "wrong turn, then back": "every step is possible and it ends on a shortest path, but it visits a cell twice",
+    "longer path": "a valid path that is not a shortest one and visits no cell twice",
+    "short of the goal": "a possible walk that ends on a shortest path before the goal",
+    "wrong end": "a possible walk that begins elsewhere than at the start, or ends off every shortest path",
+}
+GRAPH_FAILURES = {
+    "unparsable": "the tokens are not a path",
+    "wrong arm": "the first step follows an edge, but into an arm that does not lead to the goal",
+    "no such edge": "some step joins two nodes that no edge joins",
+    "wrong end": "every step follows an edge, but it begins elsewhere than at the start or does not end at the goal",
+    "longer path": "it ends at the goal, but visits a node twice",
+}
+
+
+@dataclass(frozen=True)
+class Proportion:
+    """`hits` of `count`, with a 95 % confidence interval from `low` to `high`."""
+
+    share: float
+    hits: int
+    count: int
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        """Return text such as `90.0 % (82.6 to 94.5)`."""
+        return f"{100 * self.share:.1f} % ({100 * self.low:.1f} to {100 * self.high:.1f})"
+
+
+def proportion(hits: int, count: int) -> Proportion:
+    """Return a proportion with Wilson's interval, which stays sound near 0 and 1; 0 to 1 if `count` is 0."""
+    if count == 0:
+        return Proportion(0.0, 0, 0, 0.0, 1.0)
+    p, z2 = hits / count, _Z**2
+    middle = (p + z2 / (2 * count)) / (1 + z2 / count)
+    half = _Z / (1 + z2 / count) * math.sqrt(p * (1 - p) / count + z2 / (4 * count**2))
+    # Rounding may leave the interval slightly short of p itself.
+    return Proportion(p, hits, count, max(0.0, min(p, middle - half)), min(1.0, max(p, middle + half)))
+
+
+def token_proportion(hits: Sequence[int], counts: Sequence[int]) -> Proportion:
+    """Return the proportion of tokens over mazes; mazes are the sampling unit because their tokens are correlated."""
+    total, right, mazes = sum(counts), sum(hits), len(counts)
+    if total == 0:
+        return Proportion(0.0, 0, 0, 0.0, 1.0)
+    p = right / total
+    if mazes < 2 or right in (0, total):
+        # Without variance between mazes, each maze counts as one trial.
+        bounds = proportion(round(p * mazes), mazes)
+        return Proportion(p, right, total, min(p, bounds.low), max(p, bounds.high))
+    squares = sum((h - p * c) ** 2 for h, c in zip(hits, counts, strict=True))
+    half = _Z * math.sqrt(squares * mazes / (mazes - 1)) / total
+    return Proportion(p, right, total, max(0.0, p - half), min(1.0, p + half))
+
+
+@dataclass(frozen=True)
+class PairedDifference:
+    """Proportion solved by A minus proportion solved by B on the same mazes, with a 95 % confidence interval."""
+
+    difference: float
+    low: float
+    high: float
+    p: float  # two-sided exact McNemar test
+    only_a: int  # mazes solved by A alone
+    only_b: int
+    count: int
+
+
+def paired_difference(only_a: int, only_b: int, count: int) -> PairedDifference:
+    """Compare two models on the same mazes.
+
+    The interval is Agresti and Min's (half a maze is added to each of the four cells), which stays sound when few mazes
+    are solved by one model alone.
+    """
+    n, a, b = count + 2, only_a + 0.5, only_b + 0.5
+    middle, half = (a - b) / n, _Z * math.sqrt(a + b - (a - b) ** 2 / n) / n
+    difference = (only_a - only_b) / count
+    low, high = max(-1.0, min(difference, middle - half)), min(1.0, max(difference, middle + half))
+    return PairedDifference(difference, low, high, mcnemar(only_a, only_b), only_a, only_b, count)
+
+
+def mcnemar(only_a: int, only_b: int) -> float:
+    """Return the two-sided p-value of the exact McNemar test."""
+    n, k = only_a + only_b, min(only_a, only_b)
+    tail = sum(math.comb(n, i) for i in range(k + 1))
+    return min(1.0, 2 * tail / (1 << n))
 
 
 class Token(NamedTuple):
@@ -77,7 +173,7 @@ class Outcome:
 
     @cached_property
     def failure(self) -> str | None:
-        """Return a name of clew.evaluation.failures.FAILURES, or None if the path is exact."""
+        """Return a name of FAILURES, or None if the path is exact."""
         return classify(self.task, self.path, self.predicted)
 
 
@@ -206,3 +302,53 @@ def _bin_width(shortest: int, longest: int) -> int:
     """Return the smallest round width with which these lengths need at most MAX_LENGTH_BINS bins."""
     widths = (step * factor for factor in (1, 10, 100, 1000, 10_000) for step in (1, 2, 5))
     return next(width for width in widths if (longest - 1) // width - (shortest - 1) // width < MAX_LENGTH_BINS)
+
+
+def failure_classes(tasks: Iterable[Task]) -> dict[str, str]:
+    """Return the classes that predictions for these tasks may have, with their descriptions."""
+    graphs = [isinstance(task.maze, PathStar) for task in tasks]
+    classes = {} if graphs and all(graphs) else dict(FAILURES)
+    return classes | {name: words for name, words in GRAPH_FAILURES.items() if any(graphs) and name not in classes}
+
+
+def classify(task: Task, true_path: Path, predicted: Path | None) -> str | None:
+    """Return the class of a prediction, or None if it is the true path; `predicted` is None if it is unparsable."""
+    if not predicted:
+        return "unparsable"
+    if predicted == true_path:
+        return None
+    if isinstance(task.maze, PathStar):
+        return _classify_in_graph(task, true_path, predicted)
+    if is_shortest(task, predicted):
+        return "equally short"
+    adjacent = all(abs(a[0] - b[0]) + abs(a[1] - b[1]) == 1 for a, b in pairwise(predicted))
+    if not adjacent or any(cell not in task.maze for cell in predicted):
+        return "diagonal or gap"
+    if any(task.maze.is_wall(cell) for cell in predicted) or any(
+        not task.maze.is_open(a, b) for a, b in pairwise(predicted)
+    ):
+        return "through a wall"
+    on_the_way = predicted[0] == task.start and _on_shortest_path(task, predicted[-1])
+    if on_the_way and len(set(predicted)) < len(predicted):
+        return "wrong turn, then back"
+    if is_valid(task, predicted):
+        return "longer path"
+    return "short of the goal" if on_the_way else "wrong end"
+
+
+def _classify_in_graph(task: Task, true_path: Path, predicted: Path) -> str:
+    steps = [task.maze.is_open(a, b) for a, b in pairwise(predicted)]
+    if predicted[0] == task.start and steps[:1] == [True] and predicted[1] != true_path[1]:
+        return "wrong arm"
+    if not all(steps):
+        return "no such edge"
+    return "longer path" if is_valid(task, predicted) else "wrong end"
+
+
+def _on_shortest_path(task: Task, cell: Cell) -> bool:
+    """Return whether some shortest path from start to goal visits the cell."""
+    whole = bfs_path(task)
+    there, onwards = bfs_path(Task(task.maze, task.start, cell)), bfs_path(Task(task.maze, cell, task.goal))
+    if whole is None or there is None or onwards is None:
+        return False
+    return len(there) + len(onwards) - 1 == len(whole)

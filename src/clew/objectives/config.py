@@ -13,29 +13,27 @@ made without arguments.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self, TypeAlias, get_args
 
 from clew.errors import UserError
 from clew.files import from_plain, to_plain
 from clew.objectives.builtin import (
     MAX_WEIGHT,
+    AdaptiveRate,
     AnyOrder,
+    BetaRate,
+    CosineRate,
+    FixedRate,
     MaskedTokens,
     NextAfterPrefix,
     NextToken,
     OrderedMask,
-    Weighting,
-)
-from clew.objectives.mask_rates import (
-    AdaptiveRate,
-    BetaRate,
-    CosineRate,
-    FixedRate,
     Rates,
     RateShape,
     Sampling,
     UniformRate,
+    Weighting,
 )
 from clew.objectives.targets import Noise, Objective, Predict, Targets
 from clew.registry import registered, unknown_component
@@ -50,7 +48,7 @@ TRACE_FORMAT = "wall-list-trace"
 
 @dataclass(frozen=True)
 class RateConfig:
-    """The distribution of masking rates; see clew.objectives.mask_rates."""
+    """The distribution of masking rates; see clew.objectives.builtin."""
 
     # uniform, fixed, beta, cosine, adaptive, or a registered mask-rate.
     shape: str = "uniform"
@@ -71,17 +69,9 @@ class RateConfig:
     def __post_init__(self) -> None:
         if self.shape not in _RATE_SHAPES and registered("mask-rate", self.shape) is None:
             raise unknown_component("mask-rate", self.shape, _RATE_SHAPES)
-        if self.sampling not in get_args(Sampling):
-            raise UserError(
-                f"the sampling of the rates is {self.sampling!r}: use one of {', '.join(get_args(Sampling))}."
-            )
-        _check_range("rates.fully_hidden", self.fully_hidden, 0, 1)
-        _check_range("rates.fixed", self.fixed, 0.001, 1)
-        _check_range("rates.beta_a", self.beta_a, 0.5, 100)
-        _check_range("rates.beta_b", self.beta_b, 0.5, 100)
-        _check_range("rates.adaptive_bins", self.adaptive_bins, 1, 1000)
-        _check_range("rates.adaptive_floor", self.adaptive_floor, 0.01, 1)
-        _check_range("rates.adaptive_memory", self.adaptive_memory, 0, 0.9999)
+        _check_choice("rates.sampling", self.sampling, get_args(Sampling))
+        for name, (low, high) in _RATE_LIMITS.items():
+            _check_range(f"rates.{name}", getattr(self, name), low, high)
 
 
 @dataclass(frozen=True)
@@ -109,11 +99,8 @@ class ObjectiveConfig:
         # Options without effect are refused.
         if self.max_weight != MAX_WEIGHT and self.weighting != "rate":
             raise UserError("max_weight limits the weights of weighting 'rate': use that, or leave it out.")
-        if self.name not in MASKED and (self.weighting, self.at_least_one, self.confidence_share) != (
-            "token",
-            False,
-            0,
-        ):
+        options = self.weighting, self.at_least_one, self.confidence_share
+        if self.name not in MASKED and options != ("token", False, 0):
             raise UserError(
                 f"objective {self.name!r} has neither weighting nor at_least_one nor confidence_share: leave them out, "
                 "or use mlm-u."
@@ -146,6 +133,15 @@ class ObjectiveConfig:
 # Names of fields before version 0.2.
 _RENAMED = {"spread": "sampling"} | {f"dwell_{name}": f"adaptive_{name}" for name in ("bins", "floor", "memory")}
 
+_RATE_LIMITS: dict[str, tuple[float, float]] = {
+    "fully_hidden": (0, 1),
+    "fixed": (0.001, 1),
+    "beta_a": (0.5, 100),
+    "beta_b": (0.5, 100),
+    "adaptive_bins": (1, 1000),
+    "adaptive_floor": (0.01, 1),
+    "adaptive_memory": (0, 0.9999),
+}
 _RATE_SHAPES: dict[str, Callable[[RateConfig], RateShape]] = {
     "uniform": lambda config: UniformRate(),
     "fixed": lambda config: FixedRate(config.fixed),
@@ -166,14 +162,8 @@ def build_objective(config: ObjectiveConfig) -> Objective:
     """Return the objective that a config describes."""
     rates, name = config.rates, config.name
     if name in MASKED:
-        drawn = Rates(FixedRate(rates.fixed), rates.sampling, rates.fully_hidden)
-        return MaskedTokens(
-            drawn if name == "fixed-rate" else build_rates(rates),
-            config.weighting,
-            config.at_least_one,
-            config.max_weight,
-            config.confidence_share,
-        )
+        drawn = build_rates(replace(rates, shape="fixed") if name == "fixed-rate" else rates)
+        return MaskedTokens(drawn, config.weighting, config.at_least_one, config.max_weight, config.confidence_share)
     if name in ("ordered", "ordered-reverse"):
         return OrderedMask(build_rates(rates), reverse=name == "ordered-reverse")
     if name == "prefix-next-token":

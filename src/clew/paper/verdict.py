@@ -35,7 +35,7 @@ from itertools import combinations
 from statistics import median
 from typing import Literal
 
-from clew.evaluation.intervals import PairedDifference, paired_difference
+from clew.evaluation.scores import PairedDifference, paired_difference
 from clew.paper.results import HELD_OUT, Entry, Mean, Result, mean_over, run_name
 
 LAST_QUARTER, MIN_POINTS, FLAT = 0.75, 5, 0.01

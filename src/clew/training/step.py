@@ -26,7 +26,7 @@ from clew.data.batch import Batch
 from clew.data.loader import rank_part
 from clew.errors import UserError
 from clew.models.config import Precision, autocast
-from clew.objectives.mask_rates import AdaptiveRate
+from clew.objectives.builtin import AdaptiveRate
 from clew.objectives.targets import Noise, Objective, Predict, Targets, cross_entropy_sum, row_losses
 from clew.training.distributed import World, full_tensor, gradient_sync, named_parameters
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from clew.evaluation.failures import failure_classes
-from clew.evaluation.scores import Evaluation
+from clew.evaluation.scores import Evaluation, failure_classes
 from clew.files import PathLike
 from clew.viz.charts import Panel, Point, Series
 from clew.viz.pages import (

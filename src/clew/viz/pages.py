@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from clew.errors import UserError
-from clew.evaluation.intervals import Proportion
-from clew.evaluation.scores import Evaluation, Outcome
+from clew.evaluation.scores import Evaluation, Outcome, Proportion
 from clew.files import PathLike, atomic_write
 from clew.viz.charts import Panel, Point, panel_svg
 from clew.viz.drawing import BROKEN, GOAL, PREDICTED, START, TRUE_PATH, task_svg

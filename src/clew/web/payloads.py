@@ -13,7 +13,7 @@ import numpy as np
 
 from clew.decoding.decode import TaskStep
 from clew.errors import UserError
-from clew.evaluation.failures import classify
+from clew.evaluation.scores import classify
 from clew.mazes.maze import Cell, Path, PathStar, Task
 from clew.solution import Solution
 from clew.tokenization.read import tasks_in_text

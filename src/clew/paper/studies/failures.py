@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from clew.evaluation.failures import FAILURES
-from clew.evaluation.intervals import Proportion, proportion
+from clew.evaluation.scores import FAILURES, Proportion, proportion
 from clew.paper.results import HELD_OUT, Result
 from clew.paper.studies.accuracy import astar_run
 from clew.paper.study import MLMU, NEXT, OBJECTIVES, RunScale, RunSpec, Study, dfs_run, square

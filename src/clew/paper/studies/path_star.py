@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from clew.evaluation.failures import GRAPH_FAILURES
+from clew.evaluation.scores import GRAPH_FAILURES
 from clew.mazes.path_star import StarShape
 from clew.objectives.config import ObjectiveConfig, RateConfig
 from clew.paper.results import Entry, Result
