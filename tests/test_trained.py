@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import clew
-from clew import trained as loading
+from clew import registry
 from clew.data.config import DataConfig
 from clew.errors import UserError
 from clew.mazes.generate import generate
@@ -17,7 +17,8 @@ from clew.models.build import build_model
 from clew.models.cell_network import CellNetworkConfig
 from clew.models.config import DecoderOnlyConfig
 from clew.models.weights import read_weights, write_weights
-from clew.trained import export_weights, load, shipped_models
+from clew.registry import shipped_models
+from clew.trained import export_weights, load
 from clew.training.checkpoint import model_tensors, write_checkpoint
 from clew.training.config import Budget, TrainConfig
 from clew.training.run_folder import RunFolder
@@ -156,7 +157,7 @@ def test_a_next_token_model_is_decoded_left_to_right_by_default(next_token_run):
 
 def test_exported_weights_give_the_same_paths_as_their_run(cell_run, tmp_path, monkeypatch):
     export_weights(cell_run, tmp_path / "shipped" / "small", about="made by a test")
-    monkeypatch.setattr(loading, "_SHIPPED", (tmp_path / "shipped",))
+    monkeypatch.setattr(registry, "_SHIPPED", (tmp_path / "shipped",))
     assert list(shipped_models()) == ["small"]
     run, weights = load(cell_run), load("small")
     for name, tensor in run.model.state_dict().items():

@@ -160,6 +160,9 @@ def load(source: PathLike, device: str = "cpu") -> TrainedModel:
         >>> solution.is_valid, solution.path == path
         (True, True)
     """
+    from clew.registry import model_folder
+
+    model_folder(source)  # a wrong name is reported before torch is imported
     from clew import trained
 
     return trained.load(source, device)
@@ -270,7 +273,7 @@ def list_models() -> list[str]:
         >>> "cells-dfs" in clew.list_models()
         True
     """
-    from clew.trained import shipped_models
+    from clew.registry import shipped_models
 
     return sorted(shipped_models())
 

@@ -2,7 +2,8 @@
 
 To add a command, write a typed function in clew/commands/ and name it in COMMANDS; its signature gives the options and
 its docstring their help (see clew/commands/options.py). A command's module is imported only when it is called.
-`--plugin MODULE` may stand anywhere; it imports modules that register components (see clew/registry.py).
+`--plugin MODULE` and `--quiet` may stand anywhere: the first imports modules that register components (see
+clew/registry.py), the second shows no progress.
 
 An error is one sentence on stderr and an exit code (see clew/errors.py). Ctrl-C prints one line and exits with 130 at
 any moment: the handler ends the process itself, because an exception raised inside the import of a large library or
@@ -55,13 +56,20 @@ def run(arguments: list[str]) -> int:
     """Run a command and return its exit code."""
     from clew.errors import guarded
 
-    return guarded(lambda: _dispatch(list(arguments)))
+    quiet = os.environ.get("CLEW_QUIET")
+    try:
+        return guarded(lambda: _dispatch(list(arguments)))
+    finally:  # a caller in the same process, as a test, is not affected
+        os.environ.update({"CLEW_QUIET": quiet or ""})
 
 
 def _dispatch(arguments: list[str]) -> object:
     from clew.errors import UsageError
 
     arguments, plugins = _split_plugins(arguments)
+    if "--quiet" in arguments:
+        arguments.remove("--quiet")
+        os.environ["CLEW_QUIET"] = "1"  # processes that the command starts read it too
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(help_text())
     elif arguments[0] in ("-V", "--version"):
@@ -130,7 +138,7 @@ def help_text(group: str | None = None) -> str:
             *lines,
             "",
             "`clew COMMAND --help` lists the options of a command; `clew --version` prints the version.",
-            "--plugin MODULE imports a module that registers components; every command takes it.",
+            "Every command takes --quiet (show no progress) and --plugin MODULE (it registers components).",
         ]
     )
 

@@ -31,8 +31,9 @@ from clew.mazes.maze import Task, TaskBatch
 from clew.mazes.solvers import astar, bfs_path, num_shortest
 from clew.paper.named_configs import config_named
 from clew.provenance import provenance
+from clew.registry import shipped_models
 from clew.tokenization.drawings import draw_ascii
-from clew.trained import TrainedModel, load, shipped_models
+from clew.trained import TrainedModel, load
 from clew.training.checkpoint import CONFIG_FILE
 from clew.training.config import Budget
 from clew.training.progress import ProgressDisplay

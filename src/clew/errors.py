@@ -61,6 +61,11 @@ def report_error(sentence: str, code: int = 1) -> int:
     return code
 
 
+def is_quiet() -> bool:
+    """Return whether `--quiet` was given, here or to the command that started this process: show no progress."""
+    return os.environ.get("CLEW_QUIET") == "1"
+
+
 def printable(text: str) -> str:
     r"""Return the text on one line, with control characters written as escapes.
 

@@ -1,4 +1,4 @@
-"""Components registered by name from outside the package: maze families, formats, objectives, models, decoders.
+"""Names: components that are registered from outside the package, and models that ship with it.
 
     @clew.register("objective", "first-half")
     class FirstHalf:
@@ -15,14 +15,18 @@ import importlib
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
 from clew.errors import UserError
+from clew.files import PathLike
 
 Kind = Literal["family", "format", "objective", "mask-rate", "model", "decoder"]
 ENTRY_POINT_GROUP = "clew.plugins"
 T = TypeVar("T")
 
+# Shipped weights are inside an installed package, or beside the sources.
+_SHIPPED = (Path(__file__).parent / "weights", Path(__file__).parents[2] / "weights")
 _loaded: list[str] = []  # what `--plugin` named, to be loaded again by other processes of the same command
 _components: dict[str, dict[str, Any]] = {kind: {} for kind in get_args(Kind)}
 
@@ -86,6 +90,24 @@ def load_plugins(modules: Sequence[str]) -> None:
 def loaded_plugins() -> tuple[str, ...]:
     """Return the modules that `--plugin` has named."""
     return tuple(_loaded)
+
+
+def shipped_models() -> dict[str, Path]:
+    """Return the folders of the models that come with the package, by name."""
+    found = [file.parent for folder in _SHIPPED for file in sorted(folder.glob("*/model.json"))]
+    return {folder.name: folder for folder in reversed(found)}
+
+
+def model_folder(source: PathLike) -> Path:
+    """Return the folder of a run, of weights, or of a shipped model of this name; found without importing torch."""
+    given, shipped = Path(source), shipped_models()
+    if any((given / file).is_file() for file in ("config.json", "model.json")):
+        return given
+    if str(source) in shipped:
+        return shipped[str(source)]
+    names = f"one of the shipped models ({', '.join(shipped)})" if shipped else "a folder that `clew train` made"
+    what = "is no run and no weights" if given.exists() else "does not exist"
+    raise UserError(f"{source} {what}; give the folder of a run, or {names}.")
 
 
 def _import(module: str, source: str) -> None:

@@ -54,11 +54,9 @@ from clew.models.build import count_parameters, from_json, to_json
 from clew.models.cell_network import CellNetwork
 from clew.models.config import Precision
 from clew.models.weights import WEIGHTS_FILE, WEIGHTS_JSON, build_trained, read_weights, write_weights
+from clew.registry import model_folder
 from clew.solution import Solution, solve_tasks
 from clew.training.checkpoint import CONFIG_FILE, load_model, model_tensors
-
-# Shipped weights are inside an installed package, or beside the sources.
-_SHIPPED = (Path(__file__).parent / "weights", Path(__file__).parents[2] / "weights")
 
 
 class SomeUnread(UserError):
@@ -225,17 +223,8 @@ class TrainedModel:
 def load(source: PathLike, device: str = "cpu") -> TrainedModel:
     """Load a model by the name of shipped weights, or from the folder of a run or of weights."""
     check_device(device)
-    given, name, shipped = Path(source), str(source), shipped_models()
-    if (given / CONFIG_FILE).is_file():
-        trained = _from_run(given)
-    elif (given / WEIGHTS_JSON).is_file():
-        trained = _from_weights(given)
-    elif name in shipped:
-        trained = _from_weights(shipped[name])
-    else:
-        names = f"one of the shipped models ({', '.join(shipped)})" if shipped else "a folder that `clew train` made"
-        what = "is no run and no weights" if given.exists() else "does not exist"
-        raise UserError(f"{name} {what}; give the folder of a run, or {names}.")
+    folder = model_folder(source)
+    trained = _from_run(folder) if (folder / CONFIG_FILE).is_file() else _from_weights(folder)
     trained.model.to(device)
     return trained
 
@@ -246,12 +235,6 @@ def check_device(name: str) -> None:
         raise UserError(f"there is no device {name!r}; use cpu or cuda.")
     if name != "cpu" and not torch.cuda.is_available():
         raise UserError("this machine has no GPU that torch can use; use the device cpu.")
-
-
-def shipped_models() -> dict[str, Path]:
-    """Return the folders of the models that come with the package, by name."""
-    found = [file.parent for folder in _SHIPPED for file in sorted(folder.glob(f"*/{WEIGHTS_JSON}"))]
-    return {folder.name: folder for folder in reversed(found)}
 
 
 def export_weights(run: PathLike, folder: PathLike, about: str = "") -> None:

@@ -270,3 +270,46 @@ def test_a_full_disk_under_the_output_is_told() -> None:
         done.stderr
         == "clew: the disk is full, so the output could not be written; make room and run the command again.\n"
     )
+
+
+def clew_process(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "clew", *arguments], cwd=cwd, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["evaluate", "nope"], 1),
+        (["evaluate", "cells-dfs", "--mazes", "x"], 2),
+        (["solve", "maze.txt", "--solver", "nope"], 1),
+        (["serve", "--port", "99999"], 2),
+        (["demo", "--minutes", "nan"], 2),
+        (["train", "tiny", "--nope"], 2),
+    ],
+)
+def test_a_wrong_call_is_reported_without_torch(arguments: list[str], code: int, tmp_path: Path) -> None:
+    words = f"import sys; from clew.cli import run; code = run({arguments!r}); assert not sys.modules.get('torch'); "
+    done = subprocess.run(
+        [sys.executable, "-c", f"{words}sys.exit(code)"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == code, done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_quiet_shows_no_progress(tmp_path: Path) -> None:
+    arguments = ["train", "tiny", "--steps", "1", "--batch-size", "4", "--held-out", "0"]
+    shown = clew_process(*arguments, "--out", "a", cwd=tmp_path)
+    assert (shown.returncode, "step" in shown.stdout + shown.stderr) == (0, True)
+    quiet = clew_process(*arguments, "--out", "b", "--quiet", cwd=tmp_path)
+    assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, "", "")
+
+
+def test_terminal_escapes_in_names_are_shown_and_not_sent(tmp_path: Path) -> None:
+    name = "a\x1b[31mb"
+    for arguments in (
+        ["generate", "dfs", "--size", "3", "--count", "4", "--test", "1", "--out", name],
+        ["data", "verify", name + "c"],
+    ):
+        done = clew_process(*arguments, cwd=tmp_path)
+        assert "\x1b" not in done.stdout + done.stderr
+        assert "a\\x1b[31mb" in done.stdout + done.stderr, done

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from clew.errors import printable
+from clew.errors import is_quiet, printable
 
 
 @contextmanager
@@ -19,7 +19,7 @@ def progress_bar(description: str, total: int | None, in_bytes: bool = False) ->
     counter = DownloadColumn() if in_bytes else MofNCompleteColumn()
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), counter, TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with Progress(*columns, console=console, transient=True, disable=is_quiet() or not console.is_terminal) as bar:
         task = bar.add_task(printable(description), total=total)
         yield lambda done: bar.advance(task, done) if in_bytes else bar.update(task, completed=done)
 
@@ -38,6 +38,8 @@ def format_table(rows: Sequence[Sequence[str]], left: int = 2) -> str:
 @functools.cache
 def announce_compilation() -> None:
     """Print one line on stderr when numba compiles a kernel that is not in its cache: the first time takes long."""
+    if is_quiet():
+        return
     from numba.core import event
 
     class Announce(event.Listener):

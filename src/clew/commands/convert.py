@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from clew.errors import UserError
+from clew.errors import UserError, printable
 
 # The text that the published models of a family read.
 FORMAT_OF: dict[str, Literal["edge-list", "wall-list"]] = {"dfs": "edge-list", "astar": "wall-list"}
@@ -87,4 +87,4 @@ def convert(
         state = {"step": 0, "best": None, "converted_from": weights.name}
         write_checkpoint(folder.checkpoints, 0, {"model": model_tensors(model)}, state)
     kind = "a decoder-only model" if isinstance(model.config, DecoderOnlyConfig) else "an encoder-decoder"
-    print(f"{out}: {kind} with {count_parameters(model):,} parameters for {mazes}")
+    print(f"{printable(str(out))}: {kind} with {count_parameters(model):,} parameters for {mazes}")

@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 
 from clew.commands import announce_compilation, format_table, progress_bar
-from clew.errors import UsageError, counted, report_error
+from clew.errors import UsageError, counted, printable, report_error
 
 
 def verify(directory: Path, /) -> None:
@@ -108,7 +108,8 @@ def import_mazes(*files: str, out: Path, test: tuple[str, ...] = (), format: str
     with progress_bar("mazes", None) as progress:
         settings, left_out = import_dataset(files, out, test=test, format=format, on_error=refuse, progress=progress)
     counts, shape = settings.counts, f"{settings.height} rows by {settings.width} columns"
-    print(f"{out}: {counted(counts['train'], 'maze')} to train on and {counts['test']:,} to test on, {shape}")
+    shown = printable(str(out))
+    print(f"{shown}: {counted(counts['train'], 'maze')} to train on and {counts['test']:,} to test on, {shape}")
     if left_out:
         print(f"left out of training, since their layout is in the test part: {counted(left_out, 'maze')}")
     return 1 if refused else 0

@@ -6,7 +6,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from clew.errors import UserError
+from clew.errors import UsageError
 
 
 def demo(
@@ -33,13 +33,13 @@ def demo(
     """
     for option, value in (("--minutes", minutes), ("--star-minutes", star_minutes)):
         if not 0 < value <= 60:
-            raise UserError(f"{value:g} minutes of training cannot be used; give {option} a number above 0, up to 60.")
+            raise UsageError(f"{value:g} minutes of training cannot be used; give {option} a number above 0, up to 60.")
     if not 0 < seconds <= 3600:
-        raise UserError(f"{seconds:g} seconds cannot be used; give --seconds a number above 0 and up to 3600.")
+        raise UsageError(f"{seconds:g} seconds cannot be used; give --seconds a number above 0 and up to 3600.")
     if not 0 <= seed < 2**63:
-        raise UserError(f"the seed {seed} cannot be used; give --seed a whole number from 0 to 2**63 - 1.")
+        raise UsageError(f"the seed {seed} cannot be used; give --seed a whole number from 0 to 2**63 - 1.")
     if out.exists() and not out.is_dir():
-        raise UserError(f"{out} is a file; give --out the name of a folder.")
+        raise UsageError(f"{out} is a file; give --out the name of a folder.")
 
     from rich.console import Console
 

@@ -57,7 +57,7 @@ def draw(
     tasks, paths = [each.task for each in read[:limit]], [each.path for each in read[:limit]]
     solutions = []
     if model is not None:
-        from clew.trained import load
+        from clew.api import load
 
         trained = load(model)
         solutions = trained.solve_many(tasks[: limit if out else 1], decoder)

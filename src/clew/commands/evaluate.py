@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from clew.commands import announce_compilation, format_table, progress_bar
 from clew.errors import UserError, printable
+from clew.registry import model_folder
 
 if TYPE_CHECKING:
     from clew.evaluation.scores import Evaluation
@@ -72,10 +73,6 @@ def evaluate(
         json: print one JSON document with everything that was counted.
         report: write an HTML page with tables, charts and drawn mazes to this file.
     """
-    from clew.decoding.decode import parse_decoder
-    from clew.provenance import provenance
-    from clew.trained import load
-
     if embedding is not None and embedded_in is None:
         raise UserError("--embedding says how --embedded-in puts mazes into larger ones; give both.")
     if input is not None and (mazes, family, size, embedded_in, seed) != (None,) * 5:
@@ -84,6 +81,13 @@ def evaluate(
         raise UserError("--data says which mazes are evaluated; leave --input, --family, --size and --seed out.")
     if report is not None and not report.parent.is_dir():
         raise UserError(f"the folder {report.parent} does not exist; make it first, or give --report another name.")
+    for name in (run, *compare):
+        model_folder(name)  # a wrong name is reported before torch is imported
+
+    from clew.decoding.decode import parse_decoder
+    from clew.provenance import provenance
+    from clew.trained import load
+
     announce_compilation()
     for name in decoder:
         if name != ALL:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from clew.commands import announce_compilation, progress_bar
-from clew.errors import UserError
+from clew.errors import UserError, printable
 
 
 def generate(
@@ -86,4 +86,5 @@ def generate(
     if family == "path-star":
         unit, shown = "graphs", f"{name}, {columns} labels"
     what = f"{count:,} {unit} to train on and {test:,} to test on, {shown}"
-    print(f"{out}: {what}" if made else f"{out} is already there, whole, with these settings: {what}")
+    shown = printable(str(out))
+    print(f"{shown}: {what}" if made else f"{shown} is already there, whole, with these settings: {what}")

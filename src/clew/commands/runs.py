@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from clew.commands import format_table
-from clew.errors import UsageError, UserError
+from clew.errors import UsageError, UserError, counted, printable
 from clew.files import read_json
 
 # Of a line of metrics.jsonl: the value on the x axis.
@@ -78,7 +78,7 @@ def plot(
     label = "exact paths on held-out mazes, %" if y == "exact" else "training loss"
     x_label = {"steps": "steps", "mazes": "mazes seen", "hours": "hours of training"}[x]
     draw_panels(out, [Panel(label, x_label, label, series, percent=y == "exact")])
-    print(f"{out}: {len(series)} runs")
+    print(f"{printable(str(out))}: {counted(len(series), 'run')}")
 
 
 def find_runs(folder: Path) -> list[Path]:

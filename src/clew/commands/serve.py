@@ -6,7 +6,7 @@ import socket
 from pathlib import Path
 
 from clew.commands import announce_compilation
-from clew.errors import UserError
+from clew.errors import UsageError, UserError
 
 
 def serve(
@@ -30,13 +30,13 @@ def serve(
         seconds: the longest that one solve may take.
     """
     if not 0 <= port <= 65535:
-        raise UserError(f"there is no port {port}; use 0 to 65535.")
+        raise UsageError(f"there is no port {port}; use 0 to 65535.")
     if solves is not None and solves < 1:
-        raise UserError(f"{solves} solves at once are impossible; use 1 or more.")
+        raise UsageError(f"{solves} solves at once are impossible; use 1 or more.")
     if not 0 < seconds <= 3600:
-        raise UserError(f"a time limit of {seconds} seconds is impossible; use a number above 0 and up to 3600.")
+        raise UsageError(f"a time limit of {seconds} seconds is impossible; use a number above 0 and up to 3600.")
     if runs is not None and not runs.is_dir():
-        raise UserError(f"the folder {runs} does not exist; give the folder that holds your runs.")
+        raise UsageError(f"the folder {runs} does not exist; give the folder that holds your runs.")
     try:
         import starlette  # noqa: F401
         import uvicorn

@@ -95,7 +95,7 @@ def _exact(solver: str, trace: bool, json: bool) -> Answer:
 
 
 def _with_model(solver: str, decoder: str | None, json: bool) -> Answer:
-    from clew.trained import load
+    from clew.api import load
 
     try:
         model = load(solver)

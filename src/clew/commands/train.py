@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from clew.commands import announce_compilation
 from clew.commands.options import Option, call, field_options, function_options, parse, unknown_option
-from clew.errors import UsageError, UserError, printable
+from clew.errors import UsageError, UserError, is_quiet, printable
 from clew.registry import load_plugins, loaded_plugins
 from clew.training.callbacks import LogOptions
 from clew.training.launch import SlurmOptions
@@ -221,7 +221,7 @@ def run(
     from clew.training.progress import ProgressDisplay
     from clew.training.train import train
 
-    return train(config, out, callbacks=[ProgressDisplay()], resume=resume, log=log).end
+    return train(config, out, callbacks=[] if is_quiet() else [ProgressDisplay()], resume=resume, log=log).end
 
 
 train.parse_and_run = parse_and_run  # type: ignore[attr-defined]

@@ -34,7 +34,7 @@ from torch import nn
 
 from clew.data.config import DataConfig
 from clew.data.loader import make_dataset
-from clew.errors import UserError
+from clew.errors import UserError, is_quiet
 from clew.files import read_json, write_json
 from clew.paper.estimate import fit_micro_batch
 from clew.paper.page import write_result
@@ -192,7 +192,7 @@ def train_run(run: RunSpec, options: Options, world: World | None = None) -> Run
         if world.from_main(options.is_trained(run) if world.is_main else None):
             return RunEnd(0, 0.0, "done", None)
         world.on_main(lambda: make_dataset(run.config.data))  # which the evaluator reads
-        callbacks = [] if options.scale == "smoke" else [ProgressDisplay()]
+        callbacks = [] if options.scale == "smoke" or is_quiet() else [ProgressDisplay()]
         file, start = folder / CORE_SECONDS, time.process_time()
         before = read_json(file)["seconds"] if file.exists() else 0.0  # of a training that was stopped
         end = train(run.config, folder, evaluate=curve_evaluator(run, world), callbacks=callbacks, world=world).end

@@ -37,9 +37,8 @@ from clew.mazes.maze import Path as CellPath
 from clew.mazes.maze import Task, TaskBatch
 from clew.mazes.path_star import star_shape
 from clew.mazes.solvers import astar
-from clew.registry import registered_names
+from clew.registry import registered_names, shipped_models
 from clew.solution import Solution
-from clew.trained import shipped_models
 from clew.web.models import ModelStore, result_json, run_json, run_row
 from clew.web.payloads import (
     MAX_BODY_BYTES,

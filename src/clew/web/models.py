@@ -26,7 +26,8 @@ from clew.paper.studies import STUDIES
 from clew.paper.study import parameters_of
 from clew.paper.tables import Report
 from clew.paper.verdict import converged_only
-from clew.trained import TrainedModel, load, shipped_models
+from clew.registry import shipped_models
+from clew.trained import TrainedModel, load
 from clew.training.checkpoint import CONFIG_FILE, load_config
 from clew.training.run_folder import RunFolder
 from clew.web.payloads import NotFound
