@@ -16,9 +16,10 @@ from clew.paper.page import (
     PAGE,
     PAIR,
     README,
+    claim_lines,
     draw_claims,
-    main_claims,
     markdown,
+    read_results,
     results_page,
     write_result,
 )
@@ -28,6 +29,12 @@ from clew.paper.studies import STUDIES
 from clew.viz.pages import between_marks
 
 ROOT = Path(__file__).parents[2]
+
+
+def main_claims(results: Path) -> str:
+    return claim_lines(read_results(results))
+
+
 COMMITTED = [file for name in STUDIES for file in sorted((ROOT / "results" / name).glob("*.json"))]
 VERDICT = re.compile(r"\*\*(reproduced|contradicted|inconclusive|holds|does not hold|cannot be told)\*\*")
 CLIMBING = curve([i / 40 for i in range(1, 41)])

@@ -29,8 +29,8 @@ from clew.paper.runner import (
     train_all,
     train_run,
     training_curve,
+    training_mazes,
 )
-from clew.paper.scoring import training_mazes
 from clew.paper.studies import STUDIES
 from clew.paper.study import RunSpec
 from clew.training.callbacks import RunEnd
@@ -92,7 +92,7 @@ def test_a_second_time_nothing_is_trained_or_scored_again(smoke: Options, monkey
         raise AssertionError("it was done before")
 
     monkeypatch.setattr("clew.paper.runner.train", never)
-    monkeypatch.setattr("clew.paper.scoring.evaluate_tasks", never)
+    monkeypatch.setattr("clew.paper.runner.evaluate_tasks", never)
     before = read_json(smoke.result_file("smaller-mazes"))
     assert run_study("smaller-mazes", smoke)["runs"] == before["runs"]
 

@@ -9,9 +9,8 @@ import pytest
 from clew.evaluation.scores import Evaluation, Outcome
 from clew.mazes.generate import generate
 from clew.mazes.maze import Path
-from clew.paper.results import Result
-from clew.paper.scoring import failure_examples
-from clew.paper.tables import gallery
+from clew.paper.results import Result, gallery
+from clew.paper.runner import failure_examples
 
 
 def evaluation(family: str, wrong: list[Path | None]) -> Evaluation:

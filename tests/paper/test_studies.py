@@ -18,7 +18,7 @@ from clew.models.build import kind_of
 from clew.paper.configs import paper
 from clew.paper.estimate import needs
 from clew.paper.runner import Options, runs_of
-from clew.paper.studies import STUDIES, studies_named, study_named
+from clew.paper.studies import STUDIES, studies_named
 from clew.paper.studies.ablations import MEMORIZED_SIZES
 from clew.paper.study import MLMU, NEXT, RunSpec, Scale, parameters_of, smoke_config
 from clew.paper.verdict import MIN_POINTS, convergence
@@ -28,8 +28,7 @@ from clew.training.train import train
 NAMES = [
     *("accuracy-by-size", "astar", "data-efficiency", "convergence", "overfitting", "model-size"),
     *("position-precision", "architectures", "rates-and-decays", "ordered-masks", "smaller-mazes", "failures"),
-    *("path-lengths", "path-star", "decoders", "mask-rates", "position-encodings", "cells"),
-    "objective-or-representation",
+    *("path-lengths", "path-star", "decoders", "mask-rates", "position-encodings", "objective-or-representation"),
 ]
 # Studies that set next token against MLM-U in one protocol.
 PAIRED = ["accuracy-by-size", "data-efficiency", "convergence", "overfitting", "model-size", "smaller-mazes"]
@@ -43,9 +42,9 @@ def test_there_is_a_study_for_each_item_of_the_list() -> None:
 @pytest.mark.parametrize(("wrong", "meant"), [("astarr", "astar"), ("overfiting", "overfitting"), ("al", "all")])
 def test_an_unknown_study_is_named_with_the_one_that_was_meant(wrong: str, meant: str) -> None:
     with pytest.raises(UserError, match=f"no study '{wrong}'; did you mean {meant}"):
-        study_named(wrong)
+        studies_named((wrong,))
     with pytest.raises(UserError, match="--list"):
-        study_named("xyzzy")
+        studies_named(("xyzzy",))
 
 
 @pytest.mark.parametrize("scale", ["laptop", "paper"])
@@ -72,23 +71,23 @@ def test_both_objectives_have_the_same_mazes_budget_and_parameters(name: str) ->
         assert parameters_of(plain.config.model) == pytest.approx(parameters_of(mlmu.config.model), rel=0.02)
 
 
-@pytest.mark.parametrize("name", ["cells", "objective-or-representation"])
 @pytest.mark.parametrize("scale", ["laptop", "paper"])
-def test_objectives_on_cells_differ_in_nothing_else(name: str, scale: Scale) -> None:
-    runs = [run for run in STUDIES[name].runs(scale) if not is_text_model(run.config.model)]
+def test_objectives_on_cells_differ_in_nothing_else(scale: Literal["laptop", "paper"]) -> None:
+    study = STUDIES["objective-or-representation"]
+    runs = [run for run in study.runs(scale) if not is_text_model(run.config.model)]
     by_size: dict[str, list[RunSpec]] = {}
     for run in runs:
         by_size.setdefault(run.labels["size"], []).append(run)
     for same in by_size.values():
         objectives = [run.config.objective.name for run in same]
-        assert objectives == (["next-token", "mlm-u"] if name == "cells" else ["next-token", "mlm-u", "ordered"])
+        assert objectives == ["next-token", "mlm-u", "ordered"]
         assert len({dataclasses.replace(run.config, objective=same[0].config.objective) for run in same}) == 1
         assert len({run.evaluations for run in same}) == 1
-    assert len({run.config.budget.minutes for run in STUDIES[name].runs(scale)}) == 1
+    assert len({run.config.budget.minutes for run in study.runs(scale)}) == 1
 
 
 def test_seeds_change_the_chance_but_not_what_is_scored() -> None:
-    runs = runs_of(STUDIES["cells"], Options("laptop", seeds=2))
+    runs = runs_of(STUDIES["objective-or-representation"], Options("laptop", seeds=2))
     half = len(runs) // 2
     for first, second in zip(runs[:half], runs[half:], strict=True):
         assert (first.config.seed, second.config.seed) == (0, 1)

@@ -72,69 +72,44 @@ def reproduce(
         return
     if not names:
         raise UserError("say which table or figure: `clew reproduce NAME`; `clew reproduce --list` shows them.")
-    given = {
-        "seeds": seeds,
-        "minutes": minutes,
-        "threads": threads,
-        "micro-batch": micro_batch,
-        "processes": processes,
-        "timeout-hours": timeout_hours,
-    }
-    for name, value in given.items():
+    given = {"seeds": seeds, "minutes": minutes, "threads": threads, "micro-batch": micro_batch}
+    for name, value in (given | {"processes": processes, "timeout-hours": timeout_hours}).items():
         if value is not None and not value > 0:
             raise UserError(f"--{name} {value:g} trains nothing; use a number above 0.")
 
-    from clew.paper.runner import Options
-    from clew.paper.runner import collect as write_result
-    from clew.paper.runner import reproduce as run
+    from clew.paper import runner
     from clew.paper.studies import studies_named
-    from clew.training.launch import launch, launched
+    from clew.training.launch import gpus_here, launch, launched
 
     announce_compilation()
     studies = studies_named(names)
-    options = Options(scale, root, seeds, minutes, threads, micro_batch, timeout_hours)
+    options = runner.Options(scale, root, seeds, minutes, threads, micro_batch, timeout_hours)
     if dry_run:
         print_plan(studies, options, slurm if launcher == "slurm" else None, processes)
-        return
-    if collect:
+    elif collect:
         for study in studies:
-            write_result(study, options, say)
-        return
-    if launcher == "slurm":
+            runner.collect(study, options, say)
+    elif launcher == "slurm":
         submit_jobs(studies, options, slurm)
-        return
-    count = 1 if launched() else processes_for(options, processes)
-    if count > 1:
-        sys.exit(launch(count, arguments_of([study.name for study in studies], options)))
-    if signal := run(studies, options, say):
-        if int(os.environ.get("RANK", 0)) == 0:
-            print("clew: saved and stopped; the same command goes on from there.", file=sys.stderr)
-        sys.exit(128 + signal)
+    else:
+        if processes and 0 < gpus_here() < processes:
+            raise UserError(
+                f"{processes} processes cannot share {gpus_here()} GPUs; use --processes {gpus_here()} or fewer."
+            )
+        count = processes or (gpus_here() if scale == "paper" else 1)
+        if count > 1 and not launched():
+            words = ["reproduce", *(study.name for study in studies), "--scale", scale, "--root", str(root)]
+            words += options.arguments("seeds", "minutes", "threads", "micro_batch", "timeout_hours")
+            sys.exit(launch(count, [*words, *(f"--plugin={module}" for module in loaded_plugins())]))
+        if signal := runner.reproduce(studies, options, say):
+            if int(os.environ.get("RANK", 0)) == 0:
+                print("clew: saved and stopped; the same command goes on from there.", file=sys.stderr)
+            sys.exit(128 + signal)
 
 
 def say(line: str) -> None:
-    """Tell the user how far it is."""
+    """Report progress to the user."""
     print(f"clew: {line}", file=sys.stderr, flush=True)
-
-
-def processes_for(options: Options, wanted: int | None) -> int:
-    """How many processes train here: as many as the user says, or at paper scale one for each GPU."""
-    from clew.training.launch import gpus_here
-
-    if wanted is None:
-        return max(gpus_here(), 1) if options.scale == "paper" else 1
-    if 0 < gpus_here() < wanted:
-        raise UserError(f"{wanted} processes cannot share {gpus_here()} GPUs; use --processes {gpus_here()} or fewer.")
-    return wanted
-
-
-def arguments_of(names: Sequence[str], options: Options) -> list[str]:
-    """Return the command line of this command for one of several processes."""
-    words = ["reproduce", *names, "--scale", options.scale, "--root", str(options.root)]
-    for name in ("seeds", "minutes", "threads", "micro_batch", "timeout_hours"):
-        if (value := getattr(options, name)) is not None:
-            words += [f"--{name.replace('_', '-')}", f"{value:g}"]
-    return [*words, *(f"--plugin={module}" for module in loaded_plugins())]
 
 
 def report(*, root: Path = Path()) -> None:
@@ -145,26 +120,14 @@ def report(*, root: Path = Path()) -> None:
     Args:
         root: the folder in which docs and results are.
     """
-    from clew.files import atomic_write, read_json
-    from clew.paper.page import MARKS, PAGE, README, draw_claims, main_claims, results_page, write_result
-    from clew.paper.studies import STUDIES
-    from clew.viz.pages import has_marks, write_between_marks
+    from clew.paper.page import write_pages
 
-    results = root / "results"
-    for name, study in STUDIES.items():
-        for file in sorted((results / name).glob("*.json")):
-            write_result(study, read_json(file), file)
-    draw_claims(results)
-    with atomic_write(root / PAGE) as out:
-        out.write(results_page(results))
-    print(f"{root / PAGE}")
-    if has_marks(root / README, MARKS):
-        write_between_marks(root / README, MARKS, main_claims(results))
-        print(f"{root / README}")
+    for page in write_pages(root):
+        print(page)
 
 
 def print_list() -> None:
-    """A line for each study and scale, and for all of them."""
+    """Print a line for each study and scale, and for all of them."""
     # A file that clew.paper.estimate writes: computing it takes seconds and needs torch.
     needs = json.loads((resources.files("clew.paper") / "needs.json").read_text(encoding="utf-8"))
     rows = [["study", "scale", "trainings", "parameters", "time, about"]]
@@ -176,8 +139,20 @@ def print_list() -> None:
     print(format_table(rows, left=5))
 
 
+def short_count(count: int) -> str:
+    """Return a number of parameters in words."""
+    return f"{count / 1e6:.2g}M" if count >= 1e5 else f"{count / 1e3:.0f}K"
+
+
+def duration(hours: float) -> str:
+    """Return hours in words."""
+    if hours < 1 / 60:
+        return "seconds"
+    return f"{60 * hours:.0f} minutes" if hours < 2 else f"{hours:,.0f} hours"
+
+
 def print_plan(studies: Sequence[Study], options: Options, slurm: SlurmOptions | None, processes: int | None) -> None:
-    """What every training that is not finished needs, and what would be started or submitted."""
+    """Print what every training that is not finished needs, and what would be started or submitted."""
     from clew.paper.estimate import ACTIVATION_PASSES, BLOCK_SECONDS, PAPER_GPUS, SHARE_OF_PEAK, plan
     from clew.paper.runner import unique_runs
     from clew.training.launch import gpus_here
@@ -209,18 +184,6 @@ counted."""
         print(f"Would train {len(train)} runs in {what}, one run after the other, and score {len(score)}.{assumed}")
 
 
-def short_count(count: int) -> str:
-    """A number of parameters in words."""
-    return f"{count / 1e6:.2g}M" if count >= 1e5 else f"{count / 1e3:.0f}K"
-
-
-def duration(hours: float) -> str:
-    """Hours in words."""
-    if hours < 1 / 60:
-        return "seconds"
-    return f"{60 * hours:.0f} minutes" if hours < 2 else f"{hours:,.0f} hours"
-
-
 def submit_jobs(studies: Sequence[Study], options: Options, slurm: SlurmOptions) -> None:
     """Hand every training that is not finished to Slurm, and its scoring; write what has been scored."""
     from clew.paper.runner import collect, score_run, train_run, unique_runs
@@ -228,9 +191,8 @@ def submit_jobs(studies: Sequence[Study], options: Options, slurm: SlurmOptions)
 
     options = replace(options, root=options.root.absolute())  # jobs may start elsewhere
     queued = queued_jobs()
-    runs = unique_runs(studies, options)
     trainings = scorings = waiting = 0
-    for folder, run in runs.items():
+    for folder, run in unique_runs(studies, options).items():
         scores = folder.with_name(f"{folder.name}-score")
         if options.is_scored(run):
             continue

@@ -14,7 +14,6 @@ what the code does, with one exception. The code's decoder-only model has 2,048 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from clew.data.config import PAPER_HELD_OUT, PAPER_MAZES, DataConfig
@@ -36,6 +35,25 @@ BATCH_SIZE, EPOCHS, LEARNING_RATE, NEXT_TOKEN_DECAY = 128, 3000, 1e-3, 1e-4
 # The text does not say how often; the code evaluates every 20 to 100 epochs.
 EVALUATION_EPOCHS = 50
 PUBLISHED_POSITIONS = 2048
+# Global batch with gradient accumulation, epochs, epochs between evaluations, weight decay.
+_PUBLISHED: dict[tuple[PaperFamily, int, ObjectiveName, ModelSize], tuple[int, int, int, float]] = {
+    ("dfs", 5, "mlm-u", "8m"): (128, 2000, 20, 1e-4),
+    ("dfs", 10, "mlm-u", "8m"): (128, 1000, 25, 1e-4),
+    ("dfs", 30, "mlm-u", "8m"): (256, 2000, 50, 1e-4),
+    ("dfs", 10, "mlm-u", "3m"): (512, 500, 20, 1e-4),
+    ("dfs", 20, "mlm-u", "3m"): (256, 2500, 100, 1e-4),
+    ("dfs", 30, "mlm-u", "3m"): (512, 2000, 100, 1e-4),
+    ("dfs", 30, "mlm-u", "25m"): (2048, 2000, 50, 1e-4),
+    ("dfs", 5, "next-token", "8m"): (128, 2000, 20, 1e-4),
+    ("dfs", 10, "next-token", "8m"): (128, 2000, 20, 1e-4),
+    ("astar", 10, "mlm-u", "8m"): (512, 1000, 25, 0.0),
+    ("astar", 20, "mlm-u", "8m"): (512, 2000, 50, 1e-4),
+    ("astar", 30, "mlm-u", "8m"): (512, 2000, 50, 1e-4),
+    ("astar", 10, "mlm-u", "3m"): (512, 500, 20, 1e-4),
+    ("astar", 20, "mlm-u", "3m"): (256, 2500, 100, 1e-4),
+    ("astar", 30, "mlm-u", "3m"): (512, 2000, 100, 1e-4),
+    ("astar", 30, "mlm-u", "25m"): (1024, 3000, 100, 1e-4),
+}
 
 
 def paper(
@@ -52,18 +70,14 @@ def paper(
     positions: PositionChoice = "rope-fp32",
 ) -> TrainConfig:
     """Return the config of a run as the paper's text describes it; the keywords are what its studies vary."""
-    left_to_right = objective in LEFT_TO_RIGHT
     if weight_decay is None:
-        weight_decay = NEXT_TOKEN_DECAY if left_to_right else 0.0
-    architecture = architecture or ("decoder-only" if left_to_right else "encoder-decoder")
+        weight_decay = NEXT_TOKEN_DECAY if objective in LEFT_TO_RIGHT else 0.0
+    architecture, fields = _network(objective, architecture)
     data = _data(family, size, objective, mazes)
-    fields: dict[str, Any] = {"positions": positions}
-    if architecture == "encoder-decoder":
-        fields |= _encoder_decoder_fields(left_to_right)
     steps_per_epoch = -(-PAPER_MAZES // BATCH_SIZE)
     return TrainConfig(
         data=data,
-        model=sized_config(architecture, model, data.vocabulary, **fields),
+        model=sized_config(architecture, model, data.vocabulary, positions=positions, **fields),
         budget=Budget(epochs=epochs),
         objective=ObjectiveConfig(objective),
         optimizer=OptimizerConfig("adamw", lr=lr, weight_decay=weight_decay),
@@ -76,36 +90,6 @@ def paper(
         checkpoint_every=10 * steps_per_epoch,
         log_every=100,
     )
-
-
-@dataclass(frozen=True)
-class _Settings:
-    """What differs between the published runs; a batch is that of all GPUs together, with gradient accumulation."""
-
-    batch_size: int
-    epochs: int
-    evaluation_epochs: int
-    weight_decay: float = 1e-4
-
-
-_PUBLISHED: dict[tuple[PaperFamily, int, ObjectiveName, ModelSize], _Settings] = {
-    ("dfs", 5, "mlm-u", "8m"): _Settings(128, 2000, 20),
-    ("dfs", 10, "mlm-u", "8m"): _Settings(128, 1000, 25),
-    ("dfs", 30, "mlm-u", "8m"): _Settings(256, 2000, 50),
-    ("dfs", 10, "mlm-u", "3m"): _Settings(512, 500, 20),
-    ("dfs", 20, "mlm-u", "3m"): _Settings(256, 2500, 100),
-    ("dfs", 30, "mlm-u", "3m"): _Settings(512, 2000, 100),
-    ("dfs", 30, "mlm-u", "25m"): _Settings(2048, 2000, 50),
-    ("dfs", 5, "next-token", "8m"): _Settings(128, 2000, 20),
-    ("dfs", 10, "next-token", "8m"): _Settings(128, 2000, 20),
-    ("astar", 10, "mlm-u", "8m"): _Settings(512, 1000, 25, weight_decay=0.0),
-    ("astar", 20, "mlm-u", "8m"): _Settings(512, 2000, 50),
-    ("astar", 30, "mlm-u", "8m"): _Settings(512, 2000, 50),
-    ("astar", 10, "mlm-u", "3m"): _Settings(512, 500, 20),
-    ("astar", 20, "mlm-u", "3m"): _Settings(256, 2500, 100),
-    ("astar", 30, "mlm-u", "3m"): _Settings(512, 2000, 100),
-    ("astar", 30, "mlm-u", "25m"): _Settings(1024, 3000, 100),
-}
 
 
 def published(
@@ -121,42 +105,40 @@ def published(
     UserError for a run that they do not have. `architecture="encoder-decoder"` gives next token the code's causal
     encoder-decoder; it has no settings file, so the settings are those of the decoder-only model.
     """
-    settings = _PUBLISHED.get((family, size, objective, model))
-    if settings is None:
+    if (family, size, objective, model) not in _PUBLISHED:
         raise UserError(_unpublished(family, size, objective, model))
-    left_to_right = objective in LEFT_TO_RIGHT
-    architecture = architecture or ("decoder-only" if left_to_right else "encoder-decoder")
+    batch_size, epochs, evaluation_epochs, weight_decay = _PUBLISHED[family, size, objective, model]
     # The code holds 2 % of its 100,000 DFS mazes out; the A* mazes come with a test set of their own.
     mazes = PAPER_MAZES - PAPER_HELD_OUT if family == "dfs" else PAPER_MAZES
     data = _data(family, size, objective, mazes)
-    fields: dict[str, Any]
-    if architecture == "encoder-decoder":
-        fields = _encoder_decoder_fields(left_to_right)
-    else:
+    architecture, fields = _network(objective, architecture)
+    if architecture == "decoder-only":
         # GPT-2 of the transformers library, with its initialisation; the code puts [BOS] before each sequence.
-        fields = {
-            "positions": "learned",
-            "max_length": PUBLISHED_POSITIONS,
-            "activation": "relu",
-            "head_bias": False,
-            "bos_id": data.bos_id,
-        }
-    steps_per_epoch = -(-mazes // settings.batch_size)
+        fields = {"positions": "learned", "max_length": PUBLISHED_POSITIONS, "activation": "relu"}
+        fields |= {"head_bias": False, "bos_id": data.bos_id}
     return TrainConfig(
         data=data,
         model=sized_config(architecture, model, padded_size(len(published_tokens(family, size, size))), **fields),
-        budget=Budget(epochs=settings.epochs),
+        budget=Budget(epochs=epochs),
         objective=ObjectiveConfig(objective),
-        optimizer=OptimizerConfig("adamw", lr=LEARNING_RATE, weight_decay=settings.weight_decay),
+        optimizer=OptimizerConfig("adamw", lr=LEARNING_RATE, weight_decay=weight_decay),
         schedule=ScheduleConfig("one-cycle", cycle_beta1=True),
-        batch_size=settings.batch_size,
+        batch_size=batch_size,
         precision="fp16",
         held_out=PAPER_HELD_OUT,
-        evaluate_every=settings.evaluation_epochs * steps_per_epoch,
+        evaluate_every=evaluation_epochs * -(-mazes // batch_size),
         checkpoint_every=5000,
         keep_last=5,
         log_every=100,
     )
+
+
+def _network(objective: ObjectiveName, architecture: Architecture | None) -> tuple[Architecture, dict[str, Any]]:
+    """Return the architecture of an objective unless one is given, and the fields that text and code share."""
+    causal = objective in LEFT_TO_RIGHT
+    if (architecture or ("decoder-only" if causal else "encoder-decoder")) == "decoder-only":
+        return "decoder-only", {}
+    return "encoder-decoder", {"init": "pytorch", "causal": causal, "attend_self": not causal}
 
 
 def _data(family: PaperFamily, size: int, objective: ObjectiveName, mazes: int) -> DataConfig:
@@ -164,10 +146,6 @@ def _data(family: PaperFamily, size: int, objective: ObjectiveName, mazes: int) 
     # Another number of mazes has a folder of its own: whichever run is first would else make a dataset of another size.
     folder = "" if mazes == PAPER_MAZES else f"data/{family}-{size}-{mazes}"
     return DataConfig("dataset", family, (size,), format=form, mazes=mazes, folder=folder)
-
-
-def _encoder_decoder_fields(causal: bool) -> dict[str, Any]:
-    return {"init": "pytorch", "causal": causal, "attend_self": not causal}
 
 
 def _unpublished(family: PaperFamily, size: int, objective: ObjectiveName, model: ModelSize) -> str:

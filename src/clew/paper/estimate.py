@@ -14,12 +14,10 @@ Hours. A step of a GPU takes
 
     passes x blocks x BLOCK_SECONDS + 5 x activation bytes / bandwidth + operations / (0.25 x peak)
 
-with as many passes as micro-batches. BLOCK_SECONDS is calibrated on the two runs whose time the paper gives: 5x5 mazes,
-8M parameters, 2,000 epochs of 100,000 mazes on 8 V100 take 13.7 hours with next token and 17.7 with MLM-U, 31 and 41 ms
-a step. Both have 40 blocks and one constant is fitted to both, so each is missed by about a sixth. Those steps compute
-for 2 to 4 ms; the rest is kernel launches, which this constant counts and which depend on the CPU. The other two terms
-are not calibrated: an activation is written, read, read again in the backward pass, and its gradient written and read;
-a quarter of the peak is an assumption. They decide the hours of 20x20 and 30x30 mazes. Evaluation is not counted.
+with as many passes as micro-batches. BLOCK_SECONDS is fitted to the two runs whose time the paper gives (13.7 and 17.7
+hours on 8 V100, both 5x5 mazes and 40 blocks), so each is missed by about a sixth. Those steps compute for 2 to 4 ms of
+31 and 41; the rest is kernel launches. The other two terms are not calibrated: an activation is written, read, read
+again in the backward pass, and its gradient written and read; a quarter of the peak is an assumption.
 """
 
 from __future__ import annotations
@@ -281,7 +279,7 @@ def _plan_row(run: RunSpec, processes: int) -> list[str]:
     memory = estimate_memory(config.model, config.data, batch_per_gpu, micro_batch, config.precision)
     parts = (memory.weights, memory.optimizer, memory.activations + memory.batch, memory.cache, memory.total)
     return [
-        ", ".join([*run.labels.values(), f"seed {config.seed}"]),
+        run.name,
         f"{parameters_of(config.model):,}",
         f"{config.budget.minutes:g} minutes" if steps is None else f"{steps:,}",
         "" if steps is None else f"{steps * config.batch_size * lengths(config.data).mean:.1e}",

@@ -10,14 +10,15 @@ Files below the root:
 
 A run folder is named after its settings only, so studies that ask for the same training share it. Every training
 resumes by itself, every evaluation is a file, and the result is written in one step, so a kill costs the work since the
-last checkpoint. SIGTERM and Ctrl-C save and stop. Several processes (torchrun) train together, and each evaluates some
-of the trained models. The jobs of a cluster call the three parts one by one:
-
-    train_run(run, options); score_run(run, options); collect(study, options, say=print)
+last checkpoint. Several processes (torchrun) train together, and each evaluates some of the trained models. The jobs of
+a cluster call train_run, score_run and collect one by one. Scores are those of the last step's weights, so none are
+picked by their score on held-out mazes, in the precision of the run's own evaluations, which they name. The held-out
+mazes are the same for all seeds.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 import time
@@ -33,15 +34,22 @@ import torch
 from torch import nn
 
 from clew.data.config import DataConfig
-from clew.data.loader import make_dataset
+from clew.data.loader import held_out_draws, make_dataset, open_matching
+from clew.decoding.codec import Codec
+from clew.decoding.decode import parse_decoder
 from clew.errors import UserError, is_quiet
-from clew.files import read_json, write_json
+from clew.evaluation.evaluate import evaluate_tasks
+from clew.evaluation.scores import Evaluation
+from clew.evaluation.tasks import held_out
+from clew.files import read_json, to_plain, write_json
+from clew.mazes.maze import PathStar, TaskBatch
 from clew.paper.estimate import fit_micro_batch
 from clew.paper.page import write_result
-from clew.paper.scoring import digest, evaluation_scores, is_scored, training_mazes
-from clew.paper.study import RunSpec, Scale, Study, parameters_of
+from clew.paper.study import EvaluationSpec, RunSpec, Scale, Study, parameters_of
 from clew.provenance import provenance
+from clew.tokenization.format import format_named
 from clew.training.callbacks import RunEnd
+from clew.training.checkpoint import load_model
 from clew.training.config import Budget
 from clew.training.distributed import World, joined_world
 from clew.training.held_out import evaluator_on, held_out_evaluator
@@ -52,9 +60,15 @@ from clew.training.train import train
 if sys.platform != "win32":
     import fcntl
 
-FINISHED, CORE_SECONDS = "finished.json", "core-seconds.json"
+FINISHED, CORE_SECONDS, SCORES = "finished.json", "core-seconds.json", "scores"
 # Where a run is computed does not change what it is.
 MACHINE_FIELDS = ("device", "parallel", "threads", "compile", "micro_batch", "timeout_hours")
+HELD_OUT_SEED = 0  # no training mazes are ever among the held-out ones, whatever their seed
+KEPT_FAILURES = 8  # wrong answers in a run's folder
+KEPT_SCORES = (
+    *("mazes", "precision", "exact", "per_token", "valid", "shortest", "unparsable"),
+    *("passes", "seconds_per_maze", "failures"),
+)
 
 Say = Callable[[str], None]
 
@@ -71,13 +85,15 @@ class Options:
     micro_batch: int | None = None
     timeout_hours: float = 4.0  # that one of several processes waits for the others
 
-    def command(self, study: Study) -> str:
-        """Return the command that measures a study's numbers again."""
-        words = ["clew", "reproduce", study.name, "--scale", self.scale, "--seeds", str(self.seeds_of(study))]
-        for name in ("minutes", "threads", "micro_batch"):
-            if (value := getattr(self, name)) is not None:
-                words += [f"--{name.replace('_', '-')}", f"{value:g}"]
-        return " ".join(words)
+    def arguments(self, *names: str) -> list[str]:
+        """Return those of these options that are set, as words of the command line."""
+        values = {name: getattr(self, name) for name in names}
+        return [
+            word
+            for name, value in values.items()
+            if value is not None
+            for word in (f"--{name.replace('_', '-')}", f"{value:g}")
+        ]
 
     def seeds_of(self, study: Study) -> int:
         """Return how many seeds each training has."""
@@ -89,7 +105,7 @@ class Options:
         settings = {name: value for name, value in config.items() if name not in MACHINE_FIELDS}
         settings["data"] = settings["data"] | {"folder": "", "batches": batches_of(data)}
         words = [data.family, str(data.sizes[-1]), data.format, run.config.objective.name, f"seed{run.config.seed}"]
-        name = "-".join([*words, digest([settings, run.train_mazes])])
+        name = "-".join([*words, _digest([settings, run.train_mazes])])
         return self.root / "runs" / "reproduce" / self.scale / name
 
     def result_file(self, study: str) -> Path:
@@ -103,17 +119,15 @@ class Options:
     def is_scored(self, run: RunSpec) -> bool:
         """Return whether a run has been trained and evaluated."""
         folder = self.run_folder(run)
-        return self.is_trained(run) and all(is_scored(folder, evaluation) for evaluation in run.evaluations)
+        return self.is_trained(run) and all(_has_scores(scores_file(folder, spec)) for spec in run.evaluations)
 
     def configured(self, run: RunSpec) -> RunSpec:
         """Return the run with these options, and its dataset below the root."""
-        config = replace(run.config, timeout_hours=self.timeout_hours)
+        given: dict[str, Any] = {"threads": self.threads, "micro_batch": self.micro_batch}
         if self.minutes is not None:
-            config = replace(config, budget=Budget(minutes=self.minutes))
-        if self.threads is not None:
-            config = replace(config, threads=self.threads)
-        if self.micro_batch is not None:
-            config = replace(config, micro_batch=self.micro_batch)
+            given["budget"] = Budget(minutes=self.minutes)
+        given = {name: value for name, value in given.items() if value is not None}
+        config = replace(run.config, timeout_hours=self.timeout_hours, **given)
         data = config.data
         if data.source == "dataset":
             folder = self.root / "data" / data.dataset_folder.name
@@ -121,6 +135,11 @@ class Options:
                 folder = folder.with_name(f"{replace(data, folder='').dataset_folder.name}-{data.mazes}")
             config = replace(config, data=replace(data, folder=str(folder)))
         return replace(run, config=config)
+
+
+def _digest(value: Any) -> str:
+    """Return a short name for plain values."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:10]
 
 
 def batches_of(data: DataConfig) -> str:
@@ -157,7 +176,9 @@ def reproduce(studies: Sequence[Study], options: Options, say: Say) -> int:
         for study in studies:
             if signal := train_all(study, options, world, say):
                 return signal
-            score_all(study, options, world, say)
+            for run in runs_of(study, options)[world.rank :: world.size]:
+                score_run(run, options)
+            world.wait_for_all()
             world.on_main(partial(collect, study, options, say))
     return 0
 
@@ -170,7 +191,7 @@ def train_all(study: Study, options: Options, world: World, say: Say) -> int:
     runs = sorted(runs_of(study, options), key=lambda run: run.config.data.sizes[-1])
     for number, run in enumerate(runs, start=1):
         if world.is_main and not options.is_trained(run):
-            say(f"{study.name}: training {number} of {len(runs)}: {', '.join(run.labels.values())}")
+            say(f"{study.name}: training {number} of {len(runs)}: {run.name}")
         end = train_run(run, options, world)
         if end.reason == "signal":
             return end.signal
@@ -200,13 +221,12 @@ def train_run(run: RunSpec, options: Options, world: World | None = None) -> Run
         if world.is_main:
             write_json(file, {"seconds": core_seconds})
         if world.is_main and end.reason == "done":
-            date = datetime.now(UTC).isoformat(timespec="seconds")
             device = world.device.type
             devices = world.size * (1 if device == "cuda" else run.config.threads or torch.get_num_threads())
-            done = {"steps": end.step, "minutes": end.elapsed / 60, "device": device, "devices": devices, "date": date}
+            done = {"steps": end.step, "minutes": end.elapsed / 60, "device": device, "devices": devices}
             if device == "cpu" and world.size == 1:
                 done["core_minutes"] = core_seconds / 60
-            write_json(folder / FINISHED, done)
+            write_json(folder / FINISHED, done | {"date": datetime.now(UTC).isoformat(timespec="seconds")})
         return end
 
 
@@ -222,34 +242,100 @@ def locked(folder: Path) -> Iterator[None]:
 
 def curve_evaluator(run: RunSpec, world: World) -> Callable[[nn.Module], dict[str, float]] | None:
     """Return the evaluation during training: of held-out mazes and, where a study wants it, of training mazes."""
-    held_out = held_out_evaluator(run.config, world)
+    held_out_scores = held_out_evaluator(run.config, world)
     if not run.train_mazes:
-        return held_out
+        return held_out_scores
     trained = evaluator_on([training_mazes(run.config.data, run.train_mazes)], "train", run.config, world)
 
     def evaluate(model: nn.Module) -> dict[str, float]:
-        scores = held_out(model) if held_out else {}
+        scores = held_out_scores(model) if held_out_scores else {}
         return scores | {f"train-{name}": value for name, value in trained(model).items()}
 
     return evaluate
 
 
-def score_all(study: Study, options: Options, world: World, say: Say) -> None:
-    """Evaluate the trained runs of a study, each on one of the processes."""
-    runs = runs_of(study, options)
-    if runs and world.is_main:
-        say(f"{study.name}: evaluating {len(runs)} trained models, unless that is done")
-    for run in runs[world.rank :: world.size]:
-        score_run(run, options)
-    world.wait_for_all()
+def training_mazes(data: DataConfig, count: int) -> TaskBatch:
+    """Return the first mazes of a run's training set."""
+    assert data.mazes is not None, "a stream has no training set"
+    return open_matching(data).split("train").slice(0, min(count, data.mazes))
 
 
 def score_run(run: RunSpec, options: Options) -> None:
     """Do the evaluations of a trained run that are not done."""
     folder = options.run_folder(run)
     with locked(folder):
-        for evaluation in run.evaluations:
-            evaluation_scores(folder, run, evaluation)
+        for spec in run.evaluations:
+            file = scores_file(folder, spec)
+            if not _has_scores(file):
+                file.parent.mkdir(exist_ok=True)
+                write_json(file, {"exam": _identity(spec), "scores": _scores(folder, run.config.data, spec)})
+
+
+def _identity(spec: EvaluationSpec) -> Any:
+    """Return all that the scores depend on; a few wrong answers are kept, however many are wanted."""
+    return to_plain(replace(spec, name="", failures=0))
+
+
+def scores_file(folder: Path, spec: EvaluationSpec) -> Path:
+    """Return the file with the scores of an evaluation of the run in this folder."""
+    return folder / SCORES / f"{_digest(_identity(spec))}.json"
+
+
+def _has_scores(file: Path) -> bool:
+    """Return whether the file has all scores; those of versions before 0.2 lack some."""
+    return file.exists() and {"missed", "precision"} <= read_json(file)["scores"].keys()
+
+
+def _scores(folder: Path, data: DataConfig, spec: EvaluationSpec) -> dict[str, Any]:
+    """Evaluate the trained model of a run."""
+    model, config = load_model(folder, "last")
+    if torch.cuda.is_available():
+        model.to("cuda")
+    tasks: Sequence[TaskBatch]
+    if spec.split == "train":
+        tasks, seed = [training_mazes(data, spec.mazes)], data.seed
+    else:
+        seed = HELD_OUT_SEED
+        tasks = held_out(
+            data.family,
+            *((spec.size, spec.size) if spec.size else data.shapes[-1]),
+            count=spec.mazes,
+            seed=seed,
+            embedded_in=spec.embedded_in,
+            embedding=spec.embedding,
+            draws=held_out_draws(data.family, data.dataset_folder if data.source == "dataset" else None),
+        )
+    evaluation = evaluate_tasks(
+        model,
+        Codec.of(data.format, *data.shapes[-1]),
+        tasks,
+        parse_decoder(spec.decoder),
+        precision=config.precision,
+        decoder_name=spec.decoder,
+        seed=seed,
+        split=spec.split,
+    )
+    scores = evaluation.to_json()
+    missed = [number for number, outcome in enumerate(evaluation.outcomes) if not outcome.exact]
+    kept = {name: scores[name] for name in KEPT_SCORES}
+    kept["by_length"] = [{name: part[name] for name in ("low", "high", "exact")} for part in scores["by_length"]]
+    return kept | {"missed": missed, "examples": failure_examples(evaluation, KEPT_FAILURES)}
+
+
+def failure_examples(evaluation: Evaluation, count: int) -> list[dict[str, Any]]:
+    """Return wrong answers that can be drawn, of as many classes as there are, each with its maze as text."""
+    by_class: dict[str, list[dict[str, Any]]] = {}
+    for outcome in evaluation.outcomes:
+        if outcome.failure is None or outcome.predicted is None:
+            continue
+        form = "path-star" if isinstance(outcome.task.maze, PathStar) else "grid"
+        text = format_named(form).encode(outcome.task, outcome.path).text
+        wrong = {"class": outcome.failure, "maze": text, "predicted": [list(cell) for cell in outcome.predicted]}
+        by_class.setdefault(outcome.failure, []).append(wrong)
+    taken: list[dict[str, Any]] = []
+    while len(taken) < count and any(by_class.values()):
+        taken += [found.pop(0) for found in by_class.values() if found][: count - len(taken)]
+    return taken
 
 
 def collect(study: Study, options: Options, say: Say) -> None:
@@ -261,14 +347,18 @@ def collect(study: Study, options: Options, say: Say) -> None:
             f"no training of {study.name} at {options.scale} scale has been evaluated below {options.root.absolute()}; "
             "wait for the jobs, or run the same command without --collect."
         )
-    missing = [", ".join([*run.labels.values(), f"seed {run.config.seed}"]) for run in runs if run not in done]
+    missing = [run.name for run in runs if run not in done]
     if missing:
         say(f"{study.name}: {len(missing)} of {len(runs)} runs are not evaluated yet: {'; '.join(missing)}")
     entries = [result_entry(run, options.run_folder(run)) for run in done]
+    seeds = options.seeds_of(study)
+    words = ["clew", "reproduce", study.name, "--scale", options.scale, "--seeds", str(seeds)]
     value = {
         "study": study.name,
         "scale": options.scale,
-        "provenance": provenance(options.command(study), list(range(options.seeds_of(study)))),
+        "provenance": provenance(
+            " ".join([*words, *options.arguments("minutes", "threads", "micro_batch")]), list(range(seeds))
+        ),
         "minutes": round(sum(each["minutes"] for each in entries), 3),
         "runs": entries,
         **({"missing": missing} if missing else {}),
@@ -286,6 +376,10 @@ def result_entry(run: RunSpec, folder: Path) -> dict[str, Any]:
     done = {"device": "cpu", "devices": run.config.threads or 1} | read_json(folder / FINISHED)
     config = run.config.to_json()
     config["data"] = config["data"] | {"folder": ""}  # a path of one machine
+    scores = {}
+    for spec in run.evaluations:
+        found = read_json(scores_file(folder, spec))["scores"]
+        scores[spec.name] = found | {"examples": found["examples"][: spec.failures]}
     return {
         "labels": run.labels,
         "seed": run.config.seed,
@@ -297,7 +391,7 @@ def result_entry(run: RunSpec, folder: Path) -> dict[str, Any]:
         "device": done["device"],
         "devices": done["devices"],  # cores or GPUs
         "trained": done["date"],
-        "exams": {evaluation.name: evaluation_scores(folder, run, evaluation) for evaluation in run.evaluations},
+        "exams": scores,
         "curve": training_curve(folder, done["devices"]),
         "batches": batches_of(run.config.data),
         "config": config,

@@ -32,9 +32,8 @@ from clew.models.cell_network import CellNetworkConfig
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
 from clew.objectives.config import ObjectiveName
 from clew.paper.configs import PaperFamily, paper
-from clew.paper.results import HELD_OUT, Result
-from clew.paper.tables import Report
-from clew.paper.text_configs import text_config
+from clew.paper.named_configs import text_config
+from clew.paper.results import HELD_OUT, Report, Result
 from clew.paper.verdict import Finding
 from clew.training.config import Budget, TrainConfig, with_vocabulary
 
@@ -80,6 +79,10 @@ class RunSpec:
     evaluations: tuple[EvaluationSpec, ...] = (EvaluationSpec(),)
     train_mazes: int = 0  # training mazes that are evaluated beside the held-out ones during training
     seeds: int | None = None  # at most so many of the user's --seeds, for a run that takes long
+
+    @property
+    def name(self) -> str:
+        return ", ".join([*self.labels.values(), f"seed {self.config.seed}"])
 
     def seeded(self, seed: int) -> RunSpec:
         """Return the run with another seed; a stream has other mazes too, a dataset's come in another order."""
@@ -188,7 +191,7 @@ def laptop_text(
 ) -> TrainConfig:
     """Return the laptop's recipe: a fixed set of `mazes`, or fresh ones if the budget is in minutes.
 
-    `changes` are keywords of clew.paper.text_configs.text_config.
+    `changes` are keywords of clew.paper.named_configs.text_config.
     """
     form = "edge-list" if family == "dfs" else "wall-list-trace" if objective == "trace" else "wall-list"
     if minutes:

@@ -6,24 +6,8 @@
     Comparison(text, numbers, "DFS {size}", {"objective": "MLM-U"}, {"objective": "next token"}, each=("size",))
                                                   # the same for each size of a result, as studies declare it
 
-Every verdict goes through `concluded`, so the rules are in this module only:
-
-- **inconclusive** if any run that the claim rests on did not converge. The finding names those runs and leaves their
-  numbers out.
-- **reproduced** if all runs converged and the outcome is the paper's; **contradicted** if all runs converged and the
-  outcome is the opposite.
-- **inconclusive** if the intervals overlap or the seeds disagree.
-
-A run has converged if its held-out accuracy gained less than one percentage point (FLAT) over the last quarter of its
-training, measured in mazes seen. The gain is the median slope between any two evaluations of that quarter (Theil-Sen)
-times its length, so one noisy evaluation does not decide. Fewer than MIN_POINTS evaluations in the last quarter count
-as not converged. A run without held-out mazes, which memorizes its training mazes, is judged by its training accuracy.
-A learning rate that falls to zero flattens every curve, and both objectives may stay on a plateau for long, so a run
-that is too short can pass. Findings therefore also report for how many times the mazes of the other run's convergence
-each run was trained.
-
-Two models on the same mazes are compared by the exact McNemar test at the level ALPHA, for each seed; a verdict needs
-the same significant sign in every seed. For the best of k alternatives the level is ALPHA / k.
+docs/reproduce.md#verdicts has the rules. Every verdict goes through `concluded`: it is inconclusive if any run that the
+claim rests on did not converge, and the finding then names those runs and leaves their numbers out.
 """
 
 from __future__ import annotations
@@ -41,7 +25,6 @@ from clew.paper.results import HELD_OUT, Entry, Mean, Result, mean_over, run_nam
 LAST_QUARTER, MIN_POINTS, FLAT = 0.75, 5, 0.01
 ALPHA = 0.05
 NEARLY_ALL = 0.98
-NOT_MEASURED = "it was not measured."
 _Z = 1.959964  # the normal distribution's 97.5 % point
 _NAMED = 3  # runs that a sentence names before it counts the others
 
@@ -72,6 +55,11 @@ class Finding:
     not_converged: tuple[str, ...] = ()
 
 
+def not_measured(claim: Claim) -> Finding:
+    """Return the finding on a claim for which a run or an evaluation is missing."""
+    return Finding(claim, "inconclusive", "", "it was not measured.")
+
+
 @dataclass(frozen=True)
 class Convergence:
     """The end of a training curve."""
@@ -93,7 +81,11 @@ class Convergence:
 
 
 def convergence(curve: Sequence[dict[str, float]]) -> Convergence:
-    """Return what the curve of a run says about its convergence."""
+    """Return what the curve of a run says about its convergence.
+
+    The gain is the median slope between any two evaluations of the last quarter (Theil-Sen) times its length, so one
+    noisy evaluation does not decide. A run without held-out mazes is judged by its training accuracy.
+    """
     score = "exact" if any("exact" in point for point in curve) else "train-exact"
     points = sorted((point["mazes"], point[score]) for point in curve if score in point)
     if not points:
@@ -181,9 +173,8 @@ def verdict(claim: Claim, better: Arm, baseline: Arm) -> Finding:
     """Judge a claim that one arm solves more mazes than the other, on the same mazes in the same order."""
     pairs = paired(better, baseline)
     if not pairs:
-        return Finding(claim, "inconclusive", "", NOT_MEASURED)
+        return not_measured(claim)
     outcome = _outcome(pairs, ALPHA)
-    ours = f"{better.name} {better.mean}, {baseline.name} {baseline.mean}"
     if outcome is None:
         because = _undecided(pairs, better, baseline)
     else:
@@ -191,7 +182,9 @@ def verdict(claim: Claim, better: Arm, baseline: Arm) -> Finding:
     runs = _union(better, baseline)
     if len(runs) > max(len(better.runs), len(baseline.runs)):
         because = f"{because}; {_followed(better, baseline)}"
-    return concluded(claim, runs, outcome, ours, f"{because}.")
+    return concluded(
+        claim, runs, outcome, f"{better.name} {better.mean}, {baseline.name} {baseline.mean}", f"{because}."
+    )
 
 
 def verdict_on_differences(claim: Claim, what: str, larger: tuple[Arm, Arm], smaller: tuple[Arm, Arm]) -> Finding:
@@ -203,7 +196,7 @@ def verdict_on_differences(claim: Claim, what: str, larger: tuple[Arm, Arm], sma
     known = [each.solved() for each in arms]
     seeds = sorted(set.intersection(*(set(each) for each in known)))
     if not seeds:
-        return Finding(claim, "inconclusive", "", NOT_MEASURED)
+        return not_measured(claim)
     intervals = [_contrast(arms, [each[seed] for each in known]) for seed in seeds]
     signs = {1 if low > 0 else -1 if high < 0 else 0 for low, high in intervals}
     gains = [100 * (a.share - b.share) for a, b in (larger, smaller)]
@@ -217,10 +210,9 @@ def verdict_on_best(claim: Claim, base: Arm, others: Sequence[Arm], *, base_is_b
     """Judge a claim that `base` is the best of all arms, or (with base_is_best=False) that another one is better."""
     others = [other for other in others if paired(other, base)]
     if not others:
-        return Finding(claim, "inconclusive", "", NOT_MEASURED)
+        return not_measured(claim)
     best = max(others, key=lambda other: other.share)
     outcomes = {other.name: _outcome(paired(other, base), ALPHA / len(others)) for other in others}
-    ours = f"{base.name}: {base.mean}; best other, {best.name}: {best.mean}"
     outcome: bool | None = None
     if outcomes[best.name]:
         outcome, because = not base_is_best, f"{best.name} solves {_points(paired(best, base))}."
@@ -228,6 +220,7 @@ def verdict_on_best(claim: Claim, base: Arm, others: Sequence[Arm], *, base_is_b
         outcome, because = base_is_best, f"{base.name} solves more than each of the {len(others)} others."
     else:
         because = f"the differences to the {len(others)} others are not all significant."
+    ours = f"{base.name}: {base.mean}; best other, {best.name}: {best.mean}"
     return concluded(claim, _union(base, *others), outcome, ours, because)
 
 
@@ -248,14 +241,12 @@ class Comparison:
     main: str = ""
 
     def __call__(self, result: Result) -> list[Finding]:
-        return [
-            verdict(
-                Claim(self.text, self.paper, task_of(self.task, result, labels), self.main),
-                arm(result, **self.where, **labels, **self.better),
-                arm(result, **self.where, **labels, **self.baseline),
-            )
-            for labels in result.combinations(*self.each, **self.where)
-        ]
+        found = []
+        for labels in result.combinations(*self.each, **self.where):
+            claim = Claim(self.text, self.paper, task_of(self.task, result, labels), self.main)
+            arms = (arm(result, **self.where, **labels, **own) for own in (self.better, self.baseline))
+            found.append(verdict(claim, *arms))
+        return found
 
 
 @dataclass(frozen=True)
@@ -310,25 +301,23 @@ def _points(pairs: Sequence[PairedDifference]) -> str:
     """Return how many more mazes the better arm solves, with intervals and p-values."""
     size = abs(sum(pair.difference for pair in pairs)) / len(pairs)
     bounds = [(pair.low, pair.high) if pair.difference > 0 else (-pair.high, -pair.low) for pair in pairs]
-    low, high = min(low for low, _ in bounds), max(high for _, high in bounds)
     seeds = "" if len(pairs) == 1 else f" on average, and more in each of {len(pairs)} seeds"
-    return f"{100 * size:.1f} points more{seeds} ({_test_words(pairs, low, high)})"
+    return f"{100 * size:.1f} points more{seeds} ({_test_words(pairs, bounds)})"
 
 
 def _undecided(pairs: Sequence[PairedDifference], a: Arm, b: Arm) -> str:
     """Return why the outcomes of two arms do not decide a claim."""
-    low, high = min(pair.low for pair in pairs), max(pair.high for pair in pairs)
     if len({pair.difference > 0 for pair in pairs if pair.p < ALPHA}) > 1:
         words = "the seeds contradict each other"
     elif min(a.share, b.share) > NEARLY_ALL:
         words = "both solve nearly all mazes, and the intervals overlap"
     else:
         words = "the intervals overlap"
-    return f"{words} ({_test_words(pairs, low, high)})"
+    return f"{words} ({_test_words(pairs, [(pair.low, pair.high) for pair in pairs])})"
 
 
-def _test_words(pairs: Sequence[PairedDifference], low: float, high: float) -> str:
-    p = max(pair.p for pair in pairs)
+def _test_words(pairs: Sequence[PairedDifference], bounds: Sequence[tuple[float, float]]) -> str:
+    p, low, high = max(pair.p for pair in pairs), min(low for low, _ in bounds), max(high for _, high in bounds)
     words = "p < 0.0001" if p < 1e-4 else f"p = {p:.2g}" if len(pairs) == 1 else f"p up to {p:.2g}"
     return f"95 % interval {100 * low:.1f} to {100 * high:.1f}, McNemar {words}, {pairs[0].count:,} mazes"
 
@@ -339,7 +328,7 @@ def _followed(a: Arm, b: Arm) -> str:
     for one, other in ((a, b), (b, a)):
         ends = [convergence(run["curve"]).mazes for run in one.runs]
         reached = [convergence(run["curve"]).reached or 0 for run in other.runs]
-        if ends and reached and max(reached) > 0:
+        if ends and max(reached, default=0) > 0:
             times = min(ends) / max(reached)
             words.append(f"{one.name} was trained for {times:.1f} times the mazes after which {other.name} converged")
     return ", ".join(words)

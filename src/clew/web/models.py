@@ -22,9 +22,9 @@ from clew.files import read_json
 from clew.models.build import kind_of
 from clew.models.cell_network import CellNetwork
 from clew.paper.page import main_verdicts, read_results
+from clew.paper.results import Report
 from clew.paper.studies import STUDIES
 from clew.paper.study import parameters_of
-from clew.paper.tables import Report
 from clew.paper.verdict import converged_only
 from clew.registry import shipped_models
 from clew.trained import TrainedModel, load

@@ -9,16 +9,18 @@ are 4x4, whose positions float16 can tell apart.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from clew.models.positions import PositionChoice
 from clew.objectives.config import ObjectiveConfig, ObjectiveName, RateConfig
-from clew.paper.results import Result
+from clew.paper.named_configs import OPTIMIZER
+from clew.paper.results import EXACT, HELD_OUT, Pivot, Report, Result, Table, gallery, paper_table
 from clew.paper.studies.path_star import SAMPLER_OBJECTIVES, UNIFORM
 from clew.paper.study import LAPTOP_SET, MAZES, MLMU, EvaluationSpec, RunScale, RunSpec, Study, square, text_run
-from clew.paper.tables import EXACT, Pivot, Report, Table, gallery
-from clew.paper.text_configs import OPTIMIZER
 from clew.paper.verdict import Best, Comparison, Finding
 
+SIZE = {"laptop": 4, "paper": 10}
+TASK = {"laptop": "DFS 4x4", "paper": "DFS 10x10"}
 BITS: dict[str, PositionChoice] = {"float32": "rope-fp32", "float16": "rope-fp16"}
 MEMORIZED_SIZES = {"laptop": (5, 15, 27), "paper": (5, 10, 15, 20, 25, 30)}
 MEMORIZED_MAZES = {"laptop": 10, "paper": 100}
@@ -34,13 +36,12 @@ def precision_runs(scale: RunScale) -> list[RunSpec]:
     found = []
     count, (many_size, many) = MEMORIZED_MAZES[scale], MANY[scale]
     evaluation = EvaluationSpec(TRAINED, mazes=count, split="train", failures=2)
+    memorized: dict[str, Any] = {"evaluations": [evaluation], "mazes": count}
     for size in MEMORIZED_SIZES[scale]:
         for bits, positions in BITS.items():
             labels = {"precision": bits, "size": square(size), "mazes": f"{count}"}
             laptop = {"steps": MEMORIZING_STEPS[size], **MEMORIZING} if scale == "laptop" else {}
-            run = text_run(
-                scale, labels, "mlm-u", size, evaluations=[evaluation], mazes=count, positions=positions, laptop=laptop
-            )
+            run = text_run(scale, labels, "mlm-u", size, positions=positions, laptop=laptop, **memorized)
             if scale == "laptop":
                 # Nothing is held out: the question is whether the training mazes can be memorized at all.
                 every = MEMORIZING_STEPS[size] // MEMORIZING_EVALUATIONS
@@ -69,7 +70,7 @@ def precision_report(result: Result) -> Report:
 def precision_findings(result: Result) -> list[Finding]:
     few, *many = result.values("mazes") or [""]
     cases = [(few, size, TRAINED) for size in result.values("size", mazes=few)[-1:]]
-    cases += [(mazes, size, "held-out") for mazes in many for size in result.values("size", mazes=mazes)]
+    cases += [(mazes, size, HELD_OUT) for mazes in many for size in result.values("size", mazes=mazes)]
     found = []
     for mazes, size, evaluation in cases:
         if evaluation == TRAINED:
@@ -107,9 +108,7 @@ POSITIONS: dict[str, PositionChoice] = {
     "learned": "learned",
     "none": "none",
 }
-SIZE = {"laptop": 4, "paper": 10}
-TASK = {"laptop": "DFS 4x4", "paper": "DFS 10x10"}
-
+BETTER_POSITIONS = "other position encodings suit MLM-U better than RoPE"
 POSITION_ENCODINGS = Study(
     name="position-encodings",
     title="Position encodings",
@@ -121,16 +120,7 @@ POSITION_ENCODINGS = Study(
         for name, positions in POSITIONS.items()
     ],
     tables=[Pivot("positions", "score", chart="bars")],
-    claims=[
-        Best(
-            "other position encodings suit MLM-U better than RoPE",
-            "asked as future work, not measured",
-            TASK,
-            "positions",
-            PAPER_POSITIONS,
-            base_is_best=False,
-        )
-    ],
+    claims=[Best(BETTER_POSITIONS, "asked as future work, not measured", TASK, "positions", PAPER_POSITIONS, False)],
 )
 
 DECODER_ONLY, ENCODER_DECODER = "decoder-only", "encoder-decoder"
@@ -139,16 +129,10 @@ DECODER_ONLY, ENCODER_DECODER = "decoder-only", "encoder-decoder"
 def architecture_runs(scale: RunScale) -> list[RunSpec]:
     size = SIZE[scale]
     shared = {"objective": "next token", "size": square(size)} if scale == "paper" else {}
+    causal: dict[str, Any] = {"laptop": {"encoder_decoder": True}, "paper_scale": {"architecture": ENCODER_DECODER}}
     return [
         text_run(scale, {**shared, "architecture": DECODER_ONLY}, "next-token", size),
-        text_run(
-            scale,
-            {"architecture": ENCODER_DECODER},
-            "next-token",
-            size,
-            laptop={"encoder_decoder": True},
-            paper_scale={"architecture": ENCODER_DECODER},
-        ),
+        text_run(scale, {"architecture": ENCODER_DECODER}, "next-token", size, **causal),
     ]
 
 
@@ -201,21 +185,11 @@ RATES_AND_DECAYS = Study(
     ],
     tables=[
         Pivot("value", "score", each=("knob",), chart="lines"),
-        Report(
-            [Table("the paper's table", [["weight decay", *DECAYS], ["the paper, %", "41", "41.1", "43.7", "43.5"]])]
-        ),
+        paper_table("the paper's table", "weight decay|1e-2|1e-3|1e-4|1e-5", "the paper, %|41|41.1|43.7|43.5"),
     ],
     claims=[
-        Best(
-            f"a {knob} of {chosen} is the best for next token",
-            numbers,
-            TASK,
-            "value",
-            chosen,
-            base_is_best=True,
-            where={"knob": knob},
-        )
-        for knob, chosen, numbers in (
+        Best(f"a {knob} of {base} is the best for next token", numbers, TASK, "value", base, True, {"knob": knob})
+        for knob, base, numbers in (
             ("learning rate", CHOSEN_RATE, "chosen from a figure"),
             ("weight decay", CHOSEN_DECAY, "43.7 against 41.0 to 43.5"),
         )
@@ -253,30 +227,27 @@ ORDERED_MASKS = Study(
         Pivot("masks", "evaluation", score="shortest", each=("size",)),
     ],
     claims=[
-        Comparison(
-            "ordered masks are far inferior to MLM-U",
-            "A* 10x10: 98.5 against less than 4",
-            "A* {size}",
-            {"masks": MLMU},
-            {"masks": ORDERED},
-            each=("size",),
-        ),
-        Comparison(
-            "the published code's order, reversed and read left to right, is worse than the paper's text",
-            "not measured",
-            "A* {size}",
-            {"masks": ORDERED},
-            {"masks": REVERSE},
-            each=("size",),
-        ),
-        Comparison(
-            "reversed masks are better read from right to left",
-            "not measured",
-            "A* {size}",
-            {"name": BACKWARD, "masks": REVERSE, "evaluation": BACKWARD},
-            {"name": "left to right", "masks": REVERSE},
-            each=("size",),
-        ),
+        Comparison(text, numbers, "A* {size}", better, baseline, each=("size",))
+        for text, numbers, better, baseline in (
+            (
+                "ordered masks are far inferior to MLM-U",
+                "A* 10x10: 98.5 against less than 4",
+                {"masks": MLMU},
+                {"masks": ORDERED},
+            ),
+            (
+                "the published code's order, reversed and read left to right, is worse than the paper's text",
+                "not measured",
+                {"masks": ORDERED},
+                {"masks": REVERSE},
+            ),
+            (
+                "reversed masks are better read from right to left",
+                "not measured",
+                {"name": BACKWARD, "masks": REVERSE, "evaluation": BACKWARD},
+                {"name": "left to right", "masks": REVERSE},
+            ),
+        )
     ],
     notes=(
         "The paper's published code hides the tokens to the left of the cut, the opposite of its text; both are "
@@ -292,11 +263,29 @@ RATES = {
     "cosine": RateConfig("cosine"),
 }
 SAMPLERS = SAMPLER_OBJECTIVES | {name: ObjectiveConfig(rates=rates) for name, rates in RATES.items()}
+BETTER_SAMPLER = "another mask sampler is better than a uniform rate, drawn for each sequence"
 
 
-def rate_run(scale: RunScale, name: str, objective: ObjectiveConfig) -> RunSpec:
+def sampler_run(scale: RunScale, name: str, objective: ObjectiveConfig) -> RunSpec:
     run = text_run(scale, {"rates": name}, "mlm-u", SIZE[scale])
     return replace(run, config=replace(run.config, objective=objective))
+
+
+def by_length(result: Result) -> Report:
+    """Return the exact paths of each sampler by the length of the path, over all seeds."""
+    cells: dict[str, dict[str, list[int]]] = {}
+    for rates in result.values("rates"):
+        for scores in result.scores(rates=rates):
+            for part in scores.get("by_length", []):
+                counts = cells.setdefault(f"{part['low']} to {part['high']}", {}).setdefault(rates, [0, 0])
+                counts[0] += part["exact"]["hits"]
+                counts[1] += part["exact"]["count"]
+    rows = [
+        [rates, *(f"{100 * hits / count:.1f}" if count else "" for hits, count in found)]
+        for rates in result.values("rates")
+        if (found := [cells[head].get(rates, [0, 0]) for head in cells])
+    ]
+    return Report([Table(f"{EXACT}, by cells of the path", [["", *cells], *rows])] if cells else [])
 
 
 MASK_RATES = Study(
@@ -305,16 +294,7 @@ MASK_RATES = Study(
     source="ours; the paper's future work on masks",
     question="Is a uniform masking rate, drawn for each sequence, the best way to draw masks for MLM-U?",
     paper="The uniform rate is the simplest but unlikely the optimal one.",
-    runs=lambda scale: [rate_run(scale, name, objective) for name, objective in SAMPLERS.items()],
-    tables=[Pivot("rates", "score", chart="bars")],
-    claims=[
-        Best(
-            "another mask sampler is better than a uniform rate, drawn for each sequence",
-            "expected as future work, not measured",
-            TASK,
-            "rates",
-            UNIFORM,
-            base_is_best=False,
-        )
-    ],
+    runs=lambda scale: [sampler_run(scale, name, objective) for name, objective in SAMPLERS.items()],
+    tables=[Pivot("rates", "score"), by_length],
+    claims=[Best(BETTER_SAMPLER, "expected as future work, not measured", TASK, "rates", UNIFORM, False)],
 )

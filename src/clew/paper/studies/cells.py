@@ -1,4 +1,4 @@
-"""Our own questions on the cell network: cells against text, objectives on one network, and decoders.
+"""Our own questions on the cell network: both objectives on text and on cells, and decoders.
 
 All objectives on cells train the same network from the same weights on the same mazes for the same minutes; only the
 labels that are hidden and predicted differ.
@@ -13,7 +13,7 @@ from clew.objectives.config import ObjectiveConfig, ObjectiveName
 from clew.paper.cell_configs import SMALL_SIZES, cells
 from clew.paper.configs import paper
 from clew.paper.named_configs import laptop_dfs_4_mlmu
-from clew.paper.results import Result
+from clew.paper.results import EXACT, HELD_OUT, Pivot, Report, Result, Table, parameters
 from clew.paper.study import (
     MLMU,
     NEXT,
@@ -27,7 +27,6 @@ from clew.paper.study import (
     laptop_text,
     square,
 )
-from clew.paper.tables import EXACT, Parameters, Pivot, Report, Table
 from clew.paper.verdict import Claim, Comparison, Finding, arm, verdict_on_best
 from clew.training.config import Budget, TrainConfig
 
@@ -57,48 +56,7 @@ def cell_minutes(scale: RunScale, objective: ObjectiveName, size: int, minutes: 
     return replace(config, budget=Budget(minutes=minutes))
 
 
-# An untrained text model generates tokens up to the largest length, and each takes a pass over the whole text.
-CELLS_MAZES = {"laptop": 200, "paper": 2000}
-CELLS_SIZES = {"laptop": (5, 10), "paper": (10, 20)}
-
-
-def cells_runs(scale: RunScale) -> list[RunSpec]:
-    found = []
-    for size in CELLS_SIZES[scale]:
-        for form, config, decoder in (
-            ("text", text_minutes, "left-to-right"),
-            ("cells", cell_minutes, LEFT_TO_RIGHT),
-        ):
-            for name, objective in OBJECTIVES.items():
-                labels = {"model": f"{name} on {form}", "size": square(size)}
-                evaluation = EvaluationSpec(mazes=CELLS_MAZES[scale], decoder=decoder)
-                found.append(RunSpec(labels, config(scale, objective, size), (evaluation,)))
-    return found
-
-
-CELLS = Study(
-    name="cells",
-    title="The cell network against the paper's models",
-    source="ours",
-    question="What does a network that labels cells reach in the minutes of a text model?",
-    paper="Nothing: its models read text only.",
-    runs=cells_runs,
-    tables=[Pivot("model", "size", chart="bars"), Parameters("model", "size")],
-    claims=[
-        Comparison(
-            text, "not measured", "DFS {size}", {"model": f"{MLMU} on cells"}, {"model": baseline}, each=("size",)
-        )
-        for text, baseline in (
-            (f"in the same minutes the cell network solves more than {NEXT} on text", f"{NEXT} on text"),
-            (f"in the same minutes the cell network solves more than {MLMU} on text", f"{MLMU} on text"),
-            ("on cells too, MLM-U beats next token", f"{NEXT} on cells"),
-        )
-    ],
-    notes=(
-        "Every training has the same minutes. Text models are decoded from left to right, cell networks one cell a "
-        "pass from the start.",
-    ),
-)
+CONFIGS = {"text": (text_minutes, "left-to-right"), "cells": (cell_minutes, LEFT_TO_RIGHT)}
 
 ORDERED = "ordered masks"
 ON_CELLS: dict[str, ObjectiveName] = {**OBJECTIVES, ORDERED: "ordered"}
@@ -109,19 +67,14 @@ ONE_PASS = "one pass"
 
 def representation_runs(scale: RunScale) -> list[RunSpec]:
     mazes = REPRESENTATION_MAZES[scale]
-    on_text = (EvaluationSpec(mazes=mazes),)
-    on_cells = (
-        EvaluationSpec(mazes=mazes, decoder=LEFT_TO_RIGHT),
-        EvaluationSpec(ONE_PASS, mazes=mazes, decoder="one-pass"),
-    )
     found = []
     for size in REPRESENTATION_SIZES[scale]:
-        for name, objective in OBJECTIVES.items():
-            labels = {"objective": name, "representation": "text", "size": square(size)}
-            found.append(RunSpec(labels, text_minutes(scale, objective, size), on_text))
-        for name, objective in ON_CELLS.items():
-            labels = {"objective": name, "representation": "cells", "size": square(size)}
-            found.append(RunSpec(labels, cell_minutes(scale, objective, size), on_cells))
+        for form, (config, decoder) in CONFIGS.items():
+            decoders = {HELD_OUT: decoder} | ({ONE_PASS: "one-pass"} if form == "cells" else {})
+            evaluations = tuple(EvaluationSpec(word, mazes, decoder=each) for word, each in decoders.items())
+            for name, objective in (ON_CELLS if form == "cells" else OBJECTIVES).items():
+                labels = {"objective": name, "representation": form, "size": square(size)}
+                found.append(RunSpec(labels, config(scale, objective, size), evaluations))
     return found
 
 
@@ -129,6 +82,11 @@ def _on(objective: str, form: str) -> dict[str, str]:
     return {"name": f"{objective} on {form}", "objective": objective, "representation": form}
 
 
+GAINS_MORE = "changing next token's objective gains more than changing its representation"
+CELLS_HELP = "in the same minutes more mazes are solved on cells than on text"
+NOT_ORDERED = "on cells too, MLM-U beats ordered masks"
+EVERYWHERE = "MLM-U beats next token in every representation"
+ON_TEXT = "on text, 10x10: 100 against 45.2"
 OBJECTIVE_OR_REPRESENTATION = Study(
     name="objective-or-representation",
     title="Objective or representation",
@@ -138,42 +96,17 @@ OBJECTIVE_OR_REPRESENTATION = Study(
     runs=representation_runs,
     tables=[
         Pivot("objective", "representation", each=("size",), chart="bars"),
-        Pivot(
-            "objective",
-            "size",
-            f"{EXACT}, all labels of one pass",
-            evaluation=ONE_PASS,
-            where={"representation": "cells"},
-        ),
-        Parameters("objective", "representation"),
+        Pivot("objective", "size", f"{EXACT}, one pass", evaluation=ONE_PASS, where={"representation": "cells"}),
+        parameters("objective", "representation"),
     ],
     claims=[
         Comparison(text, numbers, task, better, baseline, each=("size",))
         for text, numbers, task, better, baseline in (
-            (
-                "changing next token's objective gains more than changing its representation",
-                "only the objective was changed",
-                "DFS {size}",
-                _on(MLMU, "text"),
-                _on(NEXT, "cells"),
-            ),
-            *(
-                (
-                    "MLM-U beats next token in every representation",
-                    "on text, 10x10: 100 against 45.2",
-                    f"DFS {{size}} as {form}",
-                    _on(MLMU, form),
-                    _on(NEXT, form),
-                )
-                for form in ("text", "cells")
-            ),
-            (
-                "on cells too, MLM-U beats ordered masks",
-                "A* 10x10 on text: 98.5 against less than 4",
-                "DFS {size} as cells",
-                _on(MLMU, "cells"),
-                _on(ORDERED, "cells"),
-            ),
+            (GAINS_MORE, "only the objective was changed", "DFS {size}", _on(MLMU, "text"), _on(NEXT, "cells")),
+            *((CELLS_HELP, "not measured", "DFS {size}", _on(o, "cells"), _on(o, "text")) for o in (MLMU, NEXT)),
+            (EVERYWHERE, ON_TEXT, "DFS {size} as text", _on(MLMU, "text"), _on(NEXT, "text")),
+            (EVERYWHERE, ON_TEXT, "DFS {size} as cells", _on(MLMU, "cells"), _on(NEXT, "cells")),
+            (NOT_ORDERED, "A* 10x10: 98.5, < 4", "DFS {size} as cells", _on(MLMU, "cells"), _on(ORDERED, "cells")),
         )
     ],
     notes=(
@@ -183,8 +116,7 @@ OBJECTIVE_OR_REPRESENTATION = Study(
 )
 
 FIRST = "left-to-right"
-# A decoder that is the same as another, only slower, is left out.
-TEXT_DECODERS = [name for name in DECODERS if name != "left-to-right-naive"]
+TEXT_DECODERS = list(DECODERS)
 CELL_DECODERS = [LEFT_TO_RIGHT, "one-pass", "walk", "walk:origin=goal", "walk-repair"]
 DECODER_CELLS = {"laptop": {5: 2.0, 10: 4.0}, "paper": {10: 600.0, 20: 600.0}}  # size: minutes
 DECODER_MAZES = {"laptop": 1000, "paper": 2000}
@@ -210,11 +142,11 @@ def decoder_runs(scale: RunScale) -> list[RunSpec]:
 def passes(result: Result) -> Report:
     """Return the mean number of passes of the model for a maze."""
     models = result.values("model")
-    names = [name for name in (*TEXT_DECODERS, *CELL_DECODERS) if result.scores(name)]
     rows = []
-    for name in names:
+    for name in (*TEXT_DECODERS, *CELL_DECODERS):
         counts = [[scores["passes"] for scores in result.scores(name, model=model)] for model in models]
-        rows.append([name, *(f"{sum(found) / len(found):.1f}" if found else "" for found in counts)])
+        if any(counts):
+            rows.append([name, *(f"{sum(found) / len(found):.1f}" if found else "" for found in counts)])
     return Report([Table("passes of the model a maze", [["", *models], *rows])])
 
 

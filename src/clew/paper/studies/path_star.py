@@ -13,10 +13,9 @@ from typing import Any
 from clew.evaluation.scores import GRAPH_FAILURES
 from clew.mazes.path_star import StarShape
 from clew.objectives.config import ObjectiveConfig, RateConfig
-from clew.paper.results import Entry, Result
+from clew.paper.results import EXACT, Entry, Pivot, Report, Result, Table, curves, reached
 from clew.paper.star_configs import SAMPLER, StarKind, star_config
 from clew.paper.study import MLMU, NEXT, EvaluationSpec, RunScale, RunSpec, Study
-from clew.paper.tables import EXACT, Pivot, Report, Table, curves, reached
 from clew.paper.verdict import Comparison
 
 ON_MLMU, REVERSED = "next token on MLM-U's network", "next token, path reversed"
