@@ -12,6 +12,10 @@ full disk never leaves half a file under its final name. What is not a regular f
 - a link to a file of the same folder stays a link, and that file is replaced;
 - a link to a file elsewhere is refused.
 
+`open_own` opens what is appended to, and locks; a link is refused there too.
+
+A JSON file may carry its own SHA-256 in the field `sha256`; a file that was changed since is refused.
+
 `from_plain` reads fields that are numbers, words, true or false, one of some words (Literal), lists of such (tuple),
 other dataclasses, and null where the type allows it. A missing field takes its default.
 """
@@ -20,6 +24,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
+import hashlib
 import json
 import os
 import secrets
@@ -33,6 +39,7 @@ from typing import IO, Any, Literal, TypeAlias, TypeVar, Union, get_args, get_or
 from clew.errors import UserError
 
 PathLike: TypeAlias = str | os.PathLike[str]
+CHECKSUM = "sha256"
 
 _unfinished: set[Path] = set()  # temporary files that are being written
 
@@ -111,21 +118,59 @@ def _sync_folder(folder: Path) -> None:
             os.close(handle)
 
 
-def write_json(path: PathLike, value: Any) -> None:
-    """Write `value` as indented JSON, atomically."""
-    text = json.dumps(value, indent=2, ensure_ascii=False)  # before the file is opened: it may fail
+def open_own(path: PathLike, mode: Literal["a+b", "w+b"] = "a+b") -> IO[bytes]:
+    """Open a file that grows, or a lock; UserError if it is a link.
+
+    The folder may come from somebody else: a link in it must not change a file elsewhere.
+    """
+
+    def opener(name: str, flags: int) -> int:
+        return os.open(name, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
+
+    try:
+        return open(path, mode, opener=opener)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise UserError(f"{path} is a link; remove it.") from None
+
+
+def write_json(path: PathLike, value: Any, *, checksum: bool = False) -> None:
+    """Write `value` as indented JSON, atomically; an object may get its SHA-256 as the field `sha256`."""
+    text = json_text(value, checksum)  # before the file is opened: it may fail
     with atomic_write(path) as file:
-        file.write(text + "\n")
+        file.write(text)
+
+
+def json_text(value: Any, checksum: bool = False) -> str:
+    """Return what `write_json` writes."""
+    if checksum:
+        value = {**value, CHECKSUM: json_checksum(value)}
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+
+
+def json_checksum(value: Any) -> str:
+    """Return the SHA-256 of JSON values, whatever their layout in a file."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def read_json(path: PathLike) -> Any:
-    """Return the value that a file holds; UserError if that is not one complete JSON value without duplicate keys."""
+    """Return the value that a file holds, without its checksum.
+
+    UserError if that is not one complete JSON value without duplicate keys, or was changed after it was written.
+    """
     data = Path(path).read_bytes()
     try:
-        return json.loads(data, object_pairs_hook=_unique)
+        value = json.loads(data, object_pairs_hook=_unique)
     except (ValueError, RecursionError) as error:  # ValueError: bad JSON and bad UTF-8
         problem = "is empty" if not data.strip() else f"is not whole JSON ({error})"
         raise UserError(f"{path} {problem}; it may be cut off: make it again, or restore it.") from None
+    if isinstance(value, dict) and isinstance(value.get(CHECKSUM), str) and value.pop(CHECKSUM) != json_checksum(value):
+        raise UserError(
+            f"{path} was changed after it was written (its SHA-256 differs); restore it, or remove its field "
+            f"{CHECKSUM} if the change was meant."
+        )
+    return value
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from dataclasses import asdict
 from pathlib import Path
@@ -12,12 +11,12 @@ import pytest
 import torch
 
 from clew.data.config import DataConfig, DatasetSettings
-from clew.data.dataset import ARRAY_DTYPES, DATASET_FILE, Dataset, hash_description, hash_file, npy_head, open_dataset
+from clew.data.dataset import ARRAY_DTYPES, DATASET_FILE, Dataset, hash_file, npy_head, open_dataset
 from clew.data.loader import DatasetLoader, StreamLoader
 from clew.data.verify import verify_dataset
 from clew.data.writer import write_dataset
 from clew.errors import UserError
-from clew.files import write_json
+from clew.files import read_json, write_json
 from clew.mazes.maze import ABSENT
 
 SETTINGS = DatasetSettings("path-star-2x4", 1, 9, 3, {"train": 120, "test": 30})
@@ -48,10 +47,9 @@ def forge(directory: Path, name: str, value: np.ndarray) -> None:
     """Replace an array and make every checksum fit."""
     array = name.split(".")[1]
     (directory / name).write_bytes(npy_head(array, value.shape) + value.astype(ARRAY_DTYPES[array]).tobytes())
-    description = json.loads((directory / DATASET_FILE).read_text())
+    description = read_json(directory / DATASET_FILE)
     description["files"][name] = asdict(hash_file(directory / name))
-    description["sha256"] = hash_description(description)
-    write_json(directory / DATASET_FILE, description)
+    write_json(directory / DATASET_FILE, description, checksum=True)
 
 
 def test_wrong_graphs_are_found_even_when_the_checksums_fit(stars: Dataset, tmp_path: Path) -> None:

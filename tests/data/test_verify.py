@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import shutil
 from dataclasses import asdict
 from pathlib import Path
@@ -16,13 +15,12 @@ from clew.data.dataset import (
     FILE_NAMES,
     HEAD_BYTES,
     Dataset,
-    hash_description,
     hash_file,
     npy_head,
 )
 from clew.data.verify import overlap, verify_dataset
 from clew.errors import UserError
-from clew.files import write_json
+from clew.files import read_json, write_json
 from clew.mazes.generate import generate
 from clew.mazes.maze import WALL
 
@@ -59,10 +57,9 @@ def forge(directory: Path, name: str, value: np.ndarray) -> None:
     """Replace an array and make every checksum fit."""
     array = name.split(".")[1]
     (directory / name).write_bytes(npy_head(array, value.shape) + value.astype(ARRAY_DTYPES[array]).tobytes())
-    description = json.loads((directory / DATASET_FILE).read_text())
+    description = read_json(directory / DATASET_FILE)
     description["files"][name] = asdict(hash_file(directory / name))
-    description["sha256"] = hash_description(description)
-    write_json(directory / DATASET_FILE, description)
+    write_json(directory / DATASET_FILE, description, checksum=True)
 
 
 def test_wrong_mazes_are_found_even_when_the_checksums_fit(small: Dataset, tmp_path: Path) -> None:

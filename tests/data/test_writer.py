@@ -19,7 +19,7 @@ import pytest
 
 import clew.data.writer as writer
 from clew.data.config import DatasetSettings
-from clew.data.dataset import DATASET_FILE, JOURNAL_FILE, hash_description, open_dataset
+from clew.data.dataset import DATASET_FILE, JOURNAL_FILE, open_dataset
 from clew.data.verify import verify_dataset
 from clew.data.writer import write_dataset
 from clew.errors import UserError
@@ -115,7 +115,7 @@ def test_a_dataset_of_version_0_1_opens_and_is_gone_on_with(tmp_path: Path, unin
     write_dataset(one, tmp_path / "astar")
     file = tmp_path / "astar" / DATASET_FILE
     older = {name: value for name, value in read_json(file).items() if name != "tasks_per_layout"}
-    write_json(file, older | {"sha256": hash_description(older)})
+    write_json(file, older, checksum=True)
     assert verify_dataset(tmp_path / "astar").settings == one
     assert not write_dataset(one, tmp_path / "astar")
     with pytest.raises(UserError, match="tasks per layout one and not all"):

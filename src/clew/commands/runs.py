@@ -12,6 +12,7 @@ from typing import Any, Literal
 from clew.commands import format_table
 from clew.errors import UsageError, UserError, counted, printable
 from clew.files import read_json
+from clew.training.callbacks import check_metrics
 
 # Of a line of metrics.jsonl: the value on the x axis.
 X_AXES = {
@@ -70,6 +71,7 @@ def plot(
 
     series = []
     for run in (found for given in runs for found in find_runs(given)):
+        check_metrics(run)
         points = [Point(at, value) for at, value in curve(run, y, x)]
         if points:
             series.append(Series(run.name, points))
@@ -98,6 +100,7 @@ def describe_run(run: Path) -> dict[str, Any]:
     """Return what the table shows of a run, from config.json and metrics.jsonl, without torch."""
     last: dict[str, dict[str, Any]] = {line["kind"]: line for line in metrics(run)}
     step, evaluation = last.get("step", {}), last.get("evaluation", {})
+    check_metrics(run)
     changed = max(file.stat().st_mtime for file in (run / "config.json", run / "metrics.jsonl") if file.exists())
     return {
         "name": run.as_posix(),
@@ -119,8 +122,11 @@ def metrics(run: Path) -> Iterator[dict[str, Any]]:
         except (ValueError, RecursionError):  # a kill has cut the last line short
             continue
         match value:
-            case {"step": int(), "elapsed": int() | float(), "kind": "step" | "evaluation"}:
+            case {"kind": "step", "step": int(), "elapsed": float(), "loss": float(), "mazes": int()}:
                 yield value
+            case {"kind": "evaluation", "step": int(), "elapsed": float(), "scores": dict(scores)}:
+                if isinstance(scores.get("exact", 0.0), float):
+                    yield value
 
 
 def curve(run: Path, y: str, x: str) -> Iterator[tuple[float, float]]:

@@ -17,7 +17,6 @@ Shape suffixes: N mazes, H rows, W columns, M any number of cells.
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -52,12 +51,6 @@ def hash_file(path: Path, progress: Callable[[int], None] = lambda size: None) -
             size += len(block)
             progress(len(block))
     return FileRecord(size, digest.hexdigest())
-
-
-def hash_description(value: dict[str, Any]) -> str:
-    """Return the checksum of a dataset.json without its own field `sha256`."""
-    content = {name: field for name, field in value.items() if name != "sha256"}
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 HEAD_BYTES = 128  # numpy wants a multiple of 64
@@ -167,6 +160,12 @@ class Dataset:
         if ends != (0, len(split.path)) or (split.length_N < 1).any():
             raise damaged(self.directory / file_name(name, "offset"), "does not match the paths")
         return split
+
+    def check_files(self, progress: Callable[[int], None] = lambda size: None) -> None:
+        """Compare the files with their checksums; `progress` is called with the bytes of each block read."""
+        for name, record in self.files.items():
+            if hash_file(self.directory / name, progress) != record:
+                raise damaged(self.directory / name, "is not as it was written (its SHA-256 differs)")
 
     def _map(self, split: str, array: str) -> npt.NDArray[Any]:
         path = self.directory / file_name(split, array)

@@ -64,7 +64,9 @@ class Loader(Protocol):
 def build_loader(data: DataConfig, batch_size: int, seed: int) -> Loader:
     """Return the loader that a config describes; its dataset must exist. `seed` shuffles a dataset."""
     if data.source == "dataset":
-        return DatasetLoader(open_matching(data), "train", data.format, batch_size, seed, limit=data.mazes)
+        dataset = open_matching(data)
+        dataset.check_files()  # about a second for a gigabyte
+        return DatasetLoader(dataset, "train", data.format, batch_size, seed, limit=data.mazes)
     return StreamLoader(data, batch_size)
 
 

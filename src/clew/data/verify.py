@@ -13,7 +13,6 @@ Shape suffixes: N mazes, H rows, W columns, C = H * W cells by index.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,11 +27,9 @@ from clew.data.dataset import (
     Split,
     damaged,
     file_name,
-    hash_description,
-    hash_file,
     open_dataset,
 )
-from clew.files import read_json
+from clew.files import json_text, read_json
 from clew.mazes.checks import check_batch
 from clew.mazes.layouts import is_held_out, layout_hashes
 from clew.mazes.maze import ABSENT, EAST, NORTH, SOUTH, WALL, WEST, TaskBatch, graph_problems
@@ -102,10 +99,7 @@ def verify_dataset(directory: str | Path, progress: Callable[[int], None] = lamb
     """Check a dataset and return it; `progress` is called with the bytes of each block read."""
     dataset = open_dataset(directory)
     _check_description(dataset.directory / DATASET_FILE)
-    for name, record in dataset.files.items():
-        path = dataset.directory / name
-        if hash_file(path, progress) != record:
-            raise damaged(path, "is not as it was written (its SHA-256 differs)")
+    dataset.check_files(progress)
     for split in SPLITS:
         _check_mazes(dataset, split)
     if problem := split_problem(dataset):
@@ -114,10 +108,8 @@ def verify_dataset(directory: str | Path, progress: Callable[[int], None] = lamb
 
 
 def _check_description(path: Path) -> None:
-    value = read_json(path)
     # The text as well: a byte may change in a way that JSON does not mind.
-    text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
-    if value.get("sha256") != hash_description(value) or path.read_bytes() != text.encode():
+    if path.read_bytes() != json_text(read_json(path), checksum=True).encode():
         raise damaged(path, "is not as it was written (its SHA-256 differs)")
 
 

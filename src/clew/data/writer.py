@@ -34,7 +34,6 @@ from clew.data.dataset import (
     JOURNAL_FILE,
     Dataset,
     file_name,
-    hash_description,
     hash_file,
     npy_head,
     open_dataset,
@@ -42,7 +41,7 @@ from clew.data.dataset import (
 from clew.data.readers import iter_mazes, true_path
 from clew.data.verify import split_problem
 from clew.errors import UserError
-from clew.files import write_json
+from clew.files import open_own, write_json
 from clew.mazes.generate import DEFAULT_OPEN_SHARE, generate, generate_all_pairs
 from clew.mazes.layouts import is_held_out, layout_hashes
 from clew.mazes.maze import Path as MazePath
@@ -137,7 +136,7 @@ def _make_folder(directory: Path) -> None:
 @contextmanager
 def _journal(directory: Path, settings: DatasetSettings, safe: dict[str, Safe], resume: bool) -> Iterator[IO[bytes]]:
     """Open and lock the journal, and fill `safe` from it, or empty it."""
-    with open(directory / JOURNAL_FILE, "a+b") as journal:
+    with open_own(directory / JOURNAL_FILE) as journal:
         if sys.platform != "win32":
             try:
                 fcntl.flock(journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -277,12 +276,12 @@ def _open_at(directory: Path, settings: DatasetSettings, split: str, array: str,
     }.get(array, ((count,), safe.mazes))
     head = npy_head(array, shape)
     if safe.mazes == 0:
-        file = open(path, "w+b")  # noqa: SIM115 (the caller closes it)
+        file = open_own(path, "w+b")
         file.write(head + (bytes(item) if array == "offset" else b""))  # the first path begins at 0
         return file
     if not path.is_file() or path.stat().st_size < len(head) + rows * item:
         raise UserError(f"{path} lacks mazes that were already made; remove the folder {directory} and begin again.")
-    file = open(path, "r+b")  # noqa: SIM115
+    file = open(path, "r+b")  # noqa: SIM115 (the caller closes it)
     file.truncate(len(head) + rows * item)
     file.seek(0, os.SEEK_END)
     return file
@@ -311,11 +310,10 @@ def _finish(settings: DatasetSettings, directory: Path) -> None:
         "vocabulary": list(vocabulary.tokens),
         "files": {name: asdict(record) for name, record in records.items()},
     }
-    description["sha256"] = hash_description(description)
     dataset = Dataset(directory, settings, vocabulary.tokens, records)
     problem = split_problem(dataset)
     assert problem is None, problem  # the generator keeps the two sides apart
-    write_json(directory / DATASET_FILE, description)
+    write_json(directory / DATASET_FILE, description, checksum=True)
 
 
 def _remove_leftovers(directory: Path) -> None:

@@ -11,7 +11,6 @@ of versions that stored none are read unchecked. Nothing is read with pickle.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -23,16 +22,11 @@ from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from clew.errors import UserError
-from clew.files import atomic_write, read_json, write_json
+from clew.files import atomic_write, json_checksum, read_json, write_json
 from clew.models.build import KINDS, ModelConfig, build_model, kind_of
 
 WEIGHTS_FILE, WEIGHTS_JSON = "model.safetensors", "model.json"
 CHECKSUMS = "sha256"
-
-
-def json_checksum(value: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of JSON values, whatever their layout in a file."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def write_weights(folder: Path, description: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:

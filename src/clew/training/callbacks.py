@@ -13,7 +13,9 @@ the same curves.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import hashlib
 import json
 import os
 import secrets
@@ -22,8 +24,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, Protocol
 
-from clew.errors import UserError
-from clew.files import atomic_write
+from clew.errors import UserError, report_error
+from clew.files import atomic_write, open_own, read_json
 
 if TYPE_CHECKING:  # `clew train --help` needs LogOptions without torch
     from clew.training.config import TrainConfig
@@ -108,10 +110,10 @@ class MetricsFile(Callback):
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._file: IO[str] | None = None
+        self._file: IO[bytes] | None = None
 
     def on_start(self, start: RunStart) -> None:
-        self._file = open(self._path, "a", encoding="utf-8", newline="\n")  # noqa: SIM115  (closed in on_end)
+        self._file = open_own(self._path)
 
     def on_step(self, report: StepReport) -> None:
         self._write({"kind": "step", **_rounded(dataclasses.asdict(report))})
@@ -128,17 +130,35 @@ class MetricsFile(Callback):
         """Wait until all lines are on the disk."""
         self._write(None)
 
+    def checksum(self) -> dict[str, Any]:
+        """Return the size and SHA-256 of the file, for the state of a checkpoint."""
+        data = self._path.read_bytes()
+        return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+
     def _write(self, line: dict[str, Any] | None) -> None:
         assert self._file is not None, "on_start comes first"
         try:
             if line is None:
                 os.fsync(self._file.fileno())
             else:
-                self._file.write(json.dumps(line) + "\n")
+                self._file.write(json.dumps(line).encode() + b"\n")
                 self._file.flush()
         except OSError as error:  # of a full disk it names no file
             error.filename = error.filename or str(self._path)
             raise
+
+
+def check_metrics(run: Path) -> None:
+    """Print a line if metrics.jsonl lacks or changes lines that it had when the newest checkpoint was written."""
+    for state in sorted(run.glob("checkpoints/[0-9]*/state.json"), reverse=True):
+        with contextlib.suppress(UserError, OSError):
+            match read_json(state):
+                case {"metrics": {"bytes": int(size), "sha256": str(checksum)}}:
+                    file = run / "metrics.jsonl"
+                    data = file.read_bytes() if file.exists() else b""
+                    if hashlib.sha256(data[:size]).hexdigest() != checksum:
+                        report_error(f"{file} was changed after it was written; do not trust its curves.")
+            return
 
 
 def _rounded(value: Any) -> Any:

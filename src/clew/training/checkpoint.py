@@ -17,11 +17,9 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import json
 import os
 import secrets
 import shutil
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -30,8 +28,8 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from clew.errors import UserError
-from clew.files import read_json, write_json
+from clew.errors import UserError, report_error
+from clew.files import json_checksum, read_json, write_json
 from clew.models.weights import CHECKSUMS, WEIGHTS_FILE, WEIGHTS_JSON, build_trained, read_tensors, read_weights
 from clew.training.config import TrainConfig
 from clew.training.distributed import copy_named, full_tensor, parameter_name, unwrap_model
@@ -112,12 +110,8 @@ def update_state(checkpoint: Path, state: Mapping[str, Any]) -> None:
 
 
 def _write_state(checkpoint: Path, state: Mapping[str, Any], checksums: Mapping[str, str]) -> None:
-    checksums = {**checksums, STATE_FILE: _state_checksum(state)}
+    checksums = {**checksums, STATE_FILE: json_checksum(state)}
     write_json(checkpoint / STATE_FILE, {**state, CHECKSUMS: checksums})
-
-
-def _state_checksum(state: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
 
 
 def discard(checkpoint: Path) -> None:
@@ -160,7 +154,7 @@ def _read_state(checkpoint: Path) -> tuple[dict[str, Any], dict[str, str]]:
     if CHECKSUMS not in state:
         return state, {}
     checksums = state.pop(CHECKSUMS)
-    if not isinstance(checksums, dict) or checksums.pop(STATE_FILE, None) != _state_checksum(state):
+    if not isinstance(checksums, dict) or checksums.pop(STATE_FILE, None) != json_checksum(state):
         raise UserError(f"{path} is damaged: its SHA-256 is not the one that was stored when it was written.")
     return state, checksums
 
@@ -216,7 +210,7 @@ def find_checkpoint(run: str | Path, which: Literal["best", "last"] | int = "bes
     try:
         read_checkpoint(checkpoints / checkpoint_name(step), "model", "ema")
     except UserError as error:
-        print(f"clew: {error} The checkpoint {last.name} is used instead.", file=sys.stderr)
+        report_error(f"{error} The checkpoint {last.name} is used instead.")
         return last
     return checkpoints / checkpoint_name(step)
 
@@ -236,7 +230,7 @@ def newest_sound_checkpoint(run: str | Path, *names: str) -> Path | None:
             problem = problem or str(error)
             continue
         if problem:
-            print(f"clew: {problem} The checkpoint {path.name} is used instead.", file=sys.stderr)
+            report_error(f"{problem} The checkpoint {path.name} is used instead.")
         return path
     if problem:
         raise UserError(f"{run} has no checkpoint that can be read: {problem}")

@@ -13,7 +13,6 @@ with folder.locked():
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import secrets
@@ -27,10 +26,11 @@ import torch
 from torch import Tensor, nn
 
 from clew import __version__
-from clew.errors import UserError
-from clew.files import atomic_write, from_plain, write_json
+from clew.errors import UserError, report_error
+from clew.files import atomic_write, from_plain, open_own, write_json
 from clew.models.build import build_model, count_parameters
 from clew.objectives.config import adaptive_of, build_objective
+from clew.training.callbacks import check_metrics
 from clew.training.checkpoint import (
     CHECKPOINTS,
     CONFIG_FILE,
@@ -89,15 +89,7 @@ class RunFolder:
         if self.path.exists() and not self.path.is_dir():
             raise UserError(f"{self.path} is a file; give the name of a folder.")
         self.path.mkdir(parents=True, exist_ok=True)
-        # Neither through a link nor with truncation: a folder from somebody else must not empty a file elsewhere.
-        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-        try:
-            lock = os.open(self.path / ".lock", flags, 0o666)
-        except OSError as error:
-            if error.errno != errno.ELOOP:
-                raise
-            raise UserError(f"{self.path / '.lock'} is a link; remove it.") from None
-        try:
+        with open_own(self.path / ".lock") as lock:
             if sys.platform != "win32":
                 try:
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -106,8 +98,6 @@ class RunFolder:
                         f"another process is training in {self.path}; wait, or use another --out."
                     ) from None
             yield
-        finally:
-            os.close(lock)
 
     def begin(self, config: TrainConfig, resume: Resume) -> Path | None:
         """Prepare the folder for a run; return the checkpoint to resume from, or None."""
@@ -122,7 +112,7 @@ class RunFolder:
             raise UserError(f"{self.path} holds other files; give --out a new or empty folder.")
         remove_leftovers(self.checkpoints)
         checkpoint = newest_sound_checkpoint(self.path)
-        write_json(self.path / CONFIG_FILE, config.to_json())
+        write_json(self.path / CONFIG_FILE, config.to_json(), checksum=True)
         step = int(checkpoint.name) if checkpoint else 0
         for damaged in steps_saved(self.checkpoints):
             if damaged > step:  # kept for inspection, but no longer a checkpoint
@@ -141,7 +131,9 @@ class RunFolder:
         kept = [raw for raw, line in lines if line is not None and line["step"] <= step]
         damaged = sum(line is None and raw.endswith(b"\n") for raw, line in lines)  # a kill leaves one without an end
         if damaged:
-            print(f"clew: {self.metrics} has {damaged} damaged lines, which are left out.", file=sys.stderr)
+            report_error(f"{self.metrics} has {damaged} damaged lines, which are left out.")
+        else:
+            check_metrics(self.path)
         if len(kept) < len(lines):
             with atomic_write(self.metrics, "wb") as file:
                 file.writelines(kept)

@@ -351,11 +351,12 @@ class Trainer:
 
         def write() -> None:
             self.metrics.sync()
+            described = {**state.to_json(), "metrics": self.metrics.checksum()}
             path = self.folder.checkpoints / checkpoint_name(state.step)
             if only_scores:
-                update_state(path, state.to_json())
+                update_state(path, described)
             else:
-                write_checkpoint(self.folder.checkpoints, state.step, tensors, state.to_json())
+                write_checkpoint(self.folder.checkpoints, state.step, tensors, described)
             self.folder.prune(self.config.keep_last, int(state.best["step"]) if state.best else None)
             for callback in self.callbacks:
                 callback.on_checkpoint(state.step, path)
