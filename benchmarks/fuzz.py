@@ -41,6 +41,7 @@ ODD_VALUES = (
     *([], [[]], [0], [None], [1, 2, 3], {}, {"a": 1}, {"kind": "cell-network"}),
 )
 ODD_BYTES = (b"\0", b"\xff", b"\xc3\x28", b"\x1b]0;x\x07", "²".encode(), b"\r", b"\t", b"\xef\xbb\xbf", b"9" * 5000)
+DRAWINGS = ("ascii", "block", "box", "binary", "alphamaze")
 # The share of all inputs that a kind has; those that build a model take longer.
 SHARES = {
     "drawing": 20,
@@ -140,37 +141,24 @@ def maze_kinds() -> dict[str, Kind]:
 
     import clew
     from clew.mazes.solvers import astar, num_shortest
-    from clew.tokenization.drawings import draw_ascii
     from clew.tokenization.read import WRITTEN_KINDS, write_maze
 
     def read(content: bytes) -> None:
         for found in clew.read(content)[:3]:
             path = astar(found.task).path
-            draw_ascii(found.task, path)
             num_shortest(found.task)
             with contextlib.suppress(UserError):  # not every format can say every maze
                 write_maze(WRITTEN_KINDS[len(content) % len(WRITTEN_KINDS)], found.task, path)
 
-    golden = Path(__file__).parents[1] / "tests" / "golden"
-    tokens = [*(golden / "dfs-5.txt").read_text().splitlines()[:4]]
-    tasks = [clew.generate(family, size=5, seed=2, n=1)[0] for family in ("dfs", "astar", "percolation")]
-    written = []
-    for task, path in tasks:
-        for form in WRITTEN_KINDS:
+    sources = {"dfs": 5, "astar": 5, "percolation": 5, "path-star-2x4": (1, 7)}
+    tasks = [clew.generate(family, size=size, seed=2, n=1)[0] for family, size in sources.items()]
+    good: dict[str, list[bytes]] = {"drawing": [], "json": [], "token lines": [], "csv": []}
+    for written in WRITTEN_KINDS:
+        name = {"json": "json", "csv": "csv"}.get(written, "token lines")
+        for task, path in tasks:
             with contextlib.suppress(UserError):
-                written.append((form, write_maze(form, task, path)))
-    drawn = ("ascii", "block", "box", "binary", "alphamaze")
-    drawings = [text for form, text in written if form in drawn]
-    tokens += [text for form, text in written if form not in drawn]
-    tokens += ["bos start 0 0 goal 2 2 wall 1 1 wall 0 1 eos", "0 1 | 1 2 | 0 3 / 0 2 = 0 1 2"]
-    values = [
-        {"width": 3, "height": 2, "start": [0, 0], "goal": [2, 1], "walls": [[1, 0]], "path": [[0, 0], [0, 1]]},
-        {"cells": [[8, 4], [16, 16]], "start": [0, 0], "goal": [1, 0]},
-        {"edges": [[0, 1], [1, 2]], "start": 0, "goal": 2, "labels": 5},
-    ]
-    questions = [text for form, text in written if form == "hrm"]
-    table = "\n".join(["question,answer", *(f'"{text}","{text}"' for text in questions)])
-    table = "\n".join(["source,question,answer,rating", *(f"a,{text},{text},1" for text in questions), ""])
+                text = write_maze(written, task, path)
+                good["drawing" if written in DRAWINGS else name].append(text.encode())
     images = []
     for kind, scale in (("PNG", 1), ("PNG", 4), ("GIF", 3), ("BMP", 2), ("JPEG", 8)):
         grid = np.full((7, 7, 3), 255, dtype=np.uint8)
@@ -180,11 +168,8 @@ def maze_kinds() -> dict[str, Kind]:
         Image.fromarray(grid.repeat(scale, 0).repeat(scale, 1)).save(stream, kind)
         images.append(stream.getvalue())
     return {
-        "drawing": Kind([text.encode() for text in drawings], read),
-        "json": Kind([json.dumps(value).encode() for value in values], read),
-        "token lines": Kind([text.encode() for text in tokens], read),
-        "csv": Kind([table.encode()], read),
         "image": Kind(images, read),
+        **{name: Kind(texts, read) for name, texts in good.items()},
     }
 
 

@@ -269,8 +269,11 @@ def _parse_hrm(line: str) -> Parsed:
 
 def _parse_csv_row(head: str, line: str) -> Parsed:
     """Return the maze in the column `question`, with the path that the column `answer` marks."""
-    names = [name.strip().lower() for name in next(csv.reader([head]))]
-    row = dict(zip(names, next(csv.reader([line]), []), strict=False))
+    try:
+        names = [name.strip().lower() for name in next(csv.reader([head]))]
+        row = dict(zip(names, next(csv.reader([line]), []), strict=False))
+    except csv.Error as error:
+        raise UserError(f"this is no row of CSV: {error}.") from None
     name = "answer" if "o" in row.get("answer", "") else "question"  # a set may have no answers
     text = row.get(name, "")
     if not _is_hrm(text):
