@@ -201,7 +201,7 @@ def _print(evaluations: list[Evaluation], what: str) -> None:
                 f"{1000 * each.seconds / max(1, len(each)):.1f}",
             ]
         )
-    print(f"{what}, precision {_precisions(evaluations)}")
+    print(f"{printable(what)}, precision {_precisions(evaluations)}")
     print(format_table(rows))
     for each in evaluations:
         if counts := {name: count for name, count in each.failures().items() if count}:

@@ -40,7 +40,7 @@ from clew.data.dataset import (
 )
 from clew.data.readers import iter_mazes, true_path
 from clew.data.verify import split_problem
-from clew.errors import UserError
+from clew.errors import UserError, report_error
 from clew.files import open_own, write_json
 from clew.mazes.generate import DEFAULT_OPEN_SHARE, generate, generate_all_pairs
 from clew.mazes.layouts import is_held_out, layout_hashes
@@ -141,7 +141,7 @@ def _journal(directory: Path, settings: DatasetSettings, safe: dict[str, Safe], 
             try:
                 fcntl.flock(journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                print(f"waiting for another process that makes the dataset {directory}", file=sys.stderr, flush=True)
+                report_error(f"waiting for another process that makes the dataset {directory}.")
                 fcntl.flock(journal, fcntl.LOCK_EX)
         journal.seek(0)
         text = journal.read()

@@ -11,7 +11,7 @@ of versions that stored none are read unchecked. Nothing is read with pickle.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
-from clew.errors import UserError
+from clew.errors import UserError, machine_memory
 from clew.files import atomic_write, json_checksum, read_json, write_json
 from clew.models.build import KINDS, ModelConfig, build_model, kind_of
 
@@ -94,6 +94,25 @@ def check_tensors(own: Mapping[str, Tensor], tensors: Mapping[str, Tensor], wher
             raise UserError(f"{where} holds numbers in {name!r} that are not finite; restore it, or train anew.")
 
 
+def check_memory(config: ModelConfig) -> None:
+    """Raise UserError, before anything is built, if training a model takes more memory than this machine has."""
+    most = machine_memory() // 16  # bytes of a parameter, its gradient and the two averages of AdamW
+    total = registered = 0
+
+    def too_large(parameter: nn.Parameter | None) -> bool:
+        nonlocal total, registered
+        total, registered = total + (0 if parameter is None else parameter.numel()), registered + 1
+        return total > most or registered > 50_000
+
+    try:
+        _plan(config, too_large)
+    except _TooLarge:
+        raise UserError(
+            f"the model is too large to be trained here: with its optimizer it takes more than the "
+            f"{machine_memory() / 1e9:,.0f} GB of memory of this machine; use a smaller --model.width or depth."
+        ) from None
+
+
 class _TooLarge(Exception):
     pass
 
@@ -106,26 +125,34 @@ def _planned_tensors(config: ModelConfig, tensors: Mapping[str, Tensor], where: 
     largest = max((tensor.numel() for tensor in tensors.values()), default=0)
     registered = 0
 
-    def check_parameter(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
+    def too_large(parameter: nn.Parameter | None) -> bool:
         nonlocal registered
         registered += 1
         # Twice: a tied weight is registered under its second name and then replaced.
-        if registered > 2 * len(tensors) or (parameter is not None and parameter.numel() > largest):
+        return registered > 2 * len(tensors) or (parameter is not None and parameter.numel() > largest)
+
+    try:
+        return _plan(config, too_large)
+    except _TooLarge:
+        raise UserError(
+            f"the config describes a larger model than {where} holds; use the weights with their own config."
+        ) from None
+
+
+def _plan(config: ModelConfig, too_large: Callable[[nn.Parameter | None], bool]) -> dict[str, Tensor] | None:
+    """Build a model without memory and return its tensors; raise _TooLarge as soon as a parameter is too large."""
+
+    def check_parameter(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
+        if too_large(parameter):
             raise _TooLarge
 
     hook = register_module_parameter_registration_hook(check_parameter)
     try:
         with torch.device("meta"):
             return dict(build_model(config, seed=0).state_dict())
-    except _TooLarge:
-        raise _larger(where) from None
     except (RuntimeError, ArithmeticError, TypeError, ValueError):  # such as sizes beyond 64 bits
         if kind_of(config) in KINDS:
-            raise _larger(where) from None
+            raise _TooLarge from None
         return None
     finally:
         hook.remove()
-
-
-def _larger(where: Path | str) -> UserError:
-    return UserError(f"the config describes a larger model than {where} holds; use the weights with their own config.")

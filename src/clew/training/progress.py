@@ -17,7 +17,7 @@ from rich.live import Live
 from rich.text import Text
 
 from clew.data.loader import Loader
-from clew.errors import UserError
+from clew.errors import UserError, printable
 from clew.training.callbacks import Callback, EvaluationReport, RunEnd, RunStart, StepReport
 from clew.training.config import Budget
 from clew.training.step import StepSums
@@ -157,11 +157,6 @@ class ProgressDisplay(Callback):
 
     def _print(self, line: str) -> None:
         self._console.print(line, markup=False)
-
-
-def printable(text: object) -> str:
-    """Return the text with control characters escaped, so that a name cannot send commands to the terminal."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
 
 
 def format_duration(seconds: float) -> str:

@@ -28,9 +28,10 @@ from torch import nn
 
 from clew.data.batch import Batch
 from clew.data.loader import Prefetch, batches, build_loader, check_batch_memory, make_dataset
-from clew.errors import UserError, out_of_memory
+from clew.errors import UserError, out_of_memory, printable, report_error
 from clew.models.build import training_flops
 from clew.models.config import autocast
+from clew.models.weights import check_memory
 from clew.training.callbacks import (
     Callback,
     EvaluationReport,
@@ -123,9 +124,10 @@ def train(
             world = stack.enter_context(joined_world(config.device, config.timeout_hours))
         if config.threads is not None:
             torch.set_num_threads(config.threads)
+        check_memory(config.model)
         check_batch_memory(config.data, config.batch_size, world.size)
         if world.on_main(lambda: make_dataset(config.data)) and world.is_main:
-            print(f"made the dataset {config.data.dataset_folder}", file=sys.stderr)
+            print(f"made the dataset {printable(config.data.dataset_folder)}", file=sys.stderr)
         evaluate = evaluate or held_out_evaluator(config, world)
         stack.enter_context(flush_denormals())
         folder = RunFolder(out)
@@ -273,7 +275,7 @@ class Trainer:
         advice = f"--micro-batch {rows // 2}, which changes nothing but the memory" if rows > 1 else "smaller mazes"
         error = UserError(f"{problem}; use {advice}, or a smaller model.")
         if not self.world.is_main:  # only the main process's errors are printed
-            print(f"clew: process {self.world.rank}: {error}", file=sys.stderr)
+            report_error(f"process {self.world.rank}: {error}")
         return error
 
     def _not_finite(self, problem: str, part: Part) -> UserError:
