@@ -114,7 +114,7 @@ class ProgressDisplay(Callback):
         self._start, self._printed, self._first = start, -self._every, (0.0, 0.0)
         begun = f"resumes after step {start.first_step:,}" if start.first_step else "begins"
         where = start.device if start.processes == 1 else f"{start.processes} x {start.device}"
-        self._print(f"{printable(start.run)} {begun}: {start.parameters:,} parameters on {where}")
+        self._print(f"{printable(str(start.run))} {begun}: {start.parameters:,} parameters on {where}")
         if self._console.is_terminal and not self._console.is_dumb_terminal:
             self._live = Live(console=self._console, refresh_per_second=4)
             self._live.start()

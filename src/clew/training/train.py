@@ -127,7 +127,7 @@ def train(
         check_memory(config.model)
         check_batch_memory(config.data, config.batch_size, world.size)
         if world.on_main(lambda: make_dataset(config.data)) and world.is_main:
-            print(f"made the dataset {printable(config.data.dataset_folder)}", file=sys.stderr)
+            print(f"made the dataset {printable(str(config.data.dataset_folder))}", file=sys.stderr)
         evaluate = evaluate or held_out_evaluator(config, world)
         stack.enter_context(flush_denormals())
         folder = RunFolder(out)
