@@ -148,6 +148,14 @@ def test_converged_runs_are_shown_without_the_others(tmp_path: Path) -> None:
     assert page.count("**") == 2 * (6 + 1 + 3)  # six claims, one finding, and the three words that are explained
 
 
+def test_runs_that_are_not_finished_are_named_beside_the_others(tmp_path: Path) -> None:
+    results = written(tmp_path, *runs("4x4"))
+    file = results / "accuracy-by-size" / "laptop.json"
+    assert "Not finished yet" not in results_page(results)
+    write_json(file, read_json(file) | {"missing": ["MLM-U, 5x5, seed 1", "next token, 5x5, seed 1"]})
+    assert "\nNot finished yet: MLM-U, 5x5, seed 1; next token, 5x5, seed 1.\n" in results_page(results)
+
+
 def test_the_picture_shows_the_decided_claims_or_the_pair_that_is_known(tmp_path: Path) -> None:
     results = written(tmp_path, *runs("4x4", CLIMBING))
     picture = f"](../results/{CLAIMS_PICTURE})"

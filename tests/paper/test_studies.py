@@ -12,13 +12,12 @@ import torch
 
 from clew.data.batch import text_seeds, token_batch
 from clew.data.loader import make_dataset
-from clew.errors import UserError
 from clew.mazes.generate import generate
 from clew.models.build import kind_of
 from clew.paper.configs import paper
 from clew.paper.estimate import needs
 from clew.paper.runner import Options, runs_of
-from clew.paper.studies import STUDIES, studies_named
+from clew.paper.studies import STUDIES
 from clew.paper.studies.ablations import MEMORIZED_SIZES
 from clew.paper.study import MLMU, NEXT, RunSpec, Scale, parameters_of, smoke_config
 from clew.paper.verdict import MIN_POINTS, convergence
@@ -36,15 +35,6 @@ PAIRED = ["accuracy-by-size", "data-efficiency", "convergence", "overfitting", "
 
 def test_there_is_a_study_for_each_item_of_the_list() -> None:
     assert list(STUDIES) == NAMES
-    assert studies_named(("all",)) == list(STUDIES.values())
-
-
-@pytest.mark.parametrize(("wrong", "meant"), [("astarr", "astar"), ("overfiting", "overfitting"), ("al", "all")])
-def test_an_unknown_study_is_named_with_the_one_that_was_meant(wrong: str, meant: str) -> None:
-    with pytest.raises(UserError, match=f"no study '{wrong}'; did you mean {meant}"):
-        studies_named((wrong,))
-    with pytest.raises(UserError, match="--list"):
-        studies_named(("xyzzy",))
 
 
 @pytest.mark.parametrize("scale", ["laptop", "paper"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import sys
@@ -10,10 +11,10 @@ from dataclasses import replace
 from functools import partial
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from clew.commands import announce_compilation, format_table
-from clew.errors import UserError
+from clew.errors import UsageError, is_quiet, printable
 from clew.registry import loaded_plugins
 from clew.training.launch import SlurmOptions
 
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from clew.paper.runner import Options
     from clew.paper.study import Study
 
-# Slurm's own defaults.
-NO_WISHES = SlurmOptions()
+ALL = "all"
+NO_WISHES = SlurmOptions()  # Slurm's own defaults
 
 
 def reproduce(
@@ -70,19 +71,18 @@ def reproduce(
     if list:
         print_list()
         return
-    if not names:
-        raise UserError("say which table or figure: `clew reproduce NAME`; `clew reproduce --list` shows them.")
+    check_names(names)
     given = {"seeds": seeds, "minutes": minutes, "threads": threads, "micro-batch": micro_batch}
     for name, value in (given | {"processes": processes, "timeout-hours": timeout_hours}).items():
         if value is not None and not value > 0:
-            raise UserError(f"--{name} {value:g} trains nothing; use a number above 0.")
+            raise UsageError(f"--{name} {value:g} trains nothing; use a number above 0.")
 
     from clew.paper import runner
-    from clew.paper.studies import studies_named
+    from clew.paper.studies import STUDIES
     from clew.training.launch import gpus_here, launch, launched
 
     announce_compilation()
-    studies = studies_named(names)
+    studies = [*STUDIES.values()] if ALL in names else [STUDIES[name] for name in dict.fromkeys(names)]
     options = runner.Options(scale, root, seeds, minutes, threads, micro_batch, timeout_hours)
     if dry_run:
         print_plan(studies, options, slurm if launcher == "slurm" else None, processes)
@@ -93,7 +93,7 @@ def reproduce(
         submit_jobs(studies, options, slurm)
     else:
         if processes and 0 < gpus_here() < processes:
-            raise UserError(
+            raise UsageError(
                 f"{processes} processes cannot share {gpus_here()} GPUs; use --processes {gpus_here()} or fewer."
             )
         count = processes or (gpus_here() if scale == "paper" else 1)
@@ -109,7 +109,25 @@ def reproduce(
 
 def say(line: str) -> None:
     """Report progress to the user."""
-    print(f"clew: {line}", file=sys.stderr, flush=True)
+    if not is_quiet():
+        print(f"clew: {line}", file=sys.stderr, flush=True)
+
+
+def read_needs() -> Any:
+    """Return what each study needs at each scale, from a file: computing it takes seconds and needs torch."""
+    return json.loads((resources.files("clew.paper") / "needs.json").read_text(encoding="utf-8"))
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Raise UsageError unless these are names of studies."""
+    if not names:
+        raise UsageError("say which table or figure: `clew reproduce NAME`; `clew reproduce --list` shows them.")
+    known = [*dict.fromkeys(row["study"] for row in read_needs())]
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]}?" if near else "`clew reproduce --list` shows all."
+            raise UsageError(f"there is no study {printable(name)!r}; {hint}")
 
 
 def report(*, root: Path = Path()) -> None:
@@ -128,10 +146,8 @@ def report(*, root: Path = Path()) -> None:
 
 def print_list() -> None:
     """Print a line for each study and scale, and for all of them."""
-    # A file that clew.paper.estimate writes: computing it takes seconds and needs torch.
-    needs = json.loads((resources.files("clew.paper") / "needs.json").read_text(encoding="utf-8"))
     rows = [["study", "scale", "trainings", "parameters", "time, about"]]
-    for row in needs:
+    for row in read_needs():
         sizes = " to ".join(dict.fromkeys(map(short_count, row["parameters"]))) if row["runs"] else ""
         machine = "8 V100" if row["scale"] == "paper" else "one core"
         time = f"{duration(row['hours'])} of {machine}" if row["runs"] else "seconds"

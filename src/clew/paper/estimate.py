@@ -250,9 +250,9 @@ def needs(name: str, studies: Sequence[Study], scale: Scale) -> Needs:
 
 def all_needs() -> list[Needs]:
     """Return what each study and all of them need at each scale."""
-    from clew.paper.studies import ALL, STUDIES
+    from clew.paper.studies import STUDIES
 
-    named = {name: [study] for name, study in STUDIES.items()} | {ALL: [*STUDIES.values()]}
+    named = {name: [study] for name, study in STUDIES.items()} | {"all": [*STUDIES.values()]}
     return [needs(name, studies, scale) for name, studies in named.items() for scale in SCALES]
 
 

@@ -1,14 +1,7 @@
-"""All studies by name: those of the paper's tables and figures in its order, then our own.
-
-STUDIES["astar"]
-studies_named(("astarr",))      # UserError that says which was meant
-"""
+"""All studies by name: those of the paper's tables and figures in its order, then our own."""
 
 from __future__ import annotations
 
-import difflib
-
-from clew.errors import UserError
 from clew.paper.studies import ablations, cells, descriptive, objectives
 from clew.paper.studies.path_star import PATH_STAR
 from clew.paper.study import Study
@@ -36,16 +29,3 @@ STUDIES: dict[str, Study] = {
         cells.OBJECTIVE_OR_REPRESENTATION,
     )
 }
-ALL = "all"
-
-
-def studies_named(names: tuple[str, ...]) -> list[Study]:
-    """Return the studies of these names, or all of them."""
-    if ALL in names:
-        return list(STUDIES.values())
-    for name in names:
-        if name not in STUDIES:
-            near = difflib.get_close_matches(name, [*STUDIES, ALL], n=1)
-            hint = f"did you mean {near[0]}?" if near else "`clew reproduce --list` shows all."
-            raise UserError(f"there is no study {name!r}; {hint}")
-    return [STUDIES[name] for name in dict.fromkeys(names)]
