@@ -414,7 +414,7 @@ def import_everything() -> None:
 
     for module, _ in cli.COMMANDS.values():
         importlib.import_module(module.split(":")[0])
-    for module in ("clew.api", "clew.trained", "clew.training.train", "clew.data.writer", "clew.data.verify"):
+    for module in ("clew.api", "clew.trained", "clew.training.train", "clew.data.writer", "clew.data.dataset"):
         importlib.import_module(module)
 
 

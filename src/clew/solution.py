@@ -16,9 +16,8 @@ from clew.errors import counted
 from clew.evaluation.evaluate import evaluate_tasks
 from clew.evaluation.scores import Outcome
 from clew.files import PathLike
-from clew.mazes.checks import path_problem
 from clew.mazes.maze import Path, Task, TaskBatch
-from clew.mazes.solvers import bfs_path
+from clew.mazes.solvers import bfs_path, path_problem
 from clew.models.config import Model
 from clew.tokenization.drawings import draw_ascii
 from clew.viz.drawing import task_svg

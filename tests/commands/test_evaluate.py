@@ -7,8 +7,7 @@ import pytest
 from clew.cli import run
 from clew.data.config import DataConfig
 from clew.evaluation.tasks import default_count
-from clew.mazes.checks import path_problem
-from clew.mazes.solvers import bfs_path
+from clew.mazes.solvers import bfs_path, path_problem
 from clew.models.build import build_model
 from clew.models.cell_network import CellNetworkConfig
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig

@@ -9,7 +9,7 @@ from pathlib import Path as FilePath
 import pytest
 
 from clew.cli import run
-from clew.mazes.checks import is_shortest
+from clew.mazes.solvers import is_shortest
 from clew.tokenization.read import iter_tasks
 
 GOLDEN = FilePath(__file__).parents[1] / "golden"

@@ -11,9 +11,8 @@ import pytest
 import torch
 
 from clew.data.config import DataConfig, DatasetSettings
-from clew.data.dataset import ARRAY_DTYPES, DATASET_FILE, Dataset, hash_file, npy_head, open_dataset
+from clew.data.dataset import ARRAY_DTYPES, DATASET_FILE, Dataset, hash_file, npy_head, open_dataset, verify_dataset
 from clew.data.loader import DatasetLoader, StreamLoader
-from clew.data.verify import verify_dataset
 from clew.data.writer import write_dataset
 from clew.errors import UserError
 from clew.files import read_json, write_json

@@ -17,8 +17,9 @@ from clew.data.dataset import (
     Dataset,
     hash_file,
     npy_head,
+    overlap,
+    verify_dataset,
 )
-from clew.data.verify import overlap, verify_dataset
 from clew.errors import UserError
 from clew.files import read_json, write_json
 from clew.mazes.generate import generate

@@ -19,8 +19,7 @@ import pytest
 
 import clew.data.writer as writer
 from clew.data.config import DatasetSettings
-from clew.data.dataset import DATASET_FILE, JOURNAL_FILE, open_dataset
-from clew.data.verify import verify_dataset
+from clew.data.dataset import DATASET_FILE, JOURNAL_FILE, open_dataset, verify_dataset
 from clew.data.writer import write_dataset
 from clew.errors import UserError
 from clew.files import read_json, write_json

@@ -4,16 +4,14 @@ import numpy as np
 import pytest
 
 from clew.data.config import DatasetSettings
-from clew.data.dataset import open_dataset
-from clew.data.verify import _first_problem
+from clew.data.dataset import _first_problem, open_dataset
 from clew.data.writer import write_dataset
 from clew.errors import UserError
 from clew.evaluation.tasks import check_leakage, embed, training_layouts
-from clew.mazes.checks import check_batch
 from clew.mazes.generate import generate
 from clew.mazes.layouts import is_held_out, layout_hashes
 from clew.mazes.maze import EAST, SOUTH, Maze
-from clew.mazes.solvers import num_shortest
+from clew.mazes.solvers import check_batch, num_shortest
 
 
 def tasks_of(count=6, side=5, family="dfs", which="test"):

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clew.errors import UserError
-from clew.mazes.checks import is_shortest
 from clew.mazes.generate import generate
 from clew.mazes.maze import Maze, Task, TaskBatch
 from clew.mazes.solvers import (
@@ -22,6 +21,7 @@ from clew.mazes.solvers import (
     Event,
     astar,
     bfs_path,
+    is_shortest,
     num_shortest,
     trace_batch,
 )

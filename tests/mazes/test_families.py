@@ -8,13 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clew.errors import UserError
-from clew.mazes.checks import check_batch
 from clew.mazes.compiled import begin_stream, below
 from clew.mazes.generate import FAMILIES, generate, generate_all_pairs, generate_indices
 from clew.mazes.generators import place_walls
 from clew.mazes.layouts import is_held_out, layout_hashes
 from clew.mazes.maze import EAST, SOUTH, WALL, Maze, Task
-from clew.mazes.solvers import astar, bfs_path, num_shortest, one_shortest
+from clew.mazes.solvers import astar, bfs_path, check_batch, num_shortest, one_shortest
 from clew.registry import register
 
 PERFECT = ("dfs", "wilson", "kruskal")

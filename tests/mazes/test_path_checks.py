@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clew.mazes.checks import check_batch, is_shortest, is_valid, path_problem
 from clew.mazes.generate import generate
 from clew.mazes.maze import Maze, Task, TaskBatch
+from clew.mazes.solvers import check_batch, is_shortest, is_valid, path_problem
 
 # .#.
 # ...   and the side between (2, 0) and (2, 1) is closed

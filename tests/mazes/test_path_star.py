@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 from clew.errors import UserError
-from clew.mazes.checks import check_batch, is_shortest, path_problem
 from clew.mazes.generate import describe_tasks, generate, generate_indices
+from clew.mazes.generators import StarShape, star_shape
 from clew.mazes.layouts import is_held_out, layout_hashes
 from clew.mazes.maze import ABSENT, MAX_LABELS, Maze, PathStar, Task, TaskBatch, graph_problems, maze_of
-from clew.mazes.path_star import StarShape, star_shape
-from clew.mazes.solvers import astar, bfs_path, num_shortest
+from clew.mazes.solvers import astar, bfs_path, check_batch, is_shortest, num_shortest, path_problem
 
 STAR = PathStar.from_pairs(8, [(3, 5), (5, 1), (3, 2), (2, 6)])
 

@@ -57,6 +57,8 @@ def test_wall_cells(kind: str) -> None:
         ('["a", {}]', "line 1: the list of tokens must hold words and numbers only"),
         ('["a"', "line 1: the JSON is broken"),
         ('["bos", "nonsense"]', "line 1: token 2 is 'nonsense'"),
+        ("question,answer\n,#SoG            \n", "line 2: the question is not a square maze"),
+        ("question\n" + "x" * 200_000, "line 2: the row of CSV cannot be read"),
         ("question,answer\nnonsense,x\n", "line 2: the question is not a square maze"),
         ("question,answer\n#S G            ,#SoG           #\n", "line 2: the answer is that of another maze"),
     ],

@@ -7,11 +7,10 @@ from pathlib import Path as FilePath
 
 import pytest
 
-from clew.mazes.checks import is_shortest
-from clew.mazes.solvers import astar, bfs_path, num_shortest
+from clew.mazes.solvers import astar, bfs_path, is_shortest, num_shortest
 from clew.tokenization.edge_list import EdgeList
 from clew.tokenization.read import iter_tasks
-from clew.tokenization.vocabulary import Vocabulary
+from clew.tokenization.tokens import Vocabulary
 from clew.tokenization.wall_list import WallList, plan_tokens, prompt_tokens, trace_tokens
 
 GOLDEN = FilePath(__file__).parents[1] / "golden"

@@ -9,7 +9,7 @@ import pytest
 
 from clew.errors import UserError
 from clew.tokenization.format import FORMATS, format_named
-from clew.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
+from clew.tokenization.tokens import SPECIAL_TOKENS, Vocabulary
 
 
 @pytest.mark.parametrize("name", FORMATS)

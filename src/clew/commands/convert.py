@@ -45,7 +45,7 @@ def convert(
     from clew.models.published import load_published, published_tokens, read_sidecar, reorder_ids
     from clew.objectives.config import ObjectiveConfig
     from clew.tokenization.format import format_named
-    from clew.tokenization.vocabulary import padded_size
+    from clew.tokenization.tokens import padded_size
     from clew.training.checkpoint import model_tensors, write_checkpoint
     from clew.training.config import Budget, TrainConfig
     from clew.training.run_folder import RunFolder

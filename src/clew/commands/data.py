@@ -18,8 +18,7 @@ def verify(directory: Path, /) -> None:
     Args:
         directory: the folder of the dataset.
     """
-    from clew.data.dataset import open_dataset
-    from clew.data.verify import verify_dataset
+    from clew.data.dataset import open_dataset, verify_dataset
 
     total = sum(record.bytes for record in open_dataset(directory).files.values())
     announce_compilation()
@@ -45,8 +44,7 @@ def describe(*directories: Path, json: bool = False) -> None:
     from dataclasses import asdict
 
     from clew.data.config import SPLITS
-    from clew.data.dataset import open_dataset
-    from clew.data.verify import describe_split
+    from clew.data.dataset import describe_split, open_dataset
     from clew.provenance import provenance
 
     if not directories:

@@ -72,7 +72,7 @@ def generate(
 
     from clew.data.config import DatasetSettings
     from clew.data.writer import write_dataset
-    from clew.mazes.path_star import StarShape
+    from clew.mazes.generators import StarShape
 
     announce_compilation()
     if family == "path-star":

@@ -155,8 +155,7 @@ def _json_line(read: ReadTask, path: Path, events: list[Event] | None) -> str:
 
 def _report(read: ReadTask, path: Path, events: list[Event] | None) -> str:
     """Return the drawing and what there is to say about it."""
-    from clew.mazes.checks import is_shortest, path_problem
-    from clew.mazes.solvers import num_shortest
+    from clew.mazes.solvers import is_shortest, num_shortest, path_problem
     from clew.tokenization.drawings import draw_ascii
     from clew.tokenization.wall_list import trace_tokens
 

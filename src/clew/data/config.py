@@ -15,12 +15,10 @@ from typing import Any, Literal
 from clew.errors import UserError
 from clew.files import from_plain
 from clew.mazes.generate import DEFAULT_OPEN_SHARE, FAMILIES, canonical_family, check_family, check_min_path
-from clew.mazes.generators import MAX_PAIRS
+from clew.mazes.generators import MAX_PAIRS, PATH_STAR, star_shape
 from clew.mazes.maze import check_labels, check_shape
-from clew.mazes.path_star import FAMILY as PATH_STAR
-from clew.mazes.path_star import star_shape
 from clew.tokenization.format import format_named
-from clew.tokenization.vocabulary import BOS
+from clew.tokenization.tokens import BOS
 
 # Raise it whenever the files, or the mazes that a seed gives, change: an older dataset is then refused, not misread.
 DATASET_VERSION = 1

@@ -23,9 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 from clew.errors import UserError
-from clew.mazes.checks import path_problem
 from clew.mazes.maze import WALL, Cell, Maze, Path, Task
-from clew.mazes.solvers import astar
+from clew.mazes.solvers import astar, path_problem
 from clew.tokenization.drawings import Bools, is_lattice, lattice, maze_of_blocks
 from clew.tokenization.read import OnError, ReadTask, iter_tasks, tasks_in_text
 from clew.tokenization.tokens import Parsed

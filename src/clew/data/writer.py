@@ -37,16 +37,16 @@ from clew.data.dataset import (
     hash_file,
     npy_head,
     open_dataset,
+    split_problem,
 )
 from clew.data.readers import iter_mazes, true_path
-from clew.data.verify import split_problem
 from clew.errors import UserError, report_error
 from clew.files import open_own, write_json
 from clew.mazes.generate import DEFAULT_OPEN_SHARE, generate, generate_all_pairs
+from clew.mazes.generators import PATH_STAR
 from clew.mazes.layouts import is_held_out, layout_hashes
 from clew.mazes.maze import Path as MazePath
 from clew.mazes.maze import Task, TaskBatch
-from clew.mazes.path_star import FAMILY as PATH_STAR
 from clew.tokenization.format import format_named
 from clew.tokenization.read import OnError, ReadTask
 

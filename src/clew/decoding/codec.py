@@ -31,8 +31,7 @@ from clew.mazes.maze import Cell, Path, TaskBatch
 from clew.mazes.solvers import MAX_EVENTS_PER_CELL
 from clew.tokenization.cell_grid import LABELS
 from clew.tokenization.format import format_named
-from clew.tokenization.tokens import cell_token
-from clew.tokenization.vocabulary import Vocabulary
+from clew.tokenization.tokens import Vocabulary, cell_token
 from clew.tokenization.wall_list import PLAN
 
 MAX_PROMPT_WORDS = 16  # tokens of a prompt that are part of neither a passage nor a wall

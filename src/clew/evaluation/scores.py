@@ -25,9 +25,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clew.files import PathLike
-from clew.mazes.checks import is_shortest, is_valid
 from clew.mazes.maze import Cell, Path, PathStar, Task
-from clew.mazes.solvers import bfs_path
+from clew.mazes.solvers import bfs_path, is_shortest, is_valid
 from clew.provenance import provenance
 
 if TYPE_CHECKING:

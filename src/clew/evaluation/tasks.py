@@ -36,10 +36,9 @@ from clew.data.dataset import Dataset
 from clew.data.readers import iter_mazes, true_path
 from clew.errors import UserError
 from clew.mazes.generate import generate, generate_indices
-from clew.mazes.generators import MAX_PAIRS
+from clew.mazes.generators import MAX_PAIRS, star_shape
 from clew.mazes.layouts import is_held_out, layout_hashes
 from clew.mazes.maze import EAST, NORTH, SIDES, SOUTH, WALL, WEST, Cell, Path, Task, TaskBatch, check_shape
-from clew.mazes.path_star import star_shape
 
 Embedding = Literal["joined", "cut-off"]
 MAX_DRAWS = 1000

@@ -28,19 +28,20 @@ from clew.jit import njit
 from clew.mazes.compiled import Stream, begin_stream, parallel_map
 from clew.mazes.generators import (
     MAX_PAIRS,
+    PATH_STAR,
     carve_dfs,
     carve_kruskal,
     carve_wilson,
     draw_astar_paths,
     draw_path,
+    generate_stars,
     make_workspace,
     open_passages,
     place_walls,
+    star_shape,
 )
 from clew.mazes.layouts import HELD_OUT_IN, Keys, is_held_out, layout_hash, layout_hashes, layout_keys
 from clew.mazes.maze import Cells, Task, TaskBatch, check_shape, offsets
-from clew.mazes.path_star import FAMILY as PATH_STAR
-from clew.mazes.path_star import generate_stars, star_shape
 from clew.mazes.solvers import Indices, astar
 from clew.registry import registered, registered_names
 

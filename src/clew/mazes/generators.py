@@ -9,13 +9,18 @@ Shape suffixes: H rows, W columns, C = H * W cells by index, P = C + 2 * W, E ev
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
+from clew.errors import UserError
 from clew.jit import njit
-from clew.mazes.compiled import Stream, below, njit_inline, shuffle_first, unit
-from clew.mazes.maze import EAST, NORTH, SOUTH, WALL, WEST, Cells
+from clew.mazes.compiled import Stream, begin_stream, below, njit_inline, parallel_map, shuffle_first, unit
+from clew.mazes.layouts import HELD_OUT_IN, graph_hash
+from clew.mazes.maze import ABSENT, EAST, NORTH, SOUTH, WALL, WEST, Cells, TaskBatch, check_labels
 from clew.mazes.solvers import (
     MAX_EVENTS_PER_CELL,
     Events,
@@ -30,6 +35,7 @@ from clew.mazes.solvers import (
 MAX_PAIRS = 100  # draws of start and goal in one layout
 
 _SEEN = 32  # a bit that no side uses
+_ZERO, _ONE, _TWO, _THREE = (np.uint64(n) for n in range(4))  # also the bits of NORTH, SOUTH, WEST, EAST
 
 
 @njit()
@@ -277,20 +283,135 @@ def draw_astar_paths(
 
 
 @njit_inline
-def _mark_component(cell_C: Cells, width: int, start: int, mark: int, mark_P: Indices, queue_C: Indices) -> int:
+def _mark_component(cell_C: Cells, columns: int, start: int, mark: int, mark_P: Indices, queue_C: Indices) -> int:
     """Set `mark_P`, 0 before, to `mark` at all cells connected with `start`, and return how many they are."""
-    mark_P[start + width] = mark
+    # Indices are uint64: with int64 numba would ask of every one whether it counts from the end.
+    pitch = np.uint64(columns)
+    mark_P[np.uint64(start) + pitch] = mark
     queue_C[0] = start
-    head, tail = 0, 1
+    head, tail = _ZERO, _ONE
     while head < tail:
-        here = queue_C[head]
-        head += 1
-        sides = cell_C[here]
-        for side, there in ((SOUTH, here + width), (NORTH, here - width), (WEST, here - 1), (EAST, here + 1)):
+        here = np.uint64(queue_C[head])
+        head += _ONE
+        sides = np.uint64(cell_C[here])
+        for k, there in ((_ONE, here + pitch), (_ZERO, here - pitch), (_TWO, here - _ONE), (_THREE, here + _ONE)):
             # Written in any case, to be overwritten unless counted: a branch would mostly be predicted wrong.
-            old = mark_P[there + width]
-            is_new = ((sides & side) != 0) & (old == 0)
-            mark_P[there + width] = mark if is_new else old
+            old = mark_P[there + pitch]
+            is_new = sides >> k & np.uint64(old == 0) & _ONE
+            mark_P[there + pitch] = mark if is_new != _ZERO else old
             queue_C[tail] = there
             tail += is_new
-    return tail
+    return np.int64(tail)  # type: ignore[return-value]
+
+
+PATH_STAR = "path-star"
+_STAR_NAME = re.compile(rf"{PATH_STAR}-([0-9]{{1,3}})x([0-9]{{1,3}})")
+
+
+@dataclass(frozen=True)
+class StarShape:
+    """The number of arms, and of nodes from the centre to an arm's end."""
+
+    arms: int
+    length: int
+
+    def __post_init__(self) -> None:
+        if self.arms < 2 or self.length < 2:
+            raise UserError(
+                f"a path-star graph of {self.arms} arms with {self.length} nodes each leaves nothing to find: use at "
+                "least 2 arms and a length of 2."
+            )
+
+    @property
+    def nodes(self) -> int:
+        return self.arms * (self.length - 1) + 1
+
+    @property
+    def family(self) -> str:
+        return f"{PATH_STAR}-{self.arms}x{self.length}"
+
+    def check(self, height: int, labels: int) -> None:
+        """Raise UserError unless graphs of this shape fit a batch of this height and width."""
+        if height != 1:
+            raise UserError(f"a {self.family} graph has labels, not {height} rows: use 1 row, and the labels as width.")
+        check_labels(labels)
+        if labels < self.nodes:
+            raise UserError(f"{labels} labels are too few for the {self.nodes} nodes of a {self.family} graph.")
+
+
+def star_shape(family: str) -> StarShape | None:
+    """Return the shape that a family's name says, or None if it is no family of path-star graphs."""
+    if family != PATH_STAR and not family.startswith(f"{PATH_STAR}-"):
+        return None
+    match = _STAR_NAME.fullmatch(family)
+    if not match or (shape := StarShape(int(match[1]), int(match[2]))).family != family:
+        raise UserError(f"a family of path-star graphs is named {PATH_STAR}-ARMSxLENGTH, such as {PATH_STAR}-2x5.")
+    return shape
+
+
+def generate_stars(
+    shape: StarShape,
+    labels: int,
+    index_N: npt.NDArray[np.uint64],
+    seed: int,
+    split: int,
+    workers: int | None,
+    limit: int,
+) -> TaskBatch:
+    """Return the graphs with these indices of a split (0 train, 1 test, 2 any), each found in `limit` attempts."""
+    before_NV = np.empty((len(index_N), labels), dtype=np.uint8)
+    path_NL = np.empty((len(index_N), shape.length), dtype=np.int32)
+
+    def fill(chunk: slice) -> bool:
+        filled: bool = _fill_stars(shape.arms, seed, index_N[chunk], split, limit, before_NV[chunk], path_NL[chunk])
+        return filled
+
+    if not all(parallel_map(fill, len(index_N), labels, workers)):
+        raise UserError(
+            f"no {shape.family} graph with {labels} labels in the {('train', 'test', 'any')[split]} split was found in "
+            f"{limit:,} attempts: there are too few such graphs; use more arms, longer ones, or more labels."
+        )
+    offset_N1 = shape.length * np.arange(len(index_N) + 1, dtype=np.int64)
+    start_N, goal_N = path_NL[:, 0].copy(), path_NL[:, -1].copy()
+    return TaskBatch(before_NV[:, None], start_N, goal_N, path_NL.reshape(-1), offset_N1)
+
+
+@njit(nogil=True)
+def _fill_stars(
+    arms: int,
+    seed: int,
+    index_N: npt.NDArray[np.uint64],
+    split: int,
+    limit: int,
+    before_NV: npt.NDArray[np.uint8],
+    path_NL: npt.NDArray[np.int32],
+) -> bool:
+    """Draw the graphs of `index_N`; return False if one is not found of its split."""
+    labels, length = before_NV.shape[1], path_NL.shape[1]
+    steps = length - 1
+    state = np.empty(1, dtype=np.uint64)
+    label_V = np.empty(labels, dtype=np.int32)
+    for i in range(len(index_N)):
+        for attempt in range(limit):
+            begin_stream(state, seed, index_N[i], attempt)
+            for v in range(labels):
+                label_V[v] = v
+            shuffle_first(state, label_V, arms * steps + 1)
+            # The first label is the centre's; then come the arms, each from the centre outwards.
+            before_NV[i] = ABSENT
+            before_NV[i, label_V[0]] = label_V[0]
+            for arm in range(arms):
+                before = label_V[0]
+                for step in range(steps):
+                    node = label_V[1 + arm * steps + step]
+                    before_NV[i, node] = before
+                    before = node
+            if split == 2 or (graph_hash(before_NV[i]) % np.uint64(HELD_OUT_IN) == np.uint64(0)) == (split == 1):
+                break
+        else:
+            return False
+        arm = below(state, arms)
+        path_NL[i, 0] = label_V[0]
+        for step in range(steps):
+            path_NL[i, 1 + step] = label_V[1 + arm * steps + step]
+    return True

@@ -40,7 +40,7 @@ from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
 from clew.models.decoder_only import DecoderOnly
 from clew.models.encoder_decoder import EncoderDecoder
 from clew.tokenization.format import format_named
-from clew.tokenization.vocabulary import PAD, SPECIAL_TOKENS, Vocabulary
+from clew.tokenization.tokens import PAD, SPECIAL_TOKENS, Vocabulary
 
 DEFAULT_HEADS = 4
 CHECKPOINT_SUFFIXES = (".ckpt", ".pt", ".pth", ".bin")

@@ -22,7 +22,7 @@ from clew.models.build import sized_config
 from clew.models.positions import PositionChoice
 from clew.models.published import published_tokens
 from clew.objectives.config import ObjectiveConfig, ObjectiveName
-from clew.tokenization.vocabulary import padded_size
+from clew.tokenization.tokens import padded_size
 from clew.training.config import LEFT_TO_RIGHT, Budget, TrainConfig
 from clew.training.optimizers import OptimizerConfig
 from clew.training.schedules import ScheduleConfig

@@ -15,7 +15,7 @@ import re
 from typing import Literal, cast
 
 from clew.data.config import DataConfig
-from clew.mazes.path_star import StarShape
+from clew.mazes.generators import StarShape
 from clew.models.build import ModelConfig
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
 from clew.objectives.config import ObjectiveConfig, RateConfig

@@ -26,11 +26,11 @@ from clew.tokenization.tokens import (
     Encoded,
     Parsed,
     TokenReader,
+    Vocabulary,
     cell_token,
     cell_tokens,
     check_grid,
 )
-from clew.tokenization.vocabulary import Vocabulary
 
 LABELS = ("off", "on")
 GRID_START, GRID_END, ROW_END = "<GRID_START>", "<GRID_END>", "/"

@@ -47,11 +47,11 @@ from clew.tokenization.tokens import (
     Encoded,
     Parsed,
     TokenReader,
+    Vocabulary,
     cell_token,
     cell_tokens,
     check_grid,
 )
-from clew.tokenization.vocabulary import Vocabulary
 
 ADJLIST_START, ADJLIST_END = "<ADJLIST_START>", "<ADJLIST_END>"
 ORIGIN_START, ORIGIN_END = "<ORIGIN_START>", "<ORIGIN_END>"

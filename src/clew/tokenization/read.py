@@ -270,18 +270,18 @@ def _parse_hrm(line: str) -> Parsed:
 def _parse_csv_row(head: str, line: str) -> Parsed:
     """Return the maze in the column `question`, with the path that the column `answer` marks."""
     try:
-        names = [name.strip().lower() for name in next(csv.reader([head]))]
-        row = dict(zip(names, next(csv.reader([line]), []), strict=False))
+        names, values = (next(csv.reader([text]), []) for text in (head, line))
     except csv.Error as error:
-        raise UserError(f"this is no row of CSV: {error}.") from None
-    name = "answer" if "o" in row.get("answer", "") else "question"  # a set may have no answers
-    text = row.get(name, "")
-    if not _is_hrm(text):
-        raise UserError(f"the {name} is not a square maze of #, spaces, S and G: {quoted(text)}.")
-    parsed = _parse_hrm(text)
-    if name == "answer" and _parse_hrm(row.get("question", "")).task != parsed.task:
+        raise UserError(f"the row of CSV cannot be read: {error}.") from None
+    row = dict(zip([name.strip().lower() for name in names], values, strict=False))
+    wanted = ("question", "answer") if "o" in row.get("answer", "") else ("question",)  # a set may have no answers
+    for name in wanted:
+        if not _is_hrm(row.get(name, "")):
+            raise UserError(f"the {name} is not a square maze of #, spaces, S and G: {quoted(row.get(name, ''))}.")
+    question, answer = _parse_hrm(row["question"]), _parse_hrm(row[wanted[-1]])
+    if question.task != answer.task:
         raise UserError("the answer is that of another maze than the question.")
-    return parsed
+    return answer
 
 
 def _parse_alphamaze(text: str) -> Parsed:

@@ -21,8 +21,7 @@ from dataclasses import dataclass
 from clew.errors import UserError
 from clew.mazes.maze import MIN_SIDE, Cell, Maze, Path, Task, check_shape
 from clew.mazes.solvers import Event, astar
-from clew.tokenization.tokens import PATH_START, Encoded, Parsed, TokenReader, cell_token, check_grid
-from clew.tokenization.vocabulary import Vocabulary
+from clew.tokenization.tokens import PATH_START, Encoded, Parsed, TokenReader, Vocabulary, cell_token, check_grid
 
 BEGIN, END = "bos", "eos"
 START, GOAL, WALL_WORD, PLAN, CREATE, CLOSE = "start", "goal", "wall", "plan", "create", "close"

@@ -33,9 +33,9 @@ from clew.decoding.decode import TaskStep, split_steps
 from clew.decoding.state import Step
 from clew.errors import UserError
 from clew.mazes.generate import generate
+from clew.mazes.generators import star_shape
 from clew.mazes.maze import Path as CellPath
 from clew.mazes.maze import Task, TaskBatch
-from clew.mazes.path_star import star_shape
 from clew.mazes.solvers import astar
 from clew.registry import registered_names, shipped_models
 from clew.solution import Solution

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from clew.evaluation.scores import GRAPH_FAILURES
-from clew.mazes.path_star import StarShape
+from clew.mazes.generators import StarShape
 from clew.objectives.config import ObjectiveConfig, RateConfig
 from clew.paper.results import EXACT, Entry, Pivot, Report, Result, Table, curves, reached
 from clew.paper.star_configs import SAMPLER, StarKind, star_config
