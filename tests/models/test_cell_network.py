@@ -130,8 +130,9 @@ def test_loops_end_when_every_label_is_sure() -> None:
     """With a huge tolerance all labels are sure when they are first read."""
     batch, model = mazes("dfs", 6, 6, 3), random_model().eval()
     order, query = all_hidden(batch)
-    early = model(batch, order, query, Stop(loops=20, tolerance=0.999, every=3))
-    torch.testing.assert_close(early, model(batch, order, query, Stop(loops=3 / SMALL.loops(6, 6))))
+    early = model(batch, order, query, Stop(loops=20, tolerance=0.999, every=2))
+    usual = SMALL.loops(6, 6)
+    torch.testing.assert_close(early, model(batch, order, query, Stop(loops=(usual // 2) / usual)))
     assert not torch.allclose(early, model(batch, order, query))
 
 
@@ -143,8 +144,9 @@ def test_loops_end_when_no_label_changes() -> None:
     with torch.no_grad():
         embedding = model.embed(batch, torch.zeros_like(batch.valid_BT))
         zeros = torch.zeros_like(embedding)
-        early = model.run_to_stop(batch, embedding, zeros, Stop(loops=20, tolerance=0.1, every=3))
-        torch.testing.assert_close(early, model.run_loops(batch, embedding, zeros, torch.full_like(batch.start_B, 6)))
+        early = model.run_to_stop(batch, embedding, zeros, Stop(loops=20, tolerance=0.1, every=2))
+        loops_B = torch.full_like(batch.start_B, SMALL.loops(6, 6) // 2 + 2)
+        torch.testing.assert_close(early, model.run_loops(batch, embedding, zeros, loops_B))
 
 
 def test_settled_mazes_are_left_as_they_are() -> None:
