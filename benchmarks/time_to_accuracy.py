@@ -40,14 +40,13 @@ from clew.objectives.config import ObjectiveConfig, build_objective
 from clew.paper.cell_configs import SMALL_SIZES, cells
 from clew.paper.named_configs import config_named
 from clew.provenance import provenance
-from clew.training import progress
+from clew.training import step as training_step
+from clew.training.callbacks import METRICS_FILE, ProgressDisplay
 from clew.training.checkpoint import CONFIG_FILE, load_config
 from clew.training.config import Budget, TrainConfig
 from clew.training.distributed import World
-from clew.training.held_out import training_decoder
-from clew.training.run_folder import METRICS_FILE
 from clew.training.step import accumulate_gradient, draw_part
-from clew.training.train import train
+from clew.training.train import train, training_decoder
 
 SIDE = 10
 TARGETS = (0.5, 0.9, 0.99)
@@ -89,7 +88,7 @@ def main(
     if text_model not in SIZES:
         raise UserError(f"there is no text model {text_model!r}; use one of {', '.join(SIZES)}.")
     torch.set_num_threads(1)
-    progress.now = time.process_time  # the run's minutes become those of the CPU
+    training_step.now = time.process_time  # the run's minutes become those of the CPU
     origin = provenance(command_line(), [seed])
     work.mkdir(parents=True, exist_ok=True)
     check_machine(work / "machine.json", origin)
@@ -148,7 +147,7 @@ def run(config: TrainConfig, folder: Path) -> None:
     else:
         every = max(1, round(60 * config.budget.minutes / POINTS / seconds_a_step(config)))
     config = replace(config, evaluate_every=every, checkpoint_every=every)
-    end = train(config, folder, evaluate=exact_evaluator(config), callbacks=[progress.ProgressDisplay()]).end
+    end = train(config, folder, evaluate=exact_evaluator(config), callbacks=[ProgressDisplay()]).end
     if end.reason == "signal":
         raise Interrupted
 

@@ -38,7 +38,7 @@ def make_run(folder, config):
     with run.locked():
         run.begin(config, resume="never")
         model = build_model(config.model, seed=0)
-        write_checkpoint(run.checkpoints, 0, {"model": model_tensors(model)}, {"step": 0, "best": None})
+        write_checkpoint(run.path, 0, {"model": model_tensors(model)}, {"step": 0, "best": None})
     return folder
 
 

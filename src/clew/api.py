@@ -227,7 +227,7 @@ def train(
 
     import clew
     from clew.training import train as training
-    from clew.training.progress import ProgressDisplay
+    from clew.training.callbacks import ProgressDisplay
 
     if isinstance(config, str):
         config = clew.config(config)

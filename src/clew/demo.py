@@ -34,9 +34,9 @@ from clew.provenance import provenance
 from clew.registry import shipped_models
 from clew.tokenization.drawings import draw_ascii
 from clew.trained import TrainedModel, load
-from clew.training.checkpoint import CONFIG_FILE
+from clew.training.callbacks import ProgressDisplay
+from clew.training.checkpoint import CHECKPOINTS, CONFIG_FILE
 from clew.training.config import Budget
-from clew.training.progress import ProgressDisplay
 from clew.training.run_folder import RunFolder
 from clew.training.train import Run, train
 from clew.viz.demo_page import HEAD, DemoPage, Trial, write_demo_page
@@ -187,7 +187,7 @@ def forget(folder: Path) -> None:
     earlier = RunFolder(folder)
     with earlier.locked():
         if (folder / CONFIG_FILE).exists():
-            shutil.rmtree(earlier.checkpoints, ignore_errors=True)
+            shutil.rmtree(earlier.path / CHECKPOINTS, ignore_errors=True)
             earlier.metrics.unlink(missing_ok=True)
             (folder / CONFIG_FILE).unlink()  # last, so that a kill in between leaves a run to be forgotten
 

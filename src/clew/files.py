@@ -82,7 +82,7 @@ def _atomic_write(path: Path, mode: str) -> Iterator[IO[Any]]:
         raise
     finally:
         _unfinished.discard(temporary)
-    _sync_folder(target.parent)
+    sync_folder(target.parent)
 
 
 def _target(path: Path) -> Path | None:
@@ -108,7 +108,7 @@ def discard_unfinished() -> None:
             temporary.unlink()
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make a new name in `folder` survive a power failure, where the system supports that."""
     with contextlib.suppress(OSError):  # not on Windows, nor on some network file systems; the file itself is safe
         handle = os.open(folder, os.O_RDONLY)

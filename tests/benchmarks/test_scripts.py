@@ -19,7 +19,7 @@ import two_cores
 import work
 
 from clew.files import write_json
-from clew.training import progress
+from clew.training import step as training_step
 from clew.training.config import Budget
 from clew.viz.pages import between_marks
 
@@ -160,8 +160,8 @@ def test_a_text_model_is_scored_as_from_left_to_right() -> None:
 
 def test_minutes_are_read_from_the_clock_that_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [10.0]
-    monkeypatch.setattr(progress, "now", lambda: now[0])
-    clock = progress.Clock(5.0)
+    monkeypatch.setattr(training_step, "now", lambda: now[0])
+    clock = training_step.Clock(5.0)
     clock.run()
     now[0] = 12.0
     clock.pause()

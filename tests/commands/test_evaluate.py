@@ -30,7 +30,7 @@ def make_run(folder, data, model, objective="mlm-u", **changes):
     with made.locked():
         made.begin(config, resume="never")
         tensors = {"model": model_tensors(build_model(model, seed=0))}
-        write_checkpoint(made.checkpoints, 0, tensors, {"step": 0, "best": None})
+        write_checkpoint(made.path, 0, tensors, {"step": 0, "best": None})
     return str(folder)
 
 

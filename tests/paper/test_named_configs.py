@@ -15,9 +15,8 @@ from clew.paper.named_configs import CONFIGS, config_named, list_configs
 from clew.paper.study import smoke_config
 from clew.training.config import TrainConfig
 from clew.training.distributed import World
-from clew.training.held_out import held_out_evaluator
-from clew.training.schedules import lr_factor
-from clew.training.train import train
+from clew.training.optimizers import lr_factor
+from clew.training.train import held_out_evaluator, train
 
 RUN: set[TrainConfig] = set()
 

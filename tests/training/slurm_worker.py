@@ -9,12 +9,10 @@ from pathlib import Path
 from tiny_runs import tiny_config
 from torch import nn
 
-from clew.training.callbacks import RunEnd, RunStart, StepReport
+from clew.training.callbacks import ProgressDisplay, RunEnd, RunStart, StepReport
 from clew.training.config import Budget, TrainConfig
 from clew.training.distributed import joined_world
-from clew.training.held_out import held_out_evaluator
-from clew.training.progress import ProgressDisplay
-from clew.training.train import train
+from clew.training.train import held_out_evaluator, train
 
 
 def job_config() -> TrainConfig:

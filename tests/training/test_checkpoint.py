@@ -32,7 +32,7 @@ WEIGHTS = {"model": {"a": torch.arange(3.0)}}
 
 
 def test_written_and_read(tmp_path: Path) -> None:
-    path = write_checkpoint(tmp_path / "checkpoints", 12, WEIGHTS, {"step": 12})
+    path = write_checkpoint(tmp_path, 12, WEIGHTS, {"step": 12})
     assert path == latest_checkpoint(tmp_path) == tmp_path / "checkpoints" / "00000012"
     assert_same(read_tensors(path / "model.safetensors"), WEIGHTS["model"])
     assert read_state(path) == {"step": 12}
@@ -43,16 +43,15 @@ def test_a_checkpoint_of_the_same_step_is_replaced(tmp_path: Path) -> None:
     write_checkpoint(tmp_path, 1, WEIGHTS, {"step": 1})
     path = write_checkpoint(tmp_path, 1, {"model": {"a": torch.ones(1)}}, {"step": 1})
     assert read_tensors(path / "model.safetensors")["a"].tolist() == [1.0]
-    assert os.listdir(tmp_path) == ["00000001"]
+    assert os.listdir(tmp_path / "checkpoints") == ["00000001"]
 
 
-# Two files, state.json and its folder, the folder of checkpoints.
-@pytest.mark.parametrize("call", range(1, 6))
+# Two files and state.json, each before its folder; then the folder of checkpoints.
+@pytest.mark.parametrize("call", range(1, 8))
 def test_a_full_disk_at_any_write_leaves_the_last_good_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: int
 ) -> None:
-    checkpoints = tmp_path / "checkpoints"
-    good = write_checkpoint(checkpoints, 1, WEIGHTS, {"step": 1})
+    good = write_checkpoint(tmp_path, 1, WEIGHTS, {"step": 1})
     calls = []
     real = os.fsync
 
@@ -64,20 +63,20 @@ def test_a_full_disk_at_any_write_leaves_the_last_good_one(
 
     monkeypatch.setattr(os, "fsync", full)
     two = {**WEIGHTS, "optimizer": WEIGHTS["model"]}
-    if call == 4:  # the folder of state.json, whose flush is tried and not insisted on
-        write_checkpoint(checkpoints, 2, two, {"step": 2})
+    if call not in (1, 3, 5):  # the flush of a folder is tried and not insisted on
+        write_checkpoint(tmp_path, 2, two, {"step": 2})
     else:
         with pytest.raises(UserError, match="disk is full, so the checkpoint of step 2 could not be") as told:
-            write_checkpoint(checkpoints, 2, two, {"step": 2})
+            write_checkpoint(tmp_path, 2, two, {"step": 2})
         assert str(good) in str(told.value)
     assert len(calls) >= call
-    assert [p for p in os.listdir(checkpoints) if p.startswith(".")] == []
+    assert [p for p in os.listdir(tmp_path / "checkpoints") if p.startswith(".")] == []
     assert read_state(good) == {"step": 1}
     assert_same(read_tensors(good / "model.safetensors"), WEIGHTS["model"])
 
 
 def test_damage_is_named(tmp_path: Path) -> None:
-    path = write_checkpoint(tmp_path / "checkpoints", 1, WEIGHTS, {"step": 1})
+    path = write_checkpoint(tmp_path, 1, WEIGHTS, {"step": 1})
     weights = path / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-4])
     with pytest.raises(UserError, match=r"model\.safetensors is damaged"):

@@ -15,7 +15,7 @@ from tiny_runs import assert_same, last_tensors, mean_weight, metrics, tiny_conf
 from clew.errors import UserError
 from clew.files import read_json, write_json
 from clew.training import train as train_module
-from clew.training.checkpoint import find_checkpoint, load_model, read_checkpoint, steps_saved, write_checkpoint
+from clew.training.checkpoint import find_checkpoint, load_model, read_checkpoint, saved_checkpoints, write_checkpoint
 from clew.training.config import Budget
 from clew.training.run_folder import RunFolder
 from clew.training.train import Run, train
@@ -45,6 +45,10 @@ def flip(file: Path, position: int = -3) -> None:
     file.write_bytes(data)
 
 
+def saved(run: Path) -> list[str]:
+    return [path.name for path in saved_checkpoints(run)]
+
+
 def checkpoint(run: Path, step: int) -> Path:
     return run / "checkpoints" / f"{step:08d}"
 
@@ -63,7 +67,7 @@ def test_a_flipped_bit_is_found_and_the_run_resumes_from_the_sound_checkpoint(
     assert told[0].endswith("The checkpoint 00000003 is used instead.")
     assert_same(last_tensors(run), last_tensors(finished))
     assert len(list((run / "checkpoints").glob("damaged-00000006-*"))) == 1
-    assert steps_saved(run / "checkpoints") == [3, 6]
+    assert saved(run) == ["00000003", "00000006"]
 
 
 def test_a_changed_number_in_the_state_is_found(run: Path) -> None:
@@ -131,17 +135,17 @@ def test_a_file_of_a_checkpoint_that_is_gone_is_missed(run: Path) -> None:
 def test_renamed_tensors_are_one_sentence(run: Path) -> None:
     _, tensors = read_checkpoint(checkpoint(run, 6))
     tensors["ema"] = {name.replace("query", "quarry"): tensor for name, tensor in tensors["ema"].items()}
-    write_checkpoint(run / "checkpoints", 6, tensors, {"step": 6})
+    write_checkpoint(run, 6, tensors, {"step": 6})
     with pytest.raises(UserError, match="another model"):
         load_model(run, which="last")
 
 
 @pytest.mark.parametrize("name", ["model", "optimizer", "ema"])
 def test_what_is_not_finite_is_not_saved(tmp_path: Path, name: str) -> None:
-    good = write_checkpoint(tmp_path / "checkpoints", 1, {name: {"a": torch.ones(2)}}, {"step": 1})
+    good = write_checkpoint(tmp_path, 1, {name: {"a": torch.ones(2)}}, {"step": 1})
     bad = {name: {"a": torch.tensor([1.0, math.nan])}}
     with pytest.raises(UserError, match=f"'a' of the {name} is not finite after step 2") as told:
-        write_checkpoint(tmp_path / "checkpoints", 2, bad, {"step": 2})
+        write_checkpoint(tmp_path, 2, bad, {"step": 2})
     assert str(good) in str(told.value)
     assert os.listdir(tmp_path / "checkpoints") == ["00000001"]
 
@@ -159,7 +163,7 @@ def test_a_nan_in_the_optimizer_is_never_called_a_good_checkpoint(
     monkeypatch.setattr(train_module.Trainer, "_step", step)
     with pytest.raises(UserError, match="of the optimizer is not finite after step 6"):
         train(tiny_config(), tmp_path)
-    assert steps_saved(tmp_path / "checkpoints") == [3]
+    assert saved(tmp_path) == ["00000003"]
 
 
 @pytest.mark.parametrize(
@@ -213,7 +217,7 @@ def test_an_odd_value_in_the_state_is_one_sentence(run: Path, name: str, value: 
 def test_folders_that_are_no_checkpoints_are_passed_over(run: Path) -> None:
     for name in ("\u00b2", "12a", "-3"):
         shutil.copytree(checkpoint(run, 3), run / "checkpoints" / name)
-    assert steps_saved(run / "checkpoints") == [3, 6]
+    assert saved(run) == ["00000003", "00000006"]
     assert train(CONFIG, run, evaluate=mean_weight).end.reason == "done"
 
 

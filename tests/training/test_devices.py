@@ -23,9 +23,8 @@ from clew.models.config import DecoderOnlyConfig
 from clew.objectives.config import ObjectiveConfig
 from clew.training.config import Budget, TrainConfig
 from clew.training.distributed import World
-from clew.training.held_out import held_out_evaluator
 from clew.training.optimizers import OptimizerConfig
-from clew.training.train import train
+from clew.training.train import held_out_evaluator, train
 
 WALLS = DataConfig(family="astar", sizes=(4,), format="wall-list")
 TRACE = replace(WALLS, format="wall-list-trace")

@@ -21,8 +21,8 @@ from clew.objectives.config import ObjectiveConfig
 from clew.tokenization.format import format_named
 from clew.training.config import Budget, TrainConfig
 from clew.training.distributed import World
-from clew.training.held_out import evaluator_on, held_out_evaluator
 from clew.training.signals import handle_stop_signals
+from clew.training.train import evaluator_on, held_out_evaluator
 
 DATA = DataConfig(sizes=(3,))
 CONFIG = TrainConfig(

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from tiny_runs import mean_weight, tiny_config
 
-from clew.training import progress
-from clew.training.callbacks import EvaluationReport, RunEnd, RunStart, StepReport
-from clew.training.progress import ProgressDisplay, format_duration, printable
+from clew.errors import printable
+from clew.training import callbacks
+from clew.training.callbacks import EvaluationReport, ProgressDisplay, RunEnd, RunStart, StepReport, format_duration
 from clew.training.train import train
 
 
@@ -16,7 +16,7 @@ from clew.training.train import train
 def clock(monkeypatch):
     """A clock that the test sets."""
     now = [0.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(callbacks.time, "monotonic", lambda: now[0])
     return now
 
 

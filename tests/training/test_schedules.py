@@ -7,8 +7,14 @@ from hypothesis import strategies as st
 from tiny_runs import tiny_config
 
 from clew.errors import UserError
-from clew.training.optimizers import NamedOptimizer, OptimizerConfig, build_optimizer
-from clew.training.schedules import ScheduleConfig, beta1_at, lr_factor
+from clew.training.optimizers import (
+    NamedOptimizer,
+    OptimizerConfig,
+    ScheduleConfig,
+    beta1_at,
+    build_optimizer,
+    lr_factor,
+)
 from clew.training.train import train
 
 

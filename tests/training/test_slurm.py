@@ -18,7 +18,6 @@ from tiny_runs import last_tensors, metrics
 from clew.errors import UserError
 from clew.training import launch as slurm
 from clew.training.distributed import World
-from clew.training.held_out import held_out_evaluator
 from clew.training.launch import (
     RequeuedRun,
     SlurmOptions,
@@ -28,7 +27,7 @@ from clew.training.launch import (
     submit_array,
     submitted_jobs,
 )
-from clew.training.train import train
+from clew.training.train import held_out_evaluator, train
 
 
 @pytest.fixture

@@ -16,8 +16,7 @@ from clew.models.cell_network import CellNetworkConfig
 from clew.models.config import DecoderOnlyConfig
 from clew.objectives.config import ObjectiveConfig, RateConfig
 from clew.training.config import Budget, TrainConfig
-from clew.training.optimizers import OptimizerConfig
-from clew.training.schedules import ScheduleConfig
+from clew.training.optimizers import OptimizerConfig, ScheduleConfig
 
 CONFIGS = [
     tiny_config(),

@@ -85,6 +85,6 @@ def convert(
     with folder.locked():
         folder.begin(config, resume="never")
         state = {"step": 0, "best": None, "converted_from": weights.name}
-        write_checkpoint(folder.checkpoints, 0, {"model": model_tensors(model)}, state)
+        write_checkpoint(out, 0, {"model": model_tensors(model)}, state)
     kind = "a decoder-only model" if isinstance(model.config, DecoderOnlyConfig) else "an encoder-decoder"
     print(f"{printable(str(out))}: {kind} with {count_parameters(model):,} parameters for {mazes}")

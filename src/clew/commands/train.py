@@ -218,7 +218,7 @@ def run(
     """Train in this process, alone or as one of torchrun's or Slurm's."""
     load_plugins(plugins)
 
-    from clew.training.progress import ProgressDisplay
+    from clew.training.callbacks import ProgressDisplay
     from clew.training.train import train
 
     return train(config, out, callbacks=[] if is_quiet() else [ProgressDisplay()], resume=resume, log=log).end

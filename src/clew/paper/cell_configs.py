@@ -12,8 +12,7 @@ from clew.data.config import DataConfig
 from clew.models.cell_network import CellNetworkConfig
 from clew.objectives.config import ObjectiveConfig, RateConfig
 from clew.training.config import Budget, TrainConfig
-from clew.training.optimizers import OptimizerConfig
-from clew.training.schedules import ScheduleConfig
+from clew.training.optimizers import OptimizerConfig, ScheduleConfig
 
 CellFamily = Literal["dfs", "astar"]
 

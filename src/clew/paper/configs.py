@@ -24,8 +24,7 @@ from clew.models.published import published_tokens
 from clew.objectives.config import ObjectiveConfig, ObjectiveName
 from clew.tokenization.tokens import padded_size
 from clew.training.config import LEFT_TO_RIGHT, Budget, TrainConfig
-from clew.training.optimizers import OptimizerConfig
-from clew.training.schedules import ScheduleConfig
+from clew.training.optimizers import OptimizerConfig, ScheduleConfig
 
 PaperFamily = Literal["dfs", "astar"]
 ModelSize = Literal["3m", "8m", "25m"]

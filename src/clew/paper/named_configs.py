@@ -25,8 +25,7 @@ from clew.paper import cell_configs
 from clew.paper.configs import NAME_PATTERN, paper_config_named
 from clew.paper.star_configs import star_config, star_config_named
 from clew.training.config import LEFT_TO_RIGHT, Budget, TrainConfig
-from clew.training.optimizers import OptimizerConfig
-from clew.training.schedules import ScheduleConfig
+from clew.training.optimizers import OptimizerConfig, ScheduleConfig
 
 WIDTH, HEADS, DEPTH = 64, 4, 12
 OPTIMIZER = OptimizerConfig("muon", lr=3e-3, beta2=0.95, muon_lr=0.014)

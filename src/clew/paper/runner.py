@@ -41,21 +41,18 @@ from clew.errors import UserError, is_quiet
 from clew.evaluation.evaluate import evaluate_tasks
 from clew.evaluation.scores import Evaluation
 from clew.evaluation.tasks import held_out
-from clew.files import read_json, to_plain, write_json
+from clew.files import open_own, read_json, to_plain, write_json
 from clew.mazes.maze import PathStar, TaskBatch
 from clew.paper.estimate import fit_micro_batch
 from clew.paper.page import write_result
 from clew.paper.study import EvaluationSpec, RunSpec, Scale, Study, parameters_of
 from clew.provenance import provenance
 from clew.tokenization.format import format_named
-from clew.training.callbacks import RunEnd
+from clew.training.callbacks import METRICS_FILE, ProgressDisplay, RunEnd
 from clew.training.checkpoint import load_model
 from clew.training.config import Budget
 from clew.training.distributed import World, joined_world
-from clew.training.held_out import evaluator_on, held_out_evaluator
-from clew.training.progress import ProgressDisplay
-from clew.training.run_folder import METRICS_FILE
-from clew.training.train import train
+from clew.training.train import evaluator_on, held_out_evaluator, train
 
 if sys.platform != "win32":
     import fcntl
@@ -234,7 +231,7 @@ def train_run(run: RunSpec, options: Options, world: World | None = None) -> Run
 def locked(folder: Path) -> Iterator[None]:
     """Wait until no other command works on this run, so that two studies at once can share it."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with open(folder.with_name(f".{folder.name}.lock"), "w") as lock:
+    with open_own(folder.with_name(f".{folder.name}.lock")) as lock:
         if sys.platform != "win32":
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield

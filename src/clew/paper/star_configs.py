@@ -20,8 +20,7 @@ from clew.models.build import ModelConfig
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
 from clew.objectives.config import ObjectiveConfig, RateConfig
 from clew.training.config import Budget, TrainConfig
-from clew.training.optimizers import OptimizerConfig
-from clew.training.schedules import ScheduleConfig
+from clew.training.optimizers import OptimizerConfig, ScheduleConfig
 
 StarKind = Literal["mlmu", "mlmu-sampler", "next", "next-on-mlmu", "next-reversed"]
 

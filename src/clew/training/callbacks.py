@@ -1,4 +1,4 @@
-"""Callbacks of a run: the reports that the loop makes, and who receives them.
+"""Callbacks: the reports that a run makes, and those who receive them: files, services and the terminal.
 
     class Bell(Callback):
         def on_evaluate(self, report: EvaluationReport) -> None:
@@ -7,8 +7,7 @@
     train(config, "runs/x", callbacks=[ProgressDisplay(), Bell()], log=LogOptions(tensorboard=True))
 
 Callbacks run on the main process only. `on_step` comes every `log_every` steps and reports on all steps since the last
-one. Here are those that write files: metrics.jsonl (always), TensorBoard and Weights & Biases. A resumed run continues
-the same curves.
+one. A resumed run continues the same curves.
 """
 
 from __future__ import annotations
@@ -19,12 +18,13 @@ import hashlib
 import json
 import os
 import secrets
+import time
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, Protocol
 
-from clew.errors import UserError, report_error
+from clew.errors import UserError, printable, report_error
 from clew.files import atomic_write, open_own, read_json
 
 if TYPE_CHECKING:  # `clew train --help` needs LogOptions without torch
@@ -86,6 +86,9 @@ class RunEnd:
     scores: dict[str, float] = field(default_factory=dict)  # of the last evaluation
 
 
+METRICS_FILE = "metrics.jsonl"
+
+
 class Callback(Protocol):
     """Receives the reports of a run; a subclass overrides the methods it needs."""
 
@@ -138,11 +141,11 @@ class MetricsFile(Callback):
     def _write(self, line: dict[str, Any] | None) -> None:
         assert self._file is not None, "on_start comes first"
         try:
+            if line is not None:
+                self._file.write(json.dumps(line).encode() + b"\n")
+            self._file.flush()
             if line is None:
                 os.fsync(self._file.fileno())
-            else:
-                self._file.write(json.dumps(line).encode() + b"\n")
-                self._file.flush()
         except OSError as error:  # of a full disk it names no file
             error.filename = error.filename or str(self._path)
             raise
@@ -154,11 +157,28 @@ def check_metrics(run: Path) -> None:
         with contextlib.suppress(UserError, OSError):
             match read_json(state):
                 case {"metrics": {"bytes": int(size), "sha256": str(checksum)}}:
-                    file = run / "metrics.jsonl"
+                    file = run / METRICS_FILE
                     data = file.read_bytes() if file.exists() else b""
                     if hashlib.sha256(data[:size]).hexdigest() != checksum:
                         report_error(f"{file} was changed after it was written; do not trust its curves.")
             return
+
+
+def read_metrics(path: Path) -> list[tuple[bytes, dict[str, Any] | None]]:
+    """Return each line of metrics.jsonl as bytes and as parsed, None if it is damaged or cut off."""
+    lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
+    return [(raw, _parse_line(raw)) for raw in lines]
+
+
+def _parse_line(raw: bytes) -> dict[str, Any] | None:
+    try:
+        line = json.loads(raw)
+    except (ValueError, RecursionError):
+        return None
+    match line:
+        case {"kind": "step" | "evaluation", "step": int(step), "elapsed": int() | float()} if step >= 0:
+            return line if raw.endswith(b"\n") and step is not True else None
+    return None
 
 
 def _rounded(value: Any) -> Any:
@@ -190,12 +210,11 @@ def build_loggers(options: LogOptions) -> list[Callback]:
     return loggers
 
 
-def _step_numbers(report: StepReport) -> dict[str, float]:
+def _numbers(report: StepReport | EvaluationReport) -> dict[str, float]:
+    """Return the numbers of a report by the names of their curves."""
+    if isinstance(report, EvaluationReport):
+        return {f"held-out/{name}": value for name, value in report.scores.items()}
     return {f"train/{name}": value for name, value in vars(report).items() if name not in ("step", "progress")}
-
-
-def _evaluation_numbers(report: EvaluationReport) -> dict[str, float]:
-    return {f"held-out/{name}": value for name, value in report.scores.items()}
 
 
 def _require(package: str, name: str, option: str) -> None:
@@ -216,11 +235,11 @@ class TensorBoard(Callback):
         # What a killed run wrote after its last checkpoint is written again, so it is hidden.
         self._writer = SummaryWriter(str(start.run / "tensorboard"), purge_step=start.first_step + 1)
 
-    def on_step(self, report: StepReport) -> None:
-        self._write(_step_numbers(report), report.step)
+    def on_step(self, report: StepReport | EvaluationReport) -> None:
+        for name, value in _numbers(report).items():
+            self._writer.add_scalar(name, value, report.step)
 
-    def on_evaluate(self, report: EvaluationReport) -> None:
-        self._write(_evaluation_numbers(report), report.step)
+    on_evaluate = on_step
 
     def on_checkpoint(self, step: int, path: Path) -> None:
         self._writer.flush()
@@ -229,10 +248,6 @@ class TensorBoard(Callback):
         if self._writer is not None:
             self._writer.close()
             self._writer = None
-
-    def _write(self, numbers: dict[str, float], step: int) -> None:
-        for name, value in numbers.items():
-            self._writer.add_scalar(name, value, step)
 
 
 class WeightsAndBiases(Callback):
@@ -266,14 +281,96 @@ class WeightsAndBiases(Callback):
                 f"Weights & Biases cannot be reached ({error}); log in with `wandb login`, or use --log.wandb offline."
             ) from None
 
-    def on_step(self, report: StepReport) -> None:
-        self._run.log(_step_numbers(report), step=report.step)
+    def on_step(self, report: StepReport | EvaluationReport) -> None:
+        self._run.log(_numbers(report), step=report.step)
 
-    def on_evaluate(self, report: EvaluationReport) -> None:
-        self._run.log(_evaluation_numbers(report), step=report.step)
+    on_evaluate = on_step
 
     def on_end(self, end: RunEnd) -> None:
         if self._run is not None:
             self._run.summary.update({"end": {**dataclasses.asdict(end), "checkpoint": str(end.checkpoint)}})
             self._run.finish(exit_code=1 if end.reason == "failed" else 0)
             self._run = None
+
+
+class ProgressDisplay(Callback):
+    """Loss, speed, remaining time and held-out scores, on stderr or `out`.
+
+    One line that is redrawn on a terminal, a line every few seconds anywhere else.
+    """
+
+    def __init__(self, out: IO[str] | None = None, every: float = 10.0) -> None:
+        from rich.console import Console
+
+        self._console = Console(file=out, stderr=out is None, highlight=False, soft_wrap=True)
+        self._every = every
+        self._live: Any = None
+
+    def on_start(self, start: RunStart) -> None:
+        self._start, self._printed, self._first = start, -self._every, (0.0, 0.0)
+        begun = f"resumes after step {start.first_step:,}" if start.first_step else "begins"
+        where = start.device if start.processes == 1 else f"{start.processes} x {start.device}"
+        self._print(f"{printable(str(start.run))} {begun}: {start.parameters:,} parameters on {where}")
+        if self._console.is_terminal and not self._console.is_dumb_terminal:
+            from rich.live import Live
+
+            self._live = Live(console=self._console, refresh_per_second=4)
+            self._live.start()
+
+    def on_step(self, report: StepReport) -> None:
+        if self._first == (0.0, 0.0):
+            self._first = report.progress, time.monotonic()
+        if self._live is not None:
+            from rich.text import Text
+
+            self._live.update(Text(self._line(report), no_wrap=True, overflow="ellipsis"))
+        elif report.elapsed - self._printed >= self._every or report.progress >= 1:
+            self._printed = report.elapsed
+            self._print(self._line(report))
+
+    def on_evaluate(self, report: EvaluationReport) -> None:
+        scores = "  ".join(f"{name} {value:.4f}" for name, value in report.scores.items())
+        self._print(f"step {report.step:>7,} held out:  {scores}{'  (best)' if report.best else ''}")
+
+    def on_end(self, end: RunEnd) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+        if end.reason == "done":
+            self._print(f"done after {end.step:,} steps and {format_duration(end.elapsed)} of training")
+
+    def _line(self, report: StepReport) -> str:
+        total = self._start.total_steps
+        parts = [
+            f"step {report.step:>7,}{f' of {total:,}' if total else ''} {report.progress:>6.1%}",
+            f"loss {report.loss:.4f}",
+            f"token accuracy {report.accuracy:.3f}",
+            f"lr {report.lr:.2e}",
+            f"{report.mazes_per_second:,.0f} mazes/s",
+            f"{report.flops_per_second / 1e9:,.1f} GFLOP/s",
+        ]
+        progress, begun = self._first
+        if report.progress > progress:  # by the clock on the wall, so that evaluations count
+            left = (time.monotonic() - begun) * (1 - report.progress) / (report.progress - progress)
+            parts.append(f"{format_duration(max(left, 0.0))} left")
+        return "  ".join(parts)
+
+    def _print(self, line: str) -> None:
+        self._console.print(line, markup=False)
+
+
+def format_duration(seconds: float) -> str:
+    """Return a duration in words.
+
+    Example:
+        >>> [format_duration(s) for s in (12, 185, 7620, 273_600)]
+        ['12 s', '3 min 05 s', '2 h 07 min', '3 d 04 h']
+    """
+    total = round(seconds)
+    if total < 60:
+        return f"{total} s"
+    if total < 3600:
+        return f"{total // 60} min {total % 60:02} s"
+    if total < 86400:
+        return f"{total // 3600} h {total % 3600 // 60:02} min"
+    return f"{total // 86400} d {total % 86400 // 3600:02} h"

@@ -5,7 +5,7 @@
                          ema.safetensors         the average of the weights, if the run keeps one
                          state.json              step, seconds, ..., and the SHA-256 of each file
 
-    path = write_checkpoint(run / "checkpoints", step, {"model": weights, ...}, state)
+    path = write_checkpoint(run, step, {"model": weights, ...}, state)
     model, config = load_model("runs/x", which="best")
 
 The folder is written under another name, flushed to the disk and then renamed, so a kill or a full disk at any moment
@@ -28,8 +28,8 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from clew.errors import UserError, report_error
-from clew.files import json_checksum, read_json, write_json
+from clew.errors import UserError, os_error_sentence, report_error
+from clew.files import atomic_write, json_checksum, read_json, sync_folder, write_json
 from clew.models.weights import CHECKSUMS, WEIGHTS_FILE, WEIGHTS_JSON, build_trained, read_tensors, read_weights
 from clew.training.config import TrainConfig
 from clew.training.distributed import copy_named, full_tensor, parameter_name, unwrap_model
@@ -41,32 +41,29 @@ MODEL_FILE = WEIGHTS_FILE
 _UNFINISHED, _DISCARDED = ".unfinished-", ".discarded-"
 
 
-def checkpoint_name(step: int) -> str:
-    """Return the folder's name; names sort as their steps do."""
-    return f"{step:08d}"
-
-
-def steps_saved(checkpoints: Path) -> list[int]:
-    """Return the steps that have a checkpoint, in rising order."""
-    if not checkpoints.is_dir():
-        return []
-    names = [path.name for path in checkpoints.iterdir() if (path / STATE_FILE).is_file()]
-    return sorted(int(name) for name in names if name.isascii() and name.isdigit())
+def saved_checkpoints(run: str | Path) -> list[Path]:
+    """Return the checkpoints of a run, the oldest first."""
+    found = [path.parent for path in (Path(run) / CHECKPOINTS).glob(f"*/{STATE_FILE}")]
+    return sorted((p for p in found if p.name.isascii() and p.name.isdigit()), key=lambda p: int(p.name))
 
 
 def latest_checkpoint(run: str | Path) -> Path | None:
     """Return the newest checkpoint of a run, or None."""
-    checkpoints = Path(run) / CHECKPOINTS
-    steps = steps_saved(checkpoints)
-    return checkpoints / checkpoint_name(steps[-1]) if steps else None
+    saved = saved_checkpoints(run)
+    return saved[-1] if saved else None
 
 
 def write_checkpoint(
-    checkpoints: Path, step: int, tensors: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, Any]
+    run: Path, step: int, tensors: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, Any]
 ) -> Path:
-    """Write NAME.safetensors for each entry of `tensors`, and state.json; return the checkpoint's folder."""
-    final = checkpoints / checkpoint_name(step)
-    last = latest_checkpoint(checkpoints.parent)
+    """Write NAME.safetensors for each entry of `tensors`, and state.json; return the checkpoint's folder.
+
+    Without tensors the state of the step's checkpoint is replaced.
+    """
+    final, last = run / CHECKPOINTS / f"{step:08d}", latest_checkpoint(run)
+    if not tensors:
+        _write_state(final, state, _read_state(final)[1])
+        return final
     for name, named in tensors.items():
         for key, tensor in named.items():
             if not torch.isfinite(tensor).all():
@@ -74,24 +71,21 @@ def write_checkpoint(
                     f"{key!r} of the {name} is not finite after step {step}, so no checkpoint was written; the last "
                     f"good one is {last or 'none'}: train from it with a lower --optimizer.lr in a new run."
                 )
-    temporary = checkpoints / f"{_UNFINISHED}{secrets.token_hex(6)}"
+    temporary = final.with_name(f"{_UNFINISHED}{secrets.token_hex(6)}")
     try:
-        checkpoints.mkdir(parents=True, exist_ok=True)
-        temporary.mkdir()
+        temporary.mkdir(parents=True)
         checksums = {}
         for name, named in tensors.items():
             # The bytes first: the library's own writer reports a full disk as an error of its own kind.
             data = safetensors.torch.save({key: tensor.cpu().contiguous() for key, tensor in named.items()})
             checksums[f"{name}.safetensors"] = hashlib.sha256(data).hexdigest()
-            with open(temporary / f"{name}.safetensors", "wb") as file:
+            with atomic_write(temporary / f"{name}.safetensors", "wb") as file:
                 file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-        _write_state(temporary, state, checksums)  # flushes itself, and then the folder
+        _write_state(temporary, state, checksums)
         if final.exists():  # this very step was saved by a run that was then resumed from an older one
             discard(final)
         os.rename(temporary, final)
-        _flush_folder(checkpoints)
+        sync_folder(final.parent)
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
@@ -102,11 +96,6 @@ def write_checkpoint(
             "same command again to resume."
         ) from None
     return final
-
-
-def update_state(checkpoint: Path, state: Mapping[str, Any]) -> None:
-    """Replace the state of a checkpoint whose tensors stay."""
-    _write_state(checkpoint, state, _read_state(checkpoint)[1])
 
 
 def _write_state(checkpoint: Path, state: Mapping[str, Any], checksums: Mapping[str, str]) -> None:
@@ -121,20 +110,11 @@ def discard(checkpoint: Path) -> None:
     shutil.rmtree(discarded, ignore_errors=True)
 
 
-def remove_leftovers(checkpoints: Path) -> None:
+def remove_leftovers(run: Path) -> None:
     """Remove what a kill left of checkpoints that were being written or discarded."""
-    if checkpoints.is_dir():
-        for path in checkpoints.iterdir():
-            if path.name.startswith((_UNFINISHED, _DISCARDED)):
-                shutil.rmtree(path, ignore_errors=True)
-
-
-def _flush_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    for path in (run / CHECKPOINTS).glob(".*"):
+        if path.name.startswith((_UNFINISHED, _DISCARDED)):
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def read_state(checkpoint: Path) -> dict[str, Any]:
@@ -145,10 +125,7 @@ def read_state(checkpoint: Path) -> dict[str, Any]:
 def _read_state(checkpoint: Path) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the state, and the checksums of the other files."""
     path = checkpoint / STATE_FILE
-    try:
-        state = read_json(path)
-    except FileNotFoundError:
-        raise UserError(f"{checkpoint} is no checkpoint: it has no {STATE_FILE}.") from None
+    state = read_json(path)
     if not isinstance(state, dict) or type(state.get("step")) is not int:
         raise UserError(f"{path} is not the state of a run; take another checkpoint.")
     if CHECKSUMS not in state:
@@ -193,13 +170,12 @@ def find_checkpoint(run: str | Path, which: Literal["best", "last"] | int = "bes
 
     Damaged checkpoints are passed over, with a line that says so; one that is asked for by its step is an error.
     """
-    checkpoints = Path(run) / CHECKPOINTS
     if isinstance(which, int):
-        found = checkpoints / checkpoint_name(which)
-        if not found.is_dir():
-            saved = ", ".join(map(str, steps_saved(checkpoints))) or "none"
-            raise UserError(f"{run} holds no checkpoint of step {which}; it holds {saved}.")
-        return found
+        saved = {int(path.name): path for path in saved_checkpoints(run)}
+        if which not in saved:
+            held = ", ".join(map(str, saved)) or "none"
+            raise UserError(f"{run} holds no checkpoint of step {which}; it holds {held}.")
+        return saved[which]
     last = newest_sound_checkpoint(run, "model", "ema")
     if last is None:
         raise UserError(f"{run} holds no checkpoint yet; let it train for longer.")
@@ -207,12 +183,13 @@ def find_checkpoint(run: str | Path, which: Literal["best", "last"] | int = "bes
     step = best.get("step") if isinstance(best, dict) else None
     if which == "last" or type(step) is not int:
         return last
+    path = last.with_name(f"{step:08d}")
     try:
-        read_checkpoint(checkpoints / checkpoint_name(step), "model", "ema")
-    except UserError as error:
-        report_error(f"{error} The checkpoint {last.name} is used instead.")
+        read_checkpoint(path, "model", "ema")
+    except (UserError, OSError) as error:
+        report_error(f"{_sentence(error)} The checkpoint {last.name} is used instead.")
         return last
-    return checkpoints / checkpoint_name(step)
+    return path
 
 
 def newest_sound_checkpoint(run: str | Path, *names: str) -> Path | None:
@@ -220,14 +197,12 @@ def newest_sound_checkpoint(run: str | Path, *names: str) -> Path | None:
 
     Prints a line if a newer one is damaged; UserError if all are.
     """
-    checkpoints = Path(run) / CHECKPOINTS
     problem = ""
-    for step in reversed(steps_saved(checkpoints)):
-        path = checkpoints / checkpoint_name(step)
+    for path in reversed(saved_checkpoints(run)):
         try:
             read_checkpoint(path, *names)
-        except UserError as error:
-            problem = problem or str(error)
+        except (UserError, OSError) as error:
+            problem = problem or _sentence(error)
             continue
         if problem:
             report_error(f"{problem} The checkpoint {path.name} is used instead.")
@@ -235,6 +210,10 @@ def newest_sound_checkpoint(run: str | Path, *names: str) -> Path | None:
     if problem:
         raise UserError(f"{run} has no checkpoint that can be read: {problem}")
     return None
+
+
+def _sentence(error: UserError | OSError) -> str:
+    return os_error_sentence(error) if isinstance(error, OSError) else str(error)
 
 
 def load_model(

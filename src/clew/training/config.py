@@ -22,8 +22,7 @@ from clew.files import from_plain, to_plain
 from clew.models.build import KINDS, ModelConfig, from_json, kind_of, to_json
 from clew.models.config import EncoderDecoderConfig
 from clew.objectives.config import OBJECTIVES, ObjectiveConfig
-from clew.training.optimizers import OptimizerConfig
-from clew.training.schedules import ScheduleConfig
+from clew.training.optimizers import OptimizerConfig, ScheduleConfig
 
 # Objectives that reveal the response from left to right, the only order that a causal model knows.
 LEFT_TO_RIGHT = ("next-token", "trace")

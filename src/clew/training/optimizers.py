@@ -1,14 +1,19 @@
-"""Optimizers: AdamW, or Muon for the matrices and AdamW for the rest; and the average of the weights.
+"""Optimizers (AdamW, or Muon for matrices with AdamW for the rest), learning-rate schedules, and averaged weights.
 
     optimizer = build_optimizer(model, OptimizerConfig("muon"))
-    optimizer.scale_lr(lr_factor(schedule, progress))        # each step
+    optimizer.scale_lr(lr_factor(schedule, progress, stride))      # each step
+    optimizer.set_beta1(beta1_at(schedule, progress, stride))      # None leaves it as it is
     optimizer.step()
-    save_file(optimizer.state_tensors(), path)               # flat tensors by parameter name: no pickle
-    optimizer.load_state_tensors(load_file(path))            # continues bit for bit
+    save_file(optimizer.state_tensors(), path)                     # flat tensors by parameter name: no pickle
+    optimizer.load_state_tensors(load_file(path))                  # continues bit for bit
 
-Weight decay applies to matrices only (embeddings count, vectors and biases do not). Both kinds work under DDP, where
-every process does the same, and with parameters sharded by FSDP2, which are gathered for Muon. AdamW is fused: on CPU
-too it took under a third of the other forms' time for the 8M model.
+Weight decay applies to matrices only (embeddings count, vectors and biases do not). Both kinds work under DDP and with
+parameters sharded by FSDP2, which are gathered for Muon. AdamW is fused: on CPU too it took under a third of the other
+forms' time for the 8M model.
+
+Schedules are pure functions of `progress`, the share of the budget used when a step begins, and of `stride`, the share
+that one step uses. The stride makes the first step start exactly at the bottom of the warm-up and the last one end
+exactly at the final rate; with a budget in minutes, where no step knows how many follow, it is 0.
 
 Shape suffixes: N matrices, R rows, C columns.
 """
@@ -26,17 +31,127 @@ import torch
 from torch import Tensor, nn
 
 from clew.errors import UserError
-from clew.training.distributed import (
-    copy_named,
-    full_tensor,
-    named_parameters,
-    shard_like,
-    unwrap_model,
-)
+from clew.training.distributed import copy_named, full_tensor, named_parameters, shard_like, unwrap_model
 
 # The quintic x -> a x + b x^3 + c x^5. Iterated 5 times it brings singular values from 0.002 to 1 (of a matrix of
 # norm 1) into [0.68, 1.21]; it does not settle at 1, which training does not need, and so gets there in few steps.
 _A, _B, _C = 3.4445, -4.7750, 2.0315
+BETA1_HIGH, BETA1_LOW = 0.95, 0.85  # the defaults of torch's OneCycleLR
+
+OptimizerKind = Literal["adamw", "muon"]
+ScheduleKind = Literal["one-cycle", "cosine", "constant-then-decay"]
+
+
+def _check_kind(what: str, kind: Any, known: tuple[str, ...]) -> None:
+    if kind not in known:
+        raise UserError(f"{what} {kind!r} is unknown: use one of {', '.join(known)}.")
+
+
+def _check_number(what: str, value: Any, low: float, high: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+        raise UserError(f"{what} is {value!r}: use a number from {low} to {high}.")
+
+
+@dataclass(frozen=True)
+class OptimizerConfig:
+    """The optimizer and its settings; the defaults are those of the paper's text for MLM-U."""
+
+    kind: OptimizerKind = "adamw"  # adamw, or muon for matrices with adamw for the rest
+    # The highest learning rate of the schedule, for the parameters of AdamW.
+    lr: float = 1e-3
+    beta1: float = 0.9  # AdamW's decay of the mean gradient
+    beta2: float = 0.999  # AdamW's decay of the squared gradient
+    eps: float = 1e-8  # AdamW's constant in the denominator
+    # The weight decay, of matrices only.
+    weight_decay: float = 0.0
+    # With kind "muon": the highest learning rate of the matrices.
+    muon_lr: float = 0.02
+    muon_momentum: float = 0.95  # the momentum of Muon
+    muon_steps: int = 5  # Newton-Schulz steps of Muon
+
+    def __post_init__(self) -> None:
+        _check_kind("optimizer", self.kind, get_args(OptimizerKind))
+        highest = {"lr": 10.0, "muon_lr": 10.0, "weight_decay": 10.0} | dict.fromkeys(
+            ("beta1", "beta2", "muon_momentum"), 0.99999
+        )
+        for name, high in highest.items():
+            _check_number(f"the optimizer's {name}", getattr(self, name), 0.0, high)
+        _check_number("the optimizer's eps", self.eps, 1e-20, 1.0)
+        _check_number("the optimizer's muon_steps", self.muon_steps, 1, 100)
+        if not isinstance(self.muon_steps, int):
+            raise UserError(f"the optimizer's muon_steps is {self.muon_steps!r}: use a whole number.")
+
+
+@dataclass(frozen=True)
+class ScheduleConfig:
+    """The learning rate over a run; the defaults are the published code's, without its cycle of beta1.
+
+    - one-cycle: along a cosine from `start` up to 1 during `warmup`, then along a cosine down to `end`; step for step
+      torch's OneCycleLR;
+    - cosine: along a line up to 1 during `warmup`, then along a cosine down to `end`;
+    - constant-then-decay: along a line up to 1 during `warmup`, constant, and along a line down to `end` during the
+      last `decay`; `power` above 1 makes it fall faster at first: (remaining share of the decay) ** power.
+    """
+
+    kind: ScheduleKind = "one-cycle"  # the shape of the learning rate over the budget
+    # The share of the budget in which the learning rate rises.
+    warmup: float = 0.05
+    decay: float = 0.2  # the share of the budget at the end in which constant-then-decay falls
+    power: float = 1.0  # the exponent of the decay of constant-then-decay
+    # The first learning rate, as a share of the highest.
+    start: float = 1 / 25
+    end: float = 1 / 625  # the last learning rate, as a share of the highest
+    # With one-cycle: AdamW's beta1 falls from 0.95 to 0.85 while the rate rises, and rises again while the rate falls.
+    # Torch's OneCycleLR does so unless told otherwise, whatever beta1 the optimizer was given.
+    cycle_beta1: bool = False
+
+    def __post_init__(self) -> None:
+        _check_kind("schedule", self.kind, get_args(ScheduleKind))
+        for name in ("warmup", "decay", "start", "end"):
+            _check_number(f"the schedule's {name}", getattr(self, name), 0, 1)
+        if not 0 < self.power <= 10:
+            raise UserError(f"the schedule's power is {self.power!r}: use a number above 0 and up to 10.")
+        if self.cycle_beta1 and self.kind != "one-cycle":
+            raise UserError(f"the schedule {self.kind!r} has no cycle for beta1: use one-cycle, or leave it off.")
+        if self.kind == "constant-then-decay" and self.warmup + self.decay > 1:
+            raise UserError(
+                f"the schedule's warmup {self.warmup} and decay {self.decay} exceed the whole: lower one of them."
+            )
+
+
+def lr_factor(config: ScheduleConfig, progress: float, stride: float = 0.0) -> float:
+    """Return the learning rate, as a share of its highest, for a step from `progress` to `progress + stride`."""
+    # Where the step ends, so that the last step has the final rate. Minutes may run over the budget.
+    reached = min(progress + stride, 1.0)
+    if reached < config.warmup:
+        rising = _along_cosine if config.kind == "one-cycle" else _along_line
+        return rising(config.start, 1.0, (reached - stride) / (config.warmup - stride))
+    if config.kind == "constant-then-decay":
+        remaining = min(1.0, (1 - reached) / config.decay) if config.decay else 1.0
+        return _along_line(config.end, 1.0, remaining**config.power)
+    if config.warmup == 1:
+        return 1.0
+    return _along_cosine(1.0, config.end, (reached - config.warmup) / (1 - config.warmup))
+
+
+def beta1_at(config: ScheduleConfig, progress: float, stride: float = 0.0) -> float | None:
+    """Return AdamW's beta1 for a step from `progress` to `progress + stride`; None if it does not change."""
+    if not config.cycle_beta1:
+        return None
+    reached = min(progress + stride, 1.0)
+    if reached < config.warmup:
+        return _along_cosine(BETA1_HIGH, BETA1_LOW, (reached - stride) / (config.warmup - stride))
+    if config.warmup == 1:
+        return BETA1_LOW
+    return _along_cosine(BETA1_LOW, BETA1_HIGH, (reached - config.warmup) / (1 - config.warmup))
+
+
+def _along_cosine(start: float, end: float, share: float) -> float:
+    return end + (start - end) * (1 + math.cos(math.pi * share)) / 2
+
+
+def _along_line(start: float, end: float, share: float) -> float:
+    return start + (end - start) * share
 
 
 def orthogonalize(x_NRC: Tensor, steps: int = 5) -> Tensor:
@@ -78,10 +193,9 @@ class Muon(torch.optim.Optimizer):
         steps: int = 5,
     ) -> None:
         super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "steps": steps})
-        for group in self.param_groups:
-            for p in group["params"]:
-                assert p.ndim == 2, "Muon is for matrices"
-                self.state[p]["momentum"] = torch.zeros_like(p)
+        for p in (p for group in self.param_groups for p in group["params"]):
+            assert p.ndim == 2, "Muon is for matrices"
+            self.state[p]["momentum"] = torch.zeros_like(p)
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
@@ -92,121 +206,16 @@ class Muon(torch.optim.Optimizer):
             for p in group["params"]:
                 if p.grad is not None:
                     by_shape[tuple(p.shape)].append(p)
-            for shape, matrices in by_shape.items():
-                self._step_shape(shape, matrices, group)
-
-    def _step_shape(self, shape: tuple[int, ...], matrices: list[Tensor], group: dict[str, Any]) -> None:
-        grads = [p.grad for p in matrices if p.grad is not None]
-        momenta = [self.state[p]["momentum"] for p in matrices]
-        torch._foreach_lerp_(momenta, grads, 1 - group["momentum"])
-        ahead = torch._foreach_lerp(grads, momenta, group["momentum"])
-        update_NRC = orthogonalize(torch.stack([full_tensor(x) for x in ahead]), group["steps"])
-        updates = [shard_like(update, p) for update, p in zip(update_NRC.unbind(), matrices, strict=True)]
-        if group["weight_decay"]:
-            torch._foreach_mul_(matrices, 1 - group["lr"] * group["weight_decay"])
-        scale = math.sqrt(max(1.0, shape[0] / shape[1]))
-        torch._foreach_add_(matrices, updates, alpha=-group["lr"] * scale)
-
-
-_UPDATES = "updates"  # cannot be a parameter's name below, since those have a prefix
-_AVERAGE = "average."
-
-
-class Ema:
-    """The moving average of a model's trainable parameters.
-
-        ema.update(model)                  # after each optimizer step
-        with ema.swapped(model):           # evaluate with the average; the weights come back unchanged
-            evaluate(model)
-
-    After n updates, average <- d average + (1 - d) weights with d = min(decay, (1 + n) / (10 + n)), so that the random
-    initial weights are forgotten early.
-    """
-
-    def __init__(self, model: nn.Module, decay: float = 0.999) -> None:
-        if not 0 <= decay < 1:
-            raise UserError(f"the decay of the weights' average is {decay}: use a number from 0 to just below 1.")
-        self.decay = decay
-        self.updates = 0
-        self.average = {name: p.detach().clone() for name, p in named_parameters(model)}
-
-    @torch.no_grad()
-    def update(self, model: nn.Module) -> None:
-        """Add the model's weights after a step."""
-        decay = min(self.decay, (1 + self.updates) / (10 + self.updates))
-        weights = dict(named_parameters(model))
-        assert weights.keys() == self.average.keys(), "the same model at every update"
-        torch._foreach_lerp_(list(self.average.values()), [weights[name] for name in self.average], 1 - decay)
-        self.updates += 1
-
-    @contextmanager
-    def swapped(self, model: nn.Module) -> Iterator[None]:
-        """Give the model the averaged weights within."""
-        weights = dict(named_parameters(model))
-        kept = {name: p.detach().clone() for name, p in weights.items()}
-        try:
-            _copy_all(self.average, weights)
-            yield
-        finally:
-            _copy_all(kept, weights)
-
-    def state_tensors(self) -> dict[str, Tensor]:
-        """Return the average and the number of updates; shards are gathered, so every rank must call this."""
-        averages = {_AVERAGE + name: full_tensor(tensor) for name, tensor in self.average.items()}
-        return {_UPDATES: torch.tensor(self.updates), **averages}
-
-    def load_state_tensors(self, tensors: dict[str, Tensor]) -> None:
-        """Restore what `state_tensors` returned."""
-        updates = torch.tensor(self.updates)
-        own = {_UPDATES: updates, **{_AVERAGE + name: tensor for name, tensor in self.average.items()}}
-        copy_named(own, tensors, "the saved average of the weights")
-        self.updates = int(updates)
-
-
-@torch.no_grad()
-def _copy_all(source: dict[str, Tensor], target: dict[str, nn.Parameter]) -> None:
-    for name, tensor in source.items():
-        target[name].copy_(tensor)
-
-
-OptimizerKind = Literal["adamw", "muon"]
-
-
-@dataclass(frozen=True)
-class OptimizerConfig:
-    """The optimizer and its settings; the defaults are those of the paper's text for MLM-U."""
-
-    kind: OptimizerKind = "adamw"  # adamw, or muon for matrices with adamw for the rest
-    # The highest learning rate of the schedule, for the parameters of AdamW.
-    lr: float = 1e-3
-    beta1: float = 0.9  # AdamW's decay of the mean gradient
-    beta2: float = 0.999  # AdamW's decay of the squared gradient
-    eps: float = 1e-8  # AdamW's constant in the denominator
-    # The weight decay, of matrices only.
-    weight_decay: float = 0.0
-    # With kind "muon": the highest learning rate of the matrices.
-    muon_lr: float = 0.02
-    muon_momentum: float = 0.95  # the momentum of Muon
-    muon_steps: int = 5  # Newton-Schulz steps of Muon
-
-    def __post_init__(self) -> None:
-        if self.kind not in get_args(OptimizerKind):
-            raise UserError(f"optimizer {self.kind!r} is unknown: use one of {', '.join(get_args(OptimizerKind))}.")
-        for name, low, high in (
-            ("lr", 0.0, 10.0),
-            ("beta1", 0.0, 0.99999),
-            ("beta2", 0.0, 0.99999),
-            ("eps", 1e-20, 1.0),
-            ("weight_decay", 0.0, 10.0),
-            ("muon_lr", 0.0, 10.0),
-            ("muon_momentum", 0.0, 0.99999),
-            ("muon_steps", 1, 100),
-        ):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-                raise UserError(f"the optimizer's {name} is {value!r}: use a number from {low} to {high}.")
-        if not isinstance(self.muon_steps, int):
-            raise UserError(f"the optimizer's muon_steps is {self.muon_steps!r}: use a whole number.")
+            for (rows, columns), matrices in by_shape.items():
+                grads = [p.grad for p in matrices if p.grad is not None]
+                momenta = [self.state[p]["momentum"] for p in matrices]
+                torch._foreach_lerp_(momenta, grads, 1 - group["momentum"])
+                ahead = torch._foreach_lerp(grads, momenta, group["momentum"])
+                update_NRC = orthogonalize(torch.stack([full_tensor(x) for x in ahead]), group["steps"])
+                updates = [shard_like(update, p) for update, p in zip(update_NRC.unbind(), matrices, strict=True)]
+                if group["weight_decay"]:
+                    torch._foreach_mul_(matrices, 1 - group["lr"] * group["weight_decay"])
+                torch._foreach_add_(matrices, updates, alpha=-group["lr"] * math.sqrt(max(1.0, rows / columns)))
 
 
 class NamedOptimizer(torch.optim.Optimizer):
@@ -253,11 +262,7 @@ class NamedOptimizer(torch.optim.Optimizer):
         copy_named(self._named_state(), tensors, "the saved optimizer state")
 
     def _named_state(self) -> dict[str, Tensor]:
-        return {
-            f"{key}.{name}": value
-            for parameter, name in self.names.items()
-            for key, value in self.state[parameter].items()
-        }
+        return {f"{key}.{name}": value for p, name in self.names.items() for key, value in self.state[p].items()}
 
 
 def matrix_names(model: nn.Module) -> set[str]:
@@ -267,23 +272,12 @@ def matrix_names(model: nn.Module) -> set[str]:
     head if it is called `head` or `lm_head`. A head that is tied to an embedding is an embedding.
     """
     model = unwrap_model(model)
-    embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
-    named_by_model = getattr(model, "adamw_parameters", None)
-    if named_by_model is not None:
-        left_out = set(named_by_model)
-    else:
-        left_out = {f"{name}.weight" for name, _ in model.named_modules() if name.split(".")[-1] in ("head", "lm_head")}
     linears = {id(m.weight) for m in model.modules() if isinstance(m, nn.Linear)}
-    return {
-        name
-        for name, parameter in named_parameters(model)
-        if id(parameter) in linears and id(parameter) not in embeddings and name not in left_out
-    }
-
-
-def _decays(parameter: nn.Parameter) -> bool:
-    """Return whether weight decay applies: to matrices, but not to a vector stored as one row."""
-    return parameter.ndim >= 2 and min(parameter.shape) > 1
+    linears -= {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
+    left_out = getattr(model, "adamw_parameters", None)
+    if left_out is None:
+        left_out = [f"{name}.weight" for name, _ in model.named_modules() if name.split(".")[-1] in ("head", "lm_head")]
+    return {name for name, p in named_parameters(model) if id(p) in linears and name not in left_out}
 
 
 def build_optimizer(model: nn.Module, config: OptimizerConfig) -> NamedOptimizer:
@@ -291,36 +285,79 @@ def build_optimizer(model: nn.Module, config: OptimizerConfig) -> NamedOptimizer
     names = {parameter: name for name, parameter in named_parameters(model)}
     matrices = matrix_names(model) if config.kind == "muon" else set()
     groups: dict[str, list[nn.Parameter]] = {"muon": [], "adamw-decayed": [], "adamw-plain": []}
-    for parameter, name in names.items():
-        kind = "muon" if name in matrices else "adamw-decayed" if _decays(parameter) else "adamw-plain"
-        groups[kind].append(parameter)
-
+    for p, name in names.items():
+        decays = p.ndim >= 2 and min(p.shape) > 1  # not a vector that is stored as one row
+        groups["muon" if name in matrices else "adamw-decayed" if decays else "adamw-plain"].append(p)
     parts: list[torch.optim.Optimizer] = []
     if groups["muon"]:
-        part = Muon(
-            [{"params": groups["muon"], "name": "muon"}],
-            config.muon_lr,
-            config.muon_momentum,
-            config.weight_decay,
-            config.muon_steps,
-        )
-        parts.append(part)
+        muon = [{"params": groups["muon"], "name": "muon"}]
+        parts.append(Muon(muon, config.muon_lr, config.muon_momentum, config.weight_decay, config.muon_steps))
     adamw_groups: list[dict[str, Any]] = [
         {"params": groups[name], "name": name, "weight_decay": decay}
         for name, decay in (("adamw-decayed", config.weight_decay), ("adamw-plain", 0.0))
         if groups[name]
     ]
     if adamw_groups:
-        adamw = torch.optim.AdamW(
-            adamw_groups, lr=config.lr, betas=(config.beta1, config.beta2), eps=config.eps, fused=True
-        )
-        for group in adamw_groups:
-            for p in group["params"]:
-                # torch makes these at the first step; made now, a saved state is always complete.
-                adamw.state[p] = {
-                    "step": torch.zeros((), dtype=torch.float32, device=p.device),
-                    "exp_avg": torch.zeros_like(p),
-                    "exp_avg_sq": torch.zeros_like(p),
-                }
+        betas = (config.beta1, config.beta2)
+        adamw = torch.optim.AdamW(adamw_groups, lr=config.lr, betas=betas, eps=config.eps, fused=True)
+        for p in (p for group in adamw_groups for p in group["params"]):
+            # torch makes these at the first step; made now, a saved state is always complete.
+            step = torch.zeros((), dtype=torch.float32, device=p.device)
+            adamw.state[p] = {"step": step, "exp_avg": torch.zeros_like(p), "exp_avg_sq": torch.zeros_like(p)}
         parts.append(adamw)
     return NamedOptimizer(parts, names)
+
+
+class Ema:
+    """The moving average of a model's trainable parameters.
+
+        ema.update(model)                  # after each optimizer step
+        with ema.swapped(model):           # evaluate with the average; the weights come back unchanged
+            evaluate(model)
+
+    After n updates, average <- d average + (1 - d) weights with d = min(decay, (1 + n) / (10 + n)), so that the random
+    initial weights are forgotten early.
+    """
+
+    def __init__(self, model: nn.Module, decay: float = 0.999) -> None:
+        self.decay = decay
+        self.updates = torch.tensor(0)
+        self.average = {name: p.detach().clone() for name, p in named_parameters(model)}
+
+    @torch.no_grad()
+    def update(self, model: nn.Module) -> None:
+        """Add the model's weights after a step."""
+        updates = int(self.updates)
+        decay = min(self.decay, (1 + updates) / (10 + updates))
+        weights = dict(named_parameters(model))
+        assert weights.keys() == self.average.keys(), "the same model at every update"
+        torch._foreach_lerp_(list(self.average.values()), [weights[name] for name in self.average], 1 - decay)
+        self.updates += 1
+
+    @contextmanager
+    def swapped(self, model: nn.Module) -> Iterator[None]:
+        """Give the model the averaged weights within."""
+        weights = dict(named_parameters(model))
+        kept = {name: p.detach().clone() for name, p in weights.items()}
+        try:
+            _copy_all(self.average, weights)
+            yield
+        finally:
+            _copy_all(kept, weights)
+
+    def _named_state(self) -> dict[str, Tensor]:
+        return {"updates": self.updates, **{f"average.{name}": tensor for name, tensor in self.average.items()}}
+
+    def state_tensors(self) -> dict[str, Tensor]:
+        """Return the average and the number of updates; shards are gathered, so every rank must call this."""
+        return {name: full_tensor(tensor) for name, tensor in self._named_state().items()}
+
+    def load_state_tensors(self, tensors: dict[str, Tensor]) -> None:
+        """Restore what `state_tensors` returned."""
+        copy_named(self._named_state(), tensors, "the saved average of the weights")
+
+
+@torch.no_grad()
+def _copy_all(source: dict[str, Tensor], target: dict[str, nn.Parameter]) -> None:
+    for name, tensor in source.items():
+        target[name].copy_(tensor)

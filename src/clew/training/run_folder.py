@@ -13,7 +13,7 @@ with folder.locked():
 
 from __future__ import annotations
 
-import json
+import dataclasses
 import os
 import secrets
 import sys
@@ -30,12 +30,10 @@ from clew.errors import UserError, report_error
 from clew.files import atomic_write, from_plain, open_own, write_json
 from clew.models.build import build_model, count_parameters
 from clew.objectives.config import adaptive_of, build_objective
-from clew.training.callbacks import check_metrics
+from clew.training.callbacks import METRICS_FILE, check_metrics, read_metrics
 from clew.training.checkpoint import (
-    CHECKPOINTS,
     CONFIG_FILE,
     MODEL_FILE,
-    checkpoint_name,
     discard,
     load_config,
     load_model_tensors,
@@ -44,35 +42,23 @@ from clew.training.checkpoint import (
     newest_sound_checkpoint,
     read_checkpoint,
     remove_leftovers,
-    steps_saved,
+    saved_checkpoints,
 )
 from clew.training.config import TrainConfig
 from clew.training.distributed import World, parallelize
 from clew.training.optimizers import Ema, build_optimizer
-from clew.training.progress import Window
-from clew.training.step import GradScaler
+from clew.training.step import GradScaler, Window
 
 if sys.platform != "win32":
     import fcntl
 
-METRICS_FILE = "metrics.jsonl"
 Resume = Literal["auto", "never"]
 
 # Fields that a resumed run may change: the length of the run, the machine, and how often it reports.
-FREE_FIELDS = {
-    "budget",
-    "micro_batch",
-    "compile",
-    "evaluate_every",
-    "held_out",
-    "log_every",
-    "checkpoint_every",
-    "keep_last",
-    "device",
-    "parallel",
-    "threads",
-    "timeout_hours",
-}
+FREE_FIELDS = (
+    *("budget", "evaluate_every", "held_out", "log_every", "checkpoint_every", "keep_last"),
+    *("micro_batch", "compile", "device", "parallel", "threads", "timeout_hours"),
+)
 
 
 class RunFolder:
@@ -81,7 +67,6 @@ class RunFolder:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.metrics = self.path / METRICS_FILE
-        self.checkpoints = self.path / CHECKPOINTS
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -94,9 +79,8 @@ class RunFolder:
                 try:
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
-                    raise UserError(
-                        f"another process is training in {self.path}; wait, or use another --out."
-                    ) from None
+                    problem = f"another process is training in {self.path}; wait, or use another --out."
+                    raise UserError(problem) from None
             yield
 
     def begin(self, config: TrainConfig, resume: Resume) -> Path | None:
@@ -110,24 +94,23 @@ class RunFolder:
                 )
         elif any(path.name != ".lock" for path in self.path.iterdir()):
             raise UserError(f"{self.path} holds other files; give --out a new or empty folder.")
-        remove_leftovers(self.checkpoints)
+        remove_leftovers(self.path)
         checkpoint = newest_sound_checkpoint(self.path)
         write_json(self.path / CONFIG_FILE, config.to_json(), checksum=True)
         step = int(checkpoint.name) if checkpoint else 0
-        for damaged in steps_saved(self.checkpoints):
-            if damaged > step:  # kept for inspection, but no longer a checkpoint
-                path = self.checkpoints / checkpoint_name(damaged)
+        for path in saved_checkpoints(self.path):
+            if int(path.name) > step:  # damaged: kept for inspection, but no longer a checkpoint
                 os.replace(path, path.with_name(f"damaged-{path.name}-{secrets.token_hex(3)}"))
         self.cut_metrics(step)
         return checkpoint
 
     def read_metrics(self) -> list[dict[str, Any]]:
         """Return the lines of metrics.jsonl, without those that cannot be read."""
-        return [line for _, line in self._metrics_lines() if line is not None]
+        return [line for _, line in read_metrics(self.metrics) if line is not None]
 
     def cut_metrics(self, step: int) -> None:
         """Remove the lines after a step, which the resumed run writes again, and those that cannot be read."""
-        lines = self._metrics_lines()
+        lines = read_metrics(self.metrics)
         kept = [raw for raw, line in lines if line is not None and line["step"] <= step]
         damaged = sum(line is None and raw.endswith(b"\n") for raw, line in lines)  # a kill leaves one without an end
         if damaged:
@@ -138,36 +121,23 @@ class RunFolder:
             with atomic_write(self.metrics, "wb") as file:
                 file.writelines(kept)
 
-    def _metrics_lines(self) -> list[tuple[bytes, dict[str, Any] | None]]:
-        """Return each line of metrics.jsonl as bytes and as parsed, None if it is damaged."""
-        data = self.metrics.read_bytes() if self.metrics.exists() else b""
-        return [(raw, _parse_line(raw)) for raw in data.splitlines(keepends=True)]
-
     def prune(self, keep_last: int, best: int | None) -> None:
         """Remove all checkpoints but the newest few and the best."""
-        for step in steps_saved(self.checkpoints)[:-keep_last]:
-            if step != best:
-                discard(self.checkpoints / checkpoint_name(step))
-
-
-def _parse_line(raw: bytes) -> dict[str, Any] | None:
-    try:
-        line = json.loads(raw)
-    except (ValueError, RecursionError):
-        return None
-    complete = raw.endswith(b"\n") and isinstance(line, dict) and line.get("kind") in ("step", "evaluation")
-    return line if complete and type(line.get("step")) is int and line["step"] >= 0 else None
+        for path in saved_checkpoints(self.path)[:-keep_last]:
+            if int(path.name) != best:
+                discard(path)
 
 
 def different(old: TrainConfig, new: TrainConfig) -> str:
     """Return the first setting in which a resumed run may not differ, in words; empty if there is none."""
     before, after = old.to_json(), new.to_json()
     for name, value in before.items():
-        if name not in FREE_FIELDS and value != after[name]:
-            if isinstance(value, dict):
-                inner = next(key for key in {**value, **after[name]} if value.get(key) != after[name].get(key))
-                return f"{name}.{inner} {value.get(inner)} and not {after[name].get(inner)}"
+        if name in FREE_FIELDS or value == after[name]:
+            continue
+        if not isinstance(value, dict):
             return f"{name} {value} and not {after[name]}"
+        inner = next(key for key in {**value, **after[name]} if value.get(key) != after[name].get(key))
+        return f"{name}.{inner} {value.get(inner)} and not {after[name].get(inner)}"
     return ""
 
 
@@ -226,7 +196,7 @@ class TrainingState:
             "scores": self.scores,
             "evaluated_step": self.evaluated_step,
             "loss_scale": self.scaler.state(),
-            "window": self.window.state(),
+            "window": dataclasses.asdict(self.window),
             "adaptive": None if self.adaptive is None else self.adaptive.state(),
             "versions": {"clew": __version__, "torch": torch.__version__},
         }

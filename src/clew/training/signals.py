@@ -1,15 +1,12 @@
 """Stop signals: finish the step, save, stop.
 
     with handle_stop_signals() as stop:
-        while not stop.requested: ...
+        while not stop.signal: ...
+    check_stop()          # in long work between two steps: raises Stopped if a signal has come
 
 Ctrl-C, SIGTERM, SIGHUP (the terminal was closed), and SIGUSR2, by which a scheduler warns of its time limit. The first
-signal only sets `requested`; a second one ends the process at once, as without this. A SIGUSR2 never ends it: it may
-follow a SIGTERM, and the checkpoint must still be written.
-
-Long work between two steps checks for itself:
-
-    check_stop()          # raises Stopped if a signal has come
+signal is only noted; a second one ends the process at once, as without this. A SIGUSR2 never ends it: it may follow a
+SIGTERM, and the checkpoint must still be written.
 """
 
 from __future__ import annotations
@@ -32,13 +29,9 @@ class Stopped(Exception):
 
 @dataclass
 class StopRequest:
-    """Whether, and by which signal, the run was asked to stop."""
+    """The signal that asked the run to stop, or 0."""
 
     signal: int = 0
-
-    @property
-    def requested(self) -> bool:
-        return self.signal != 0
 
 
 _handled: list[StopRequest] = []  # a process has one set of handlers; the innermost request is the last
@@ -46,7 +39,7 @@ _handled: list[StopRequest] = []  # a process has one set of handlers; the inner
 
 def check_stop() -> None:
     """Raise Stopped if a signal has come since `handle_stop_signals` began."""
-    if _handled and _handled[-1].requested:
+    if _handled and _handled[-1].signal:
         raise Stopped
 
 
@@ -57,9 +50,8 @@ def handle_stop_signals() -> Iterator[StopRequest]:
     if threading.current_thread() is not threading.main_thread():
         yield stop  # only the main thread may have handlers; a run in another thread is stopped by its owner
         return
-    before = {number: signal.getsignal(number) for number in (*SIGNALS, *WARNINGS)}
     # A signal that is ignored, as SIGHUP is under nohup, stays ignored.
-    before = {number: handler for number, handler in before.items() if handler != signal.SIG_IGN}
+    before = {n: h for n in (*SIGNALS, *WARNINGS) if (h := signal.getsignal(n)) != signal.SIG_IGN}
 
     def note(number: int, frame: FrameType | None) -> None:
         stop.signal = number

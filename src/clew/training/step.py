@@ -1,4 +1,4 @@
-"""The gradient of one step, the same for one process and for many, in fp32, bf16 or fp16.
+"""One training step: its gradient, the same for one process and for many, its precision, clock and sums.
 
     part = draw_part(batch, objective, seed, step, rows, world)     # this process's rows and their targets
     sums = accumulate_gradient(forward, part, world, precision="fp16", scale=scaler.value)
@@ -15,9 +15,11 @@ Shape suffixes: B mazes, T positions, Q queries, V vocabulary.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -34,6 +36,8 @@ FIRST_SCALE = 2.0**16
 GROW_AFTER = 2000
 # Gradients that overflow even when hardly scaled are wrong in themselves.
 SMALLEST_SCALE = 2.0**-4
+# Seconds of a run are read from this clock; a benchmark replaces it by the CPU time of the process.
+now = time.perf_counter
 
 
 class GradScaler:
@@ -57,11 +61,10 @@ class GradScaler:
         """Adjust the scale after a step whose gradients were finite or not."""
         if not self.active:
             return
+        self.good_steps = self.good_steps + 1 if finite else 0
         if not finite:
-            self.value, self.good_steps = self.value / 2, 0
-            return
-        self.good_steps += 1
-        if self.good_steps == GROW_AFTER:
+            self.value /= 2
+        elif self.good_steps == GROW_AFTER:
             self.value, self.good_steps = self.value * 2, 0
 
     def state(self) -> dict[str, float]:
@@ -69,6 +72,59 @@ class GradScaler:
 
     def load_state(self, state: dict[str, float]) -> None:
         self.value, self.good_steps = float(state["value"]), int(state["good_steps"])
+
+
+class Clock:
+    """Seconds of training: paused during evaluation and saving."""
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self._before = seconds
+        self._since: float | None = None
+
+    @property
+    def seconds(self) -> float:
+        return self._before + (now() - self._since if self._since is not None else 0.0)
+
+    @property
+    def running(self) -> bool:
+        return self._since is not None
+
+    def run(self) -> None:
+        if self._since is None:
+            self._since = now()
+
+    def pause(self) -> None:
+        self._before, self._since = self.seconds, None
+
+
+@dataclass
+class Window:
+    """Sums over the steps since the last report; part of a checkpoint, so that a resumed run reports the same."""
+
+    loss: float = 0.0
+    weight: float = 0.0
+    count: float = 0.0
+    correct: float = 0.0
+    mazes: int = 0
+    tokens: float = 0.0
+    flops: float = 0.0
+    skipped: int = 0
+    begun: float = 0.0  # seconds of training when it was opened
+
+    def add(self, sums: StepSums, mazes: int, tokens: float, flops: float) -> None:
+        """Add a step."""
+        for name, value in {**vars(sums), "mazes": mazes, "tokens": tokens, "flops": flops}.items():
+            setattr(self, name, getattr(self, name) + value)
+
+    def report(self, seconds: float) -> dict[str, Any]:
+        """Return the fields of a StepReport that are sums over its steps, `seconds` of training after the start."""
+        took = max(seconds - self.begun, 1e-9)
+        return {
+            "loss": self.loss / (self.weight or 1.0),
+            "accuracy": self.correct / (self.count or 1.0),
+            **{f"{name}_per_second": getattr(self, name) / took for name in ("mazes", "tokens", "flops")},
+            "skipped": self.skipped,
+        }
 
 
 @contextmanager
@@ -170,24 +226,14 @@ def micro_batches(part: Part, micro_batch: int | None) -> list[Part]:
     if micro_batch is None or micro_batch >= part.most_rows:
         return [part]
     rows_B = part.batch.valid_BT.sum(1).argsort(stable=True)
-    count = -(-part.most_rows // micro_batch)
-    return [
-        Part(part.batch.rows(rows), target_rows(part.targets, rows), part.most_rows)
-        if len(rows)
-        else _without_targets(part)
-        for rows in rows_B.tensor_split(count)
-    ]
-
-
-def _without_targets(part: Part) -> Part:
-    first = slice(0, 1)
-    targets = target_rows(part.targets, first)
-    return Part(part.batch.rows(first), replace(targets, query_BT=torch.zeros_like(targets.query_BT)), part.most_rows)
-
-
-def target_rows(targets: Targets, rows: slice | Tensor) -> Targets:
-    """Return the targets of some of the mazes."""
-    return Targets(*(getattr(targets, f.name)[rows] for f in fields(targets)))
+    found = []
+    for rows in rows_B.tensor_split(-(-part.most_rows // micro_batch)):
+        used = rows if len(rows) else rows_B[:1]
+        targets = Targets(*(getattr(part.targets, field.name)[used] for field in fields(Targets)))
+        if not len(rows):
+            targets = replace(targets, query_BT=torch.zeros_like(targets.query_BT))
+        found.append(Part(part.batch.rows(used), targets, part.most_rows))
+    return found
 
 
 def gradient_norm(model: nn.Module) -> float:

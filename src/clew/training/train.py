@@ -1,4 +1,4 @@
-"""Train a model: `train(config, out)`, the one entry to training, and its loop.
+"""Train a model: `train(config, out)`, the one entry to training, its loop, and its evaluation on held-out mazes.
 
     run = train(config, "runs/x")                  # makes the dataset, evaluates on held-out mazes, resumes
     run.metrics[-1], run.end.reason
@@ -23,12 +23,27 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import nn
 
 from clew.data.batch import Batch
-from clew.data.loader import Prefetch, batches, build_loader, check_batch_memory, make_dataset
+from clew.data.config import CELL_LABELS
+from clew.data.loader import (
+    Prefetch,
+    batches,
+    build_loader,
+    check_batch_memory,
+    held_out_tasks,
+    make_dataset,
+    rank_part,
+)
+from clew.decoding.codec import Codec
+from clew.decoding.decode import decoder_named
+from clew.decoding.state import Decoder
 from clew.errors import UserError, out_of_memory, printable, report_error
+from clew.evaluation.evaluate import evaluate_tasks
+from clew.mazes.maze import TaskBatch
 from clew.models.build import training_flops
 from clew.models.config import autocast
 from clew.models.weights import check_memory
@@ -42,23 +57,22 @@ from clew.training.callbacks import (
     StepReport,
     build_loggers,
 )
-from clew.training.checkpoint import (
-    checkpoint_name,
-    find_checkpoint,
-    latest_checkpoint,
-    load_config,
-    read_state,
-    update_state,
-    write_checkpoint,
-)
+from clew.training.checkpoint import find_checkpoint, latest_checkpoint, load_config, read_state, write_checkpoint
 from clew.training.config import TrainConfig
 from clew.training.distributed import World, joined_world
-from clew.training.held_out import held_out_evaluator
-from clew.training.progress import Clock, Window, budget_progress, total_steps
+from clew.training.optimizers import beta1_at, lr_factor
 from clew.training.run_folder import Resume, RunFolder, TrainingState
-from clew.training.schedules import beta1_at, lr_factor
-from clew.training.signals import StopRequest, handle_stop_signals
-from clew.training.step import Part, accumulate_gradient, draw_part, flush_denormals, gradient_norm, scale_gradient
+from clew.training.signals import Stopped, StopRequest, check_stop, handle_stop_signals
+from clew.training.step import (
+    Clock,
+    Part,
+    Window,
+    accumulate_gradient,
+    draw_part,
+    flush_denormals,
+    gradient_norm,
+    scale_gradient,
+)
 
 Evaluate = Callable[[nn.Module], dict[str, float]]
 
@@ -110,7 +124,7 @@ def train(
     """Train in the folder `out`, or resume the run that it holds.
 
     Args:
-        callbacks: called on the main process; clew.training.progress has the terminal display.
+        callbacks: called on the main process; ProgressDisplay shows the run on a terminal.
         resume: "never" refuses a folder that holds a run.
         log: TensorBoard and Weights & Biases.
         world: the processes that train together; by default those that torchrun or Slurm started, or this one alone.
@@ -160,7 +174,10 @@ class Trainer:
         self.metrics = MetricsFile(folder.metrics)
         self.callbacks: list[Callback] = [self.metrics, *callbacks] if world.is_main else []
         self.loader = build_loader(config.data, config.batch_size, config.seed)
-        self.total_steps = total_steps(config.budget, self.loader)
+        self.total_steps = config.budget.steps
+        if config.budget.epochs is not None:
+            assert self.loader.steps_per_epoch is not None, "the config has refused epochs of a stream"
+            self.total_steps = config.budget.epochs * self.loader.steps_per_epoch
         self.clock = Clock(state.seconds)
         self.norm = 0.0  # of the last gradient
         self.stop = StopRequest()
@@ -220,8 +237,11 @@ class Trainer:
 
     @property
     def progress(self) -> tuple[float, float]:
-        """The share of the budget that is used, and the share that one step uses."""
-        return budget_progress(self.config.budget, self.total_steps, self.state.step, self.state.seconds)
+        """The share of the budget that is used, and the share that one step uses (0 with a budget in minutes)."""
+        if self.total_steps is not None:
+            return self.state.step / self.total_steps, 1 / self.total_steps
+        assert self.config.budget.minutes is not None
+        return self.state.seconds / (60 * self.config.budget.minutes), 0.0
 
     def _step(self, batch: Batch) -> None:
         config, world, state = self.config, self.world, self.state
@@ -354,11 +374,7 @@ class Trainer:
         def write() -> None:
             self.metrics.sync()
             described = {**state.to_json(), "metrics": self.metrics.checksum()}
-            path = self.folder.checkpoints / checkpoint_name(state.step)
-            if only_scores:
-                update_state(path, described)
-            else:
-                write_checkpoint(self.folder.checkpoints, state.step, tensors, described)
+            path = write_checkpoint(self.folder.path, state.step, tensors, described)
             self.folder.prune(self.config.keep_last, int(state.best["step"]) if state.best else None)
             for callback in self.callbacks:
                 callback.on_checkpoint(state.step, path)
@@ -367,3 +383,61 @@ class Trainer:
         self.saved = (state.step, state.evaluated_step)
         if was_running:
             self.clock.run()
+
+
+def held_out_evaluator(config: TrainConfig, world: World) -> Evaluate | None:
+    """Return a function that scores a model on the config's held-out mazes; None if it holds out none."""
+    if config.held_out == 0:
+        return None
+    return evaluator_on(held_out_tasks(config.data, config.held_out), "test", config, world)
+
+
+def evaluator_on(sets: Sequence[TaskBatch], split: str, config: TrainConfig, world: World) -> Evaluate:
+    """Return a function that scores a model on these mazes, a batch for each shape, in the texts of this split.
+
+    "exact" is the share of mazes whose predicted path is the stored one, as in clew.evaluation.scores: the response
+    must end, and of a response with a search trace only the plan is compared. "token" is the share of the stored
+    responses' tokens that stand at the same position of the predicted response; "exact-5", ... are those of several
+    sizes. Every process decodes a part of the mazes. A stop signal ends the decoding; there are no scores then.
+    """
+    decoder = training_decoder(config)
+    codecs = [Codec.of(config.data.format, tasks.height, tasks.width) for tasks in sets]
+
+    def evaluate(model: nn.Module) -> dict[str, float]:
+        sums = torch.zeros(len(sets), 4, dtype=torch.float64)  # exact paths, mazes, right tokens, tokens
+        try:
+            for number, (tasks, codec) in enumerate(zip(sets, codecs, strict=True)):
+                index_N = np.arange(len(tasks))[rank_part(len(tasks), world.rank, world.size)]
+                outcomes = evaluate_tasks(
+                    model,
+                    codec,
+                    tasks.select(index_N),
+                    decoder,
+                    seed=config.data.seed,
+                    split=split,
+                    number_N=index_N,
+                    on_step=lambda step: check_stop(),
+                ).outcomes
+                counts = [(o.exact, 1, o.tokens_right, o.true_tokens) for o in outcomes]
+                sums[number] = torch.tensor(counts, dtype=torch.float64).reshape(-1, 4).sum(0)
+        except Stopped:
+            pass  # the other processes wait for the sum
+        sums = world.sum(sums).cpu()
+        exact, mazes, token, tokens = sums.sum(0).tolist()
+        if mazes < sum(map(len, sets)):
+            return {}
+        scores = {"exact": exact / mazes, "token": token / tokens}
+        if len(sets) > 1:
+            scores |= {f"exact-{t.height}": float(row[0] / row[1]) for t, row in zip(sets, sums, strict=True)}
+        return scores
+
+    return evaluate
+
+
+def training_decoder(config: TrainConfig) -> Decoder:
+    """Return the decoder that scores a run: left to right, or one pass for masked objectives on cells."""
+    if config.data.format != CELL_LABELS:
+        return decoder_named("left-to-right")
+    # At most the config's loops: labels of a young model do not settle, and more loops would only take time.
+    name, ask = ("walk", {"ask": "cell"}) if config.objective.name == "next-token" else ("one-pass", {})
+    return decoder_named(name, loops=1, **ask)
