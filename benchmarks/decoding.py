@@ -27,9 +27,8 @@ from torch import Tensor, nn
 from work import SEED, announce, command_line, save
 
 from clew.data.batch import Batch
-from clew.decoding.codec import Codec
+from clew.decoding.codec import Codec, DecodingState, Step
 from clew.decoding.decode import decode, decode_steps
-from clew.decoding.state import DecodingState, Step
 from clew.decoding.text_decoders import LeftToRight, fill_best
 from clew.errors import UserError, guarded
 from clew.mazes.generate import generate

@@ -26,8 +26,7 @@ from work import FAMILIES, command_line, save
 
 from clew.data.config import DataConfig
 from clew.data.loader import build_loader, held_out_tasks
-from clew.decoding.codec import Codec
-from clew.decoding.state import DecodingState, Step
+from clew.decoding.codec import Codec, DecodingState, Step
 from clew.decoding.text_decoders import LeftToRight
 from clew.errors import UserError, guarded
 from clew.evaluation.evaluate import evaluate_tasks

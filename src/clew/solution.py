@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from clew.decoding.codec import Codec
+from clew.decoding.codec import Codec, Step
 from clew.decoding.decode import TaskStep, default_decoder, parse_decoder
-from clew.decoding.state import Step
 from clew.errors import counted
 from clew.evaluation.evaluate import evaluate_tasks
 from clew.evaluation.scores import Outcome

@@ -32,9 +32,8 @@ from clew.data.dataset import DATASET_FILE, open_dataset
 from clew.data.loader import held_out_draws
 from clew.data.readers import read_maze, true_path
 from clew.decoding.cells import loop_probabilities
-from clew.decoding.codec import Codec
+from clew.decoding.codec import Codec, Step
 from clew.decoding.decode import default_decoder, parse_decoder
-from clew.decoding.state import Step
 from clew.errors import UserError
 from clew.evaluation.evaluate import evaluate_tasks
 from clew.evaluation.scores import Evaluation

@@ -7,9 +7,8 @@ from torch import Tensor
 
 from clew.data.batch import CellBatch
 from clew.decoding.cells import loop_probabilities
-from clew.decoding.codec import Codec
+from clew.decoding.codec import Codec, Step
 from clew.decoding.decode import decode, parse_decoder
-from clew.decoding.state import Step
 from clew.errors import UserError
 from clew.mazes.generate import generate
 from clew.mazes.maze import Maze, Task, TaskBatch

@@ -6,8 +6,7 @@ from decoding_fakes import Oracle, tasks_for
 
 from clew.decoding.codec import Codec
 from clew.decoding.decode import decode, decode_steps
-from clew.decoding.repair import Repair, check_repairable, wrong_positions
-from clew.decoding.text_decoders import Threshold
+from clew.decoding.text_decoders import Repair, Threshold, check_repairable, wrong_positions
 from clew.errors import UserError
 from clew.mazes.maze import Maze, PathStar, Task
 

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file
 
 from clew.data.batch import TokenBatch
-from clew.decoding.codec import Codec
+from clew.decoding.codec import Codec, DecodingState
 from clew.decoding.decode import DECODERS, decode, decode_steps, decoder_named
-from clew.decoding.state import DecodingState
 from clew.decoding.text_decoders import Certainty, EntropyBound, LeftToRight, Predictions, Threshold
 from clew.models.published import load_published
 

@@ -13,17 +13,16 @@ Shape suffixes: B mazes, N some of them, C cells of a maze, F filled positions, 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from clew.data.batch import CellBatch, cell_batch
-from clew.decoding.state import Step
+from clew.data.batch import cell_batch
+from clew.decoding.codec import RULED_OUT, CellState, Probabilities, Step
 from clew.errors import UserError
 from clew.jit import njit
 from clew.mazes.maze import EAST, NORTH, SOUTH, WEST, Task, TaskBatch
@@ -31,69 +30,7 @@ from clew.models.cell_network import OFF, ON, CellNetwork, Stop
 from clew.models.config import Model
 
 _ASK = {"never": 0, "doubt": 1, "cell": 2}
-RULED_OUT = -1.0  # replaces the probability of a cell that is visibly off the path
 SURE = 0.5  # a neighbour is certainly next if it alone is above this probability
-
-Probabilities = npt.NDArray[np.float32]
-
-
-class CellState:
-    """Visible labels and the paths so far."""
-
-    def __init__(self, batch: CellBatch, end: int) -> None:
-        self.batch, self.end = batch, end
-        self.label_BC = torch.zeros_like(batch.tokens_BT)
-        self.visible_BC = torch.zeros_like(batch.valid_BT)
-        self.probability_BC = torch.zeros(batch.tokens_BT.shape)  # of each cell when it was last walked to
-        self.paths: list[list[int]] = [[] for _ in range(len(batch))]
-
-    def __len__(self) -> int:
-        return len(self.batch)
-
-    def to(self, device: torch.device | str) -> CellState:
-        """Move the labels to a device, in place, and return the state."""
-        self.batch, self.label_BC = self.batch.to(device), self.label_BC.to(device)
-        self.visible_BC = self.visible_BC.to(device)
-        return self
-
-    def query(self, model: Model, row_N: Tensor, stop: Stop) -> Probabilities:
-        """Return the probability that each cell of these mazes is on the path, or RULED_OUT, [N, C]."""
-        batch = self.batch.rows(row_N)
-        visible_NC = self.visible_BC[row_N] & batch.valid_BT
-        batch = replace(batch, tokens_BT=self.label_BC[row_N])
-        order_NC = torch.where(visible_NC, 0, torch.where(batch.valid_BT, 1, -1))
-        # Loops are a property of CellNetwork; a registered model has its own.
-        options = (stop,) if isinstance(model, CellNetwork) else ()
-        logits = model(batch, order_NC, order_NC == 1, *options)
-        on_NC = torch.where(visible_NC, self.label_BC[row_N].float(), 0.0)
-        on_NC[order_NC == 1] = logits.float().softmax(-1)[:, ON]
-        on_NC[visible_NC & (batch.tokens_BT == OFF)] = RULED_OUT
-        found: Probabilities = on_NC.cpu().numpy()
-        return found
-
-    def show(self, row: int, cells: list[int], label: int) -> None:
-        """Make these labels visible."""
-        self.label_BC[row, cells] = label
-        self.visible_BC[row, cells] = True
-
-    def fill(self, walks: list[tuple[int, list[int]]], on: Mapping[int, Probabilities], device: torch.device) -> Step:
-        """Label the cells of each (row, cells) as on the path, given the probabilities of the rows."""
-        row_F = torch.tensor([row for row, cells in walks for _ in cells], dtype=torch.int64)
-        cell_F = torch.tensor([cell for _, cells in walks for cell in cells], dtype=torch.int64)
-        probability_F = torch.tensor([float(on[row][cell]) for row, cells in walks for cell in cells])
-        self.probability_BC[row_F, cell_F] = probability_F
-        row_F, cell_F, probability_F = (x_F.to(device) for x_F in (row_F, cell_F, probability_F))
-        return Step(row_F, cell_F, torch.full_like(cell_F, ON), probability_F, cell_probabilities=on)
-
-    def responses(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Return tokens and probabilities [B, C + 1], with -1 and 0 after the end, and the lengths."""
-        shape = (len(self), self.label_BC.shape[1] + 1)
-        token_BR, probability_BR = torch.full(shape, -1), torch.zeros(shape)
-        for row, path in enumerate(self.paths):
-            token_BR[row, : len(path) + 1] = torch.tensor([*path, self.end])
-            # The end token has the probability of the last cell.
-            probability_BR[row, : len(path) + 1] = self.probability_BC[row, [*path, (path or [0])[-1]]]
-        return token_BR, probability_BR, torch.tensor([len(path) + 1 for path in self.paths])
 
 
 @dataclass(frozen=True)

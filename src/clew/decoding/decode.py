@@ -4,7 +4,7 @@
     decoded = decode(model, codec.decoding_state(tasks), decoder)
     for step in decode_steps(model, codec.decoding_state(tasks), decoder): ...
 
-Decoders from outside the package are registered with clew.register("decoder", NAME); see clew.decoding.state.Decoder.
+Decoders from outside the package are registered with clew.register("decoder", NAME); see clew.decoding.codec.Decoder.
 
 Shape suffixes: B mazes, R positions of the response.
 """
@@ -21,11 +21,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from clew.decoding.cells import CellState, CellWalk
-from clew.decoding.codec import Codec
-from clew.decoding.repair import Repair
-from clew.decoding.state import Decoder, DecodingState, Step
-from clew.decoding.text_decoders import Certainty, EndFirst, EntropyBound, LeftToRight, Threshold
+from clew.decoding.cells import CellWalk
+from clew.decoding.codec import CellState, Codec, Decoder, DecodingState, Step
+from clew.decoding.text_decoders import Certainty, EndFirst, EntropyBound, LeftToRight, Repair, Threshold
 from clew.errors import UserError
 from clew.mazes.maze import Cell, TaskBatch
 from clew.models.config import Model

@@ -15,9 +15,8 @@ import numpy.typing as npt
 import torch
 
 from clew.data.batch import text_seeds
-from clew.decoding.codec import Codec
+from clew.decoding.codec import Codec, Decoder, Step
 from clew.decoding.decode import DecodedBatch, TaskStep, check_decoder, decode, device_of, split_steps
-from clew.decoding.state import Decoder, Step
 from clew.errors import UserError, machine_memory, out_of_memory
 from clew.evaluation.scores import Evaluation, Outcome, Token
 from clew.mazes.maze import Path, TaskBatch

@@ -38,9 +38,8 @@ from clew.data.loader import (
     make_dataset,
     rank_part,
 )
-from clew.decoding.codec import Codec
+from clew.decoding.codec import Codec, Decoder
 from clew.decoding.decode import decoder_named
-from clew.decoding.state import Decoder
 from clew.errors import UserError, out_of_memory, printable, report_error
 from clew.evaluation.evaluate import evaluate_tasks
 from clew.mazes.maze import TaskBatch

@@ -29,8 +29,8 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from clew.data.readers import read_maze
+from clew.decoding.codec import Step
 from clew.decoding.decode import TaskStep, split_steps
-from clew.decoding.state import Step
 from clew.errors import UserError
 from clew.mazes.generate import generate
 from clew.mazes.generators import star_shape
