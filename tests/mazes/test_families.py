@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from clew.errors import UserError
 from clew.mazes.compiled import begin_stream, below
-from clew.mazes.generate import FAMILIES, generate, generate_all_pairs, generate_indices
+from clew.mazes.generate import FAMILIES, generate
 from clew.mazes.generators import place_walls
 from clew.mazes.layouts import is_held_out, layout_hashes
 from clew.mazes.maze import EAST, SOUTH, WALL, Maze, Task
@@ -94,7 +94,7 @@ def test_a_maze_depends_on_its_index_alone(family):
     whole = draw(family, 6, 6, first=2**40, count=50, split="test")
     assert same(whole.select(np.arange(20, 30)), draw(family, 6, 6, first=2**40 + 20, count=10, split="test"))
     order = np.array([49, 0, 7, 7], dtype=np.int64)
-    some = generate_indices(family, 6, 6, 2**40 + order, seed=0, split="test")
+    some = generate(family, 6, 6, index_N=2**40 + order, seed=0, split="test")
     assert same(whole.select(order), some)
 
 
@@ -220,7 +220,7 @@ def test_the_first_long_enough_pair_is_taken(shape):
 
 
 def all_pairs(height=7, width=6, *, seed=6, first=0, count=20, split="any", **more):
-    return generate_all_pairs(height, width, seed=seed, first=first, count=count, split=split, **more)
+    return generate("astar", height, width, seed=seed, first=first, count=count, split=split, all_pairs=True, **more)
 
 
 @pytest.mark.parametrize("shape", [(5, 5), (8, 6), (10, 10)])
@@ -318,7 +318,7 @@ def test_bad_input_gets_one_sentence(change, words):
 @pytest.mark.parametrize("indices", [np.array([[1]]), np.array([-1]), np.array([0.5])])
 def test_bad_indices_get_one_sentence(indices):
     with pytest.raises(UserError, match="must be a list of whole numbers"):
-        generate_indices("dfs", 5, 5, indices, seed=0, split="any")
+        generate("dfs", 5, 5, index_N=indices, seed=0, split="any")
 
 
 @pytest.mark.parametrize(
@@ -370,7 +370,7 @@ def test_a_registered_family_is_split_and_solved_like_the_others() -> None:
         assert path == astar(task).path
         assert len(path) > 1
     assert same(
-        train.select(np.array([20, 3])), generate_indices("combs", 6, 7, np.array([20, 3]), seed=0, split="train")
+        train.select(np.array([20, 3])), generate("combs", 6, 7, index_N=np.array([20, 3]), seed=0, split="train")
     )
     assert draw("combs", 6, 7, count=10, min_path=6).length_N.min() >= 6
     assert len(draw("combs", count=0)) == 0

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from clew.errors import UserError
-from clew.mazes.generate import describe_tasks, generate, generate_indices
+from clew.mazes.generate import describe_tasks, generate
 from clew.mazes.generators import StarShape, star_shape
 from clew.mazes.layouts import is_held_out, layout_hashes
 from clew.mazes.maze import ABSENT, MAX_LABELS, Maze, PathStar, Task, TaskBatch, graph_problems, maze_of
@@ -58,7 +58,7 @@ def test_a_graph_depends_on_seed_index_and_side_alone() -> None:
         assert np.array_equal(whole.cells_NHW, same.cells_NHW)
         assert np.array_equal(whole.path, same.path)
     order = np.array([2999, 0, 17])
-    some = generate_indices("path-star-3x4", 1, 12, order, seed=0, split="train")
+    some = generate("path-star-3x4", 1, 12, index_N=order, seed=0, split="train")
     assert np.array_equal(some.cells_NHW, whole.cells_NHW[order])
     assert np.array_equal(some.goal_N, whole.goal_N[order])
     assert not np.array_equal(draw(seed=1, count=5).cells_NHW, draw(count=5).cells_NHW)

@@ -12,12 +12,12 @@ Shape suffixes: N mazes, S steps of an epoch, L mazes with long paths, K candida
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import queue
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Generic, Protocol, Self, TypeVar
 
 import numpy as np
@@ -28,7 +28,7 @@ from clew.data.config import CELL_LABELS, PAPER_HELD_OUT, PAPER_MAZES, DataConfi
 from clew.data.dataset import DATASET_FILE, Dataset, Split, open_dataset
 from clew.data.writer import write_dataset
 from clew.errors import UserError, machine_memory
-from clew.mazes.generate import DEFAULT_OPEN_SHARE, generate, generate_indices
+from clew.mazes.generate import DEFAULT_OPEN_SHARE, generate
 from clew.mazes.generators import MAX_PAIRS
 from clew.mazes.maze import WALL, TaskBatch
 from clew.tokenization.format import format_named
@@ -120,10 +120,10 @@ class StreamLoader:
         is_long_N = row_N >= size - long_rows
         candidate_LK = _FIRST_LONG + number_N[is_long_N, None] * data.longest_of + np.arange(data.longest_of)
         ordinary = int((~is_long_N).sum())
-        tasks = generate_indices(
+        tasks = generate(
             data.family,
             *data.shapes[self.shape_number(step)],
-            np.concatenate([number_N[~is_long_N], candidate_LK.ravel()]),
+            index_N=np.concatenate([number_N[~is_long_N], candidate_LK.ravel()]),
             seed=data.seed,
             split="train",
             workers=self._workers,
@@ -339,43 +339,32 @@ class Prefetch(Iterator[T], Generic[T]):
     """
 
     def __init__(self, source: Iterator[T], depth: int = 2) -> None:
-        self._ready: queue.Queue[T | _End] = queue.Queue(depth)
-        self._stop = threading.Event()
-        self._ended = False
+        self._ready: queue.Queue[tuple[T | None, BaseException | None]] = queue.Queue(depth)
+        self._stop, self._ended = threading.Event(), False
         self._thread = threading.Thread(target=self._run, args=(source,), name="clew-prefetch", daemon=True)
         self._thread.start()
 
     def _run(self, source: Iterator[T]) -> None:
         error: BaseException | None = None
-        try:
-            for item in source:
-                if not self._put(item):
-                    return
-        except BaseException as raised:  # raised again by __next__ in the consumer's thread
-            error = raised
-        self._put(_End(error))
-
-    def _put(self, item: T | _End) -> bool:
-        """Wait for a free slot; False if the thread is to stop."""
-        while not self._stop.is_set():
+        while error is None and not self._stop.is_set():
+            item: T | None = None
             try:
-                self._ready.put(item, timeout=_POLL_SECONDS)
-                return True
-            except queue.Full:
-                pass
-        return False
+                item = next(source)
+            except BaseException as raised:  # StopIteration too; raised again by __next__ in the consumer's thread
+                error = raised
+            while not self._stop.is_set():  # wait for a free slot
+                with contextlib.suppress(queue.Full):
+                    self._ready.put((item, error), timeout=_POLL_SECONDS)
+                    break
 
     def __next__(self) -> T:
         if self._ended:
             raise StopIteration
-        item = self._ready.get()
-        if not isinstance(item, _End):
-            return item
-        self._ended = True
-        self._thread.join()
-        if item.error is not None:
-            raise item.error
-        raise StopIteration
+        item, error = self._ready.get()
+        if error is not None:
+            self.close()
+            raise error
+        return item  # type: ignore[return-value]
 
     def close(self) -> None:
         """Stop the thread after its current item and wait for it."""
@@ -386,14 +375,5 @@ class Prefetch(Iterator[T], Generic[T]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
-
-
-@dataclasses.dataclass(frozen=True)
-class _End:
-    """Marks the end of the queue."""
-
-    error: BaseException | None

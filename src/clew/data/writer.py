@@ -42,8 +42,8 @@ from clew.data.dataset import (
 from clew.data.readers import iter_mazes, true_path
 from clew.errors import UserError, report_error
 from clew.files import open_own, write_json
-from clew.mazes.generate import DEFAULT_OPEN_SHARE, generate, generate_all_pairs
-from clew.mazes.generators import PATH_STAR
+from clew.mazes.generate import DEFAULT_OPEN_SHARE, generate
+from clew.mazes.generators import MAX_PAIRS, PATH_STAR
 from clew.mazes.layouts import is_held_out, layout_hashes
 from clew.mazes.maze import Path as MazePath
 from clew.mazes.maze import Task, TaskBatch
@@ -234,34 +234,23 @@ def _generate(
     settings: DatasetSettings, split: str, safe: Safe, count: int, workers: int | None
 ) -> tuple[TaskBatch, int]:
     """Return the next tasks of a split, about `count`, and the number of their layouts."""
-    height, width, seed = settings.height, settings.width, settings.seed
-    if settings.keeps_all_pairs and split == "train":
-        layouts = -(-count // TASKS_A_LAYOUT)
-        tasks = generate_all_pairs(
-            height,
-            width,
-            seed=seed,
-            first=safe.layouts,
-            count=layouts,
-            split="train",
-            workers=workers,
-            min_path=settings.min_path,
-        )
-        return tasks, layouts
+    all_pairs = settings.keeps_all_pairs and split == "train"
+    number = -(-count // TASKS_A_LAYOUT) if all_pairs else count
     tasks = generate(
         settings.family,
-        height,
-        width,
-        seed=seed,
-        first=safe.mazes,
-        count=count,
+        settings.height,
+        settings.width,
+        seed=settings.seed,
+        first=safe.layouts,
+        count=number,
         split="train" if split == "train" else "test",
         workers=workers,
         open_share=DEFAULT_OPEN_SHARE if settings.open_share is None else settings.open_share,
-        draws=settings.test_draws,
+        draws=MAX_PAIRS if all_pairs else settings.test_draws,
+        all_pairs=all_pairs,
         min_path=settings.min_path,
     )
-    return tasks, count
+    return tasks, number
 
 
 def _open_at(directory: Path, settings: DatasetSettings, split: str, array: str, safe: Safe) -> IO[bytes]:

@@ -35,7 +35,7 @@ import numpy.typing as npt
 from clew.data.dataset import Dataset
 from clew.data.readers import iter_mazes, true_path
 from clew.errors import UserError
-from clew.mazes.generate import generate, generate_indices
+from clew.mazes.generate import generate
 from clew.mazes.generators import MAX_PAIRS, star_shape
 from clew.mazes.layouts import is_held_out, layout_hashes
 from clew.mazes.maze import EAST, NORTH, SIDES, SOUTH, WALL, WEST, Cell, Path, Task, TaskBatch, check_shape
@@ -147,7 +147,7 @@ def _cut_off(tasks: TaskBatch, height: int, width: int, seed: int) -> npt.NDArra
     for draw in range(MAX_DRAWS):
         if not len(left_N):
             return cells_NHW
-        drawn = generate_indices("dfs", height, width, left_N * MAX_DRAWS + draw, seed=seed, split="any").cells_NHW
+        drawn = generate("dfs", height, width, index_N=left_N * MAX_DRAWS + draw, seed=seed, split="any").cells_NHW
         drawn[:, : tasks.height, : tasks.width] = tasks.cells_NHW[left_N]
         drawn[:, tasks.height : tasks.height + 1, : tasks.width] &= np.uint8(255 - NORTH)
         drawn[:, : tasks.height, tasks.width : tasks.width + 1] &= np.uint8(255 - WEST)

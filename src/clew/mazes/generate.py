@@ -1,7 +1,7 @@
 """Fresh tasks of a family, each with its path: fast, in parallel, and the same whatever the number of workers.
 
     batch = generate("dfs", 10, 10, seed=0, first=0, count=1000, split="train")
-    batch = generate_all_pairs(10, 10, seed=0, first=0, count=50, split="train")      # all tasks of 50 astar layouts
+    batch = generate("astar", 10, 10, seed=0, count=50, split="train", all_pairs=True)      # all tasks of 50 layouts
 
 A maze is a pure function of (family, shape, seed, its index, split). Path-star graphs (path_star.py) have height 1 and
 the number of labels as width. Layouts are redrawn until they belong to the wanted split (layouts.py), so training mazes
@@ -81,86 +81,80 @@ def generate(
     width: int,
     *,
     seed: int,
-    first: int,
-    count: int,
     split: Split,
+    first: int = 0,
+    count: int = 0,
+    index_N: npt.NDArray[np.integer] | None = None,
     workers: int | None = None,
     open_share: float = DEFAULT_OPEN_SHARE,
     draws: int = MAX_PAIRS,
+    all_pairs: bool = False,
     min_path: int = 1,
 ) -> TaskBatch:
-    """Return the tasks with indices `first` to `first + count - 1`, each with a layout of its own.
+    """Return the tasks with indices `first` to `first + count - 1`, or `index_N`, each with a layout of its own.
 
-    `workers` threads, all cores if None. `open_share` is the chance of each passage in `percolation`. `draws` is for
-    `astar` and `percolation`: a layout that has no good start and goal among so many pairs is drawn again. With 1,
-    tasks of `astar` have the distribution of `generate_all_pairs`: a layout is taken as often as its pairs are good.
-    Mazes are redrawn until their path has at least `min_path` cells.
+    Args:
+        family: one of FAMILIES, path-star-ARMSxLENGTH, or a registered one.
+        height: rows; 1 for a path-star graph.
+        width: columns; the number of labels of a path-star graph.
+        seed: other seeds give other mazes.
+        split: train, test or any.
+        first: the index of the first maze.
+        count: how many.
+        index_N: the indices instead, in any order.
+        workers: threads; all cores if None.
+        open_share: of `percolation`, the chance of each passage to be open.
+        draws: of `astar` and `percolation`: a layout that has no good start and goal among so many pairs is drawn
+            again. With 1, tasks of `astar` have the distribution of `all_pairs`: a layout is taken as often as its
+            pairs are good.
+        all_pairs: of `astar`: every good pair of MAX_PAIRS draws gives a task, as in Searchformer's set. Indices are
+            those of layouts; a layout has at least one task, and they follow one another.
+        min_path: mazes are redrawn until their path has at least so many cells.
     """
-    index_N = _indices(first, count)
-    return generate_indices(
-        family,
-        height,
-        width,
-        index_N,
-        seed=seed,
-        split=split,
-        workers=workers,
-        open_share=open_share,
-        draws=draws,
-        min_path=min_path,
-    )
-
-
-def generate_indices(
-    family: str,
-    height: int,
-    width: int,
-    index_N: npt.NDArray[np.integer],
-    *,
-    seed: int,
-    split: Split,
-    workers: int | None = None,
-    open_share: float = DEFAULT_OPEN_SHARE,
-    draws: int = MAX_PAIRS,
-    min_path: int = 1,
-) -> TaskBatch:
-    """Return the tasks with these indices, in this order: `generate` for any set of indices."""
+    if index_N is None:
+        if first < 0 or count < 0 or first + count > 2**63:
+            raise UserError(f"mazes {first} to {first + count} cannot be drawn: indices go from 0 to 2**63 - 1.")
+        index_N = np.uint64(first) + np.arange(count, dtype=np.uint64)
     family, index_N = canonical_family(family), np.asarray(index_N)
     check_family(family, height, width)
     check_min_path(min_path, height, width)
-    _check(seed, index_N, split)
+    if split not in get_args(Split):
+        raise UserError(f"there is no split {split!r}; choose one of {', '.join(get_args(Split))}.")
+    if not 0 <= seed < 2**63:
+        raise UserError(f"the seed {seed} is out of range; use a whole number from 0 to 2**63 - 1.")
+    if index_N.ndim != 1 or index_N.dtype.kind not in "iu" or (index_N.size and int(index_N.min()) < 0):
+        raise UserError("the indices of mazes must be a list of whole numbers from 0 up.")
     if not 0 < open_share <= 1:
         raise UserError(f"an open share of {open_share} is not a chance; use a number above 0 and up to 1.")
     if not 1 <= draws <= MAX_PAIRS:
         raise UserError(f"{draws} draws of start and goal are out of range; use 1 to {MAX_PAIRS}.")
+    number_N, split_number = index_N.astype(np.uint64), get_args(Split).index(split)
     if (star := star_shape(family)) is not None:
-        split_number = get_args(Split).index(split)
-        return generate_stars(star, width, index_N.astype(np.uint64), seed, split_number, workers, MAX_ATTEMPTS)
-    if family in FAMILIES:
-        return _generate(family, height, width, index_N, seed, split, workers, open_share, min_path, draws)
-    return _generate_registered(family, height, width, index_N, seed, split, min_path)
+        return generate_stars(star, width, number_N, seed, split_number, workers, MAX_ATTEMPTS)
+    if family not in FAMILIES:
+        return _generate_registered(family, height, width, index_N, seed, split, min_path)
 
+    attempts = MAX_ATTEMPTS if min_path <= 1 else MAX_LONG_ATTEMPTS
+    family_number, tries = list(FAMILIES).index(family), attempts * MAX_PAIRS // draws
+    options = _Options(family_number, split_number, seed, open_share, min_path, draws, all_pairs, tries)
+    cells_NHW = np.empty((len(index_N), height, width), dtype=np.uint8)
+    tasks_N, stop = np.empty(len(index_N), dtype=np.int64), np.zeros(1, dtype=np.bool_)
 
-def generate_all_pairs(
-    height: int,
-    width: int,
-    *,
-    seed: int,
-    first: int,
-    count: int,
-    split: Split,
-    workers: int | None = None,
-    min_path: int = 1,
-) -> TaskBatch:
-    """Return all tasks of the `astar` layouts with indices `first` to `first + count - 1`, layout after layout.
+    def fill(chunk: slice) -> tuple[Indices, Indices]:
+        keys_SM = layout_keys(height, width)
+        filled: tuple[Indices, Indices] = _fill(
+            options, number_N[chunk], keys_SM, cells_NHW[chunk], tasks_N[chunk], stop
+        )
+        return filled
 
-    Every good pair of MAX_PAIRS draws in a layout gives a task, as in Searchformer's set; a layout has at least one.
-    Paths have at least `min_path` cells.
-    """
-    check_shape(height, width)
-    index_N = _indices(first, count)
-    _check(seed, index_N, split)
-    return _generate("astar", height, width, index_N, seed, split, workers, 1.0, min_path, MAX_PAIRS, all_pairs=True)
+    filled = parallel_map(fill, len(index_N), height * width * (MAX_PAIRS if all_pairs else 1), workers)
+    if stop[0]:
+        raise _not_found(family, height, width, split, min_path, attempts)
+    length_N, path = (np.concatenate([np.empty(0, np.int32), *(chunk[k] for chunk in filled)]) for k in (0, 1))
+    if all_pairs:
+        cells_NHW = np.repeat(cells_NHW, tasks_N, axis=0)
+    offset_N1 = offsets(length_N)
+    return TaskBatch(cells_NHW, path[offset_N1[:-1]], path[offset_N1[1:] - 1], path, offset_N1)
 
 
 def canonical_family(name: str) -> str:
@@ -196,21 +190,6 @@ def describe_tasks(family: str, height: int, width: int) -> str:
     return f"{family} graphs with {width} labels" if star_shape(family) else f"{family} mazes of {height}x{width}"
 
 
-def _indices(first: int, count: int) -> npt.NDArray[np.uint64]:
-    if first < 0 or count < 0 or first + count > 2**63:
-        raise UserError(f"mazes {first} to {first + count} cannot be drawn: indices go from 0 to 2**63 - 1.")
-    return np.uint64(first) + np.arange(count, dtype=np.uint64)
-
-
-def _check(seed: int, index_N: npt.NDArray[np.integer], split: str) -> None:
-    if split not in get_args(Split):
-        raise UserError(f"there is no split {split!r}; choose one of {', '.join(get_args(Split))}.")
-    if not 0 <= seed < 2**63:
-        raise UserError(f"the seed {seed} is out of range; use a whole number from 0 to 2**63 - 1.")
-    if index_N.ndim != 1 or index_N.dtype.kind not in "iu" or (index_N.size and int(index_N.min()) < 0):
-        raise UserError("the indices of mazes must be a list of whole numbers from 0 up.")
-
-
 def _not_found(family: str, height: int, width: int, split: Split, min_path: int, attempts: int) -> UserError:
     return UserError(
         f"no {family} maze of {height} rows and {width} columns "
@@ -232,43 +211,6 @@ class _Options(NamedTuple):
     draws: int
     all_pairs: bool
     attempts: int
-
-
-def _generate(
-    family: str,
-    height: int,
-    width: int,
-    index_N: npt.NDArray[np.integer],
-    seed: int,
-    split: Split,
-    workers: int | None,
-    open_share: float,
-    min_path: int,
-    draws: int,
-    all_pairs: bool = False,
-) -> TaskBatch:
-    numbers = list(FAMILIES).index(family), get_args(Split).index(split)
-    attempts = MAX_ATTEMPTS if min_path <= 1 else MAX_LONG_ATTEMPTS
-    options = _Options(*numbers, seed, open_share, min_path, draws, all_pairs, attempts * MAX_PAIRS // draws)
-    number_N, keys_SM = index_N.astype(np.uint64), layout_keys(height, width)
-    cells_NHW = np.empty((len(index_N), height, width), dtype=np.uint8)
-    tasks_N = np.empty(len(index_N), dtype=np.int64)
-    stop = np.zeros(1, dtype=np.bool_)
-
-    def fill(chunk: slice) -> tuple[Indices, Indices]:
-        filled: tuple[Indices, Indices] = _fill(
-            options, number_N[chunk], keys_SM, cells_NHW[chunk], tasks_N[chunk], stop
-        )
-        return filled
-
-    filled = parallel_map(fill, len(index_N), height * width * (MAX_PAIRS if all_pairs else 1), workers)
-    if stop[0]:
-        raise _not_found(family, height, width, split, min_path, attempts)
-    length_N, path = (np.concatenate([np.empty(0, np.int32), *(chunk[k] for chunk in filled)]) for k in (0, 1))
-    if all_pairs:
-        cells_NHW = np.repeat(cells_NHW, tasks_N, axis=0)
-    offset_N1 = offsets(length_N)
-    return TaskBatch(cells_NHW, path[offset_N1[:-1]], path[offset_N1[1:] - 1], path, offset_N1)
 
 
 @njit(nogil=True)

@@ -35,7 +35,6 @@ from clew.mazes.solvers import (
 MAX_PAIRS = 100  # draws of start and goal in one layout
 
 _SEEN = 32  # a bit that no side uses
-_ZERO, _ONE, _TWO, _THREE = (np.uint64(n) for n in range(4))  # also the bits of NORTH, SOUTH, WEST, EAST
 
 
 @njit()
@@ -283,25 +282,23 @@ def draw_astar_paths(
 
 
 @njit_inline
-def _mark_component(cell_C: Cells, columns: int, start: int, mark: int, mark_P: Indices, queue_C: Indices) -> int:
+def _mark_component(cell_C: Cells, width: int, start: int, mark: int, mark_P: Indices, queue_C: Indices) -> int:
     """Set `mark_P`, 0 before, to `mark` at all cells connected with `start`, and return how many they are."""
-    # Indices are uint64: with int64 numba would ask of every one whether it counts from the end.
-    pitch = np.uint64(columns)
-    mark_P[np.uint64(start) + pitch] = mark
+    mark_P[start + width] = mark
     queue_C[0] = start
-    head, tail = _ZERO, _ONE
+    head, tail = 0, 1
     while head < tail:
-        here = np.uint64(queue_C[head])
-        head += _ONE
-        sides = np.uint64(cell_C[here])
-        for k, there in ((_ONE, here + pitch), (_ZERO, here - pitch), (_TWO, here - _ONE), (_THREE, here + _ONE)):
+        here = queue_C[head]
+        head += 1
+        sides = cell_C[here]
+        for side, there in ((SOUTH, here + width), (NORTH, here - width), (WEST, here - 1), (EAST, here + 1)):
             # Written in any case, to be overwritten unless counted: a branch would mostly be predicted wrong.
-            old = mark_P[there + pitch]
-            is_new = sides >> k & np.uint64(old == 0) & _ONE
-            mark_P[there + pitch] = mark if is_new != _ZERO else old
+            old = mark_P[there + width]
+            is_new = ((sides & side) != 0) & (old == 0)
+            mark_P[there + width] = mark if is_new else old
             queue_C[tail] = there
             tail += is_new
-    return np.int64(tail)  # type: ignore[return-value]
+    return tail
 
 
 PATH_STAR = "path-star"

@@ -144,6 +144,11 @@ def _vocabulary(form: Format, height: int, width: int) -> Vocabulary:
     return form.vocabulary(height, width)
 
 
+@lru_cache(maxsize=16)
+def _cell_ids(vocabulary: Vocabulary, height: int, width: int) -> Int32:
+    return vocabulary.encode(cell_tokens(height, width))
+
+
 class _Texts:
     """The texts of a batch, written piece by piece for all mazes at once."""
 
@@ -195,11 +200,14 @@ def _write_path(texts: _Texts, ids_C: Int32, path: Int32 | None = None) -> None:
 
 def _write_edge_list(texts: _Texts, seed_N: npt.NDArray[np.uint64]) -> None:
     batch, words = texts.batch, edge_list
-    ids_C = texts.ids(*cell_tokens(batch.height, batch.width))
-    cells_NC = batch.cells_NHW.reshape(len(batch), -1)
-    row_E, cell_E, south_E = np.nonzero(np.stack([cells_NC & EAST, cells_NC & SOUTH], axis=-1))
+    ids_C = _cell_ids(texts.vocabulary, batch.height, batch.width)
+    is_edge_NC2 = np.stack([batch.cells_NHW & EAST, batch.cells_NHW & SOUTH], axis=-1).astype(bool)
+    # Place 2 * cell leads east from a cell, 2 * cell + 1 south.
+    row_E, place_E = np.divmod(np.flatnonzero(is_edge_NC2), 2 * len(ids_C))
     order_E, turned_E = edge_list.edge_orders(np.bincount(row_E, minlength=len(batch)), seed_N)
-    a_E, b_E = ids_C[cell_E[order_E]], ids_C[(cell_E + np.where(south_E, batch.width, 1))[order_E]]
+    place_E = place_E[order_E]
+    east_C, south_C = np.roll(ids_C, -1), np.roll(ids_C, -batch.width)
+    a_E, b_E = np.repeat(ids_C, 2)[place_E], np.stack([east_C, south_C], axis=-1).ravel()[place_E]
     texts.append(texts.all_N, *texts.ids(words.ADJLIST_START))
     texts.append(row_E, np.where(turned_E, b_E, a_E), np.where(turned_E, a_E, b_E), *texts.ids(words.EDGE_END))
     end, start, start_end, goal, goal_end = texts.ids(
@@ -277,7 +285,7 @@ def _write_grid(texts: _Texts, labels: bool = False) -> None:
     texts.append(np.repeat(texts.all_N, ids_NHW[0].size), ids_NHW.reshape(-1))
     texts.end_prompt()
     if not labels:
-        _write_path(texts, texts.ids(*cell_tokens(batch.height, batch.width)))
+        _write_path(texts, _cell_ids(texts.vocabulary, batch.height, batch.width))
         return
     label_NC = np.zeros(role_NC.shape, dtype=np.int64)
     label_NC[texts.row_of_path, batch.path] = 1
