@@ -39,7 +39,7 @@ from clew.training.checkpoint import CHECKPOINTS, CONFIG_FILE
 from clew.training.config import Budget
 from clew.training.run_folder import RunFolder
 from clew.training.train import Run, train
-from clew.viz.demo_page import HEAD, DemoPage, Trial, write_demo_page
+from clew.viz.pages import HEAD, DemoPage, Trial, write_demo_page
 from clew.viz.picture import save_picture
 
 FAMILIES = {"dfs": "DFS", "astar": "A*"}

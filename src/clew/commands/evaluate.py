@@ -127,7 +127,7 @@ def evaluate(
         precisions = {each.name: each.precision for each in evaluations}
         notes = [f"{m.name}: {m.parameters:,} parameters, precision {precisions[m.name]}." for m in models]
         notes += [f"{m.name}: {leak}" for m, leak in zip(models, leaks, strict=True)]
-        from clew.viz.evaluation_page import Page, write_page
+        from clew.viz.pages import Page, write_page
 
         title = f"{' and '.join(model.name for model in models)}: {what}"
         write_page(report, Page(title, evaluations, origin, notes))

@@ -278,7 +278,7 @@ class Evaluation:
 
     def save_html(self, path: PathLike) -> None:
         """Write a self-contained HTML report with tables, charts and drawn mazes."""
-        from clew.viz.evaluation_page import Page, write_page  # viz imports this package
+        from clew.viz.pages import Page, write_page  # viz imports this package
 
         title = f"{self.name}: {len(self):,} mazes"
         write_page(path, Page(title, [self], provenance("evaluated from Python", [])))

@@ -1,6 +1,7 @@
-"""Parts of the HTML pages: frame, tables, charts, galleries of mazes; and generated sections of Markdown pages.
+"""HTML pages of an evaluation and of the demo, and generated sections of Markdown pages.
 
-    write_html("out.html", document("title", header, body))
+    write_page("out.html", Page("runs/x on 10x10 DFS mazes", [evaluation, ...], provenance("clew evaluate ...", [0])))
+    write_demo_page("demo/demo.html", DemoPage(provenance("clew demo", [1]), trials, learnt=[(0.5, 0.83), (2.0, 0.99)]))
     write_between_marks(Path("docs/cells.md"), "cells-dfs", text)
 
 A page has its style and drawings inside and loads nothing. `write_between_marks` replaces the text between
@@ -9,16 +10,18 @@ A page has its style and drawings inside and loads nothing. `write_between_marks
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
 from typing import Any
 
 from clew.errors import UserError
-from clew.evaluation.scores import Evaluation, Outcome, Proportion
+from clew.evaluation.scores import Evaluation, Outcome, Proportion, failure_classes
 from clew.files import PathLike, atomic_write
-from clew.viz.charts import Panel, Point, panel_svg
+from clew.viz.charts import Panel, Point, Series, panel_svg
 from clew.viz.drawing import BROKEN, GOAL, PREDICTED, START, TRUE_PATH, task_svg
 
 STYLE = """
@@ -47,41 +50,214 @@ figure { margin: 0; padding: 0.9rem; }
 """
 
 
-def write_between_marks(page: Path, name: str, text: str) -> None:
-    """Replace the text between the two marks of this name; UserError unless the page has both, once, in order."""
-    old = page.read_text(encoding="utf-8")
-    begin, end = _marked_part(page, old, name)
-    with atomic_write(page) as file:
-        file.write(f"{old[:begin]}\n{text}{old[end:]}")
+SOLVED_SHOWN, FAILED_SHOWN = 8, 4  # mazes of an evaluation; of each failure class
+FEWEST_TOKENS = 20  # fewer say nothing about calibration
+_SCORES_NOTE = (
+    "Exact: the path is the true one. Per token: of the true response's tokens, how many stand at their place. Valid: "
+    "a path from start to goal; shortest: none is shorter. Small numbers: 95 % interval."
+)
+_SCORES = ["mazes", "exact %", "per token %", "valid %", "shortest %", "unparsable %", "passes", "ms a maze"]
 
 
-def between_marks(page: Path, name: str) -> str:
-    """Return the text between the two marks."""
-    text = page.read_text(encoding="utf-8")
-    begin, end = _marked_part(page, text, name)
-    return text[begin:end].removeprefix("\n")
+@dataclass(frozen=True)
+class Page:
+    """Content of the page."""
+
+    title: str
+    evaluations: Sequence[Evaluation]
+    origin: dict[str, Any]  # of clew.provenance
+    notes: Sequence[str] = ()  # sentences below the title
 
 
-def has_marks(page: Path, name: str) -> bool:
-    """Return whether there is such a page with a mark of this name."""
-    return page.is_file() and f"<!-- {name}:" in page.read_text(encoding="utf-8")
-
-
-def _marked_part(page: Path, text: str, name: str) -> tuple[int, int]:
-    first, last = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-    if text.count(first) != 1 or text.count(last) != 1 or text.index(first) > text.index(last):
-        raise UserError(f"{page} must have the marks {first} and {last} once each, in this order; put them there.")
-    return text.index(first) + len(first), text.index(last)
-
-
-def write_html(file: PathLike, html: str) -> None:
-    """Write a page, wholly or not at all."""
+def write_page(file: PathLike, page: Page) -> None:
+    """Write the page, wholly or not at all."""
     with atomic_write(file) as out:
-        out.write(html)
+        out.write(page_html(page))
 
 
-def document(title: str, header: str, body: str) -> str:
-    """Return a whole page; `header` and `body` are HTML already."""
+def page_html(page: Page) -> str:
+    """Return the page as text."""
+    assert page.evaluations, "a page reports at least one evaluation"
+    first_of_model = {each.name: each for each in reversed(page.evaluations)}
+    panels = [_by_length(page.evaluations), _passes(page.evaluations), *_calibration(list(first_of_model.values()))]
+    body = [
+        section("Scores", _scores_table(page.evaluations), _SCORES_NOTE),
+        charts(panels),
+        section("Failures", _failures_table(page.evaluations)),
+        *[_mazes(each, is_folded=each is not first_of_model[each.name]) for each in page.evaluations],
+    ]
+    return document(page.title, page.notes, page.origin, "".join(body))
+
+
+def _label(evaluation: Evaluation) -> str:
+    return f"{evaluation.name}, {evaluation.decoder}"
+
+
+def _labels(evaluations: Sequence[Evaluation]) -> list[str]:
+    """Return the decoder alone where there is one model."""
+    one_model = len({each.name for each in evaluations}) == 1
+    return [each.decoder if one_model else _label(each) for each in evaluations]
+
+
+def _scores_table(evaluations: Sequence[Evaluation]) -> str:
+    rows = []
+    for each in evaluations:
+        scores = each.scores
+        shares = (scores.exact, scores.per_token, scores.valid, scores.shortest, scores.unparsable)
+        numbers = [f"{scores.mazes:,}", *map(percent, shares), f"{scores.passes:.1f}", milliseconds(each)]
+        rows.append([escape(each.name), escape(each.decoder), *numbers])
+    return table(["model", "decoder", *_SCORES], rows)
+
+
+def _failures_table(evaluations: Sequence[Evaluation]) -> str:
+    """Return a table of the classes that occur, and what all classes mean."""
+    classes = failure_classes(outcome.task for each in evaluations for outcome in each.outcomes)
+    counts = [each.failures() for each in evaluations]
+    names = [name for name in classes if any(count.get(name) for count in counts)]
+    rows = [
+        [escape(each.name), escape(each.decoder), *(f"{count[name]:,}" if count.get(name) else "·" for name in names)]
+        for each, count in zip(evaluations, counts, strict=True)
+    ]
+    meanings = "".join(f"<dt>{escape(name)}</dt><dd>{escape(meaning)}</dd>" for name, meaning in classes.items())
+    found = table(["model", "decoder", *names], rows) if names else "<p>No maze failed.</p>"
+    return found + folded("what the classes mean", f"<dl>{meanings}</dl>")
+
+
+def _by_length(evaluations: Sequence[Evaluation]) -> Panel:
+    """Return exact paths by length; decoders with the same values share one line."""
+    names_of: dict[tuple[Point, ...], list[str]] = {}
+    for each, label in zip(evaluations, _labels(evaluations), strict=True):
+        points = tuple(percent_point((part.low + part.high) / 2, part.scores.exact) for part in each.by_length())
+        names_of.setdefault(points, []).append(label)
+    series = [Series(" = ".join(names), points) for points, names in names_of.items()]
+    return Panel("Exact path, by length of the true path", "cells of the true path", "exact %", series)
+
+
+def _passes(evaluations: Sequence[Evaluation]) -> Panel:
+    series = [
+        Series(label, [percent_point(max(each.scores.passes, 1.0), each.exact)])
+        for each, label in zip(evaluations, _labels(evaluations), strict=True)
+    ]
+    floor = min(90, 10 * math.floor(10 * min(each.exact.low for each in evaluations)))
+    return Panel(
+        "Exact path against passes a maze", "passes a maze", "exact %", series, log_x=True, y_from=max(0, floor)
+    )
+
+
+def _calibration(evaluations: Sequence[Evaluation]) -> list[Panel]:
+    """Return a chart of the first decoder of each model; none where all probabilities lie in one bin."""
+    series = []
+    for each in evaluations:
+        parts = [part for part in each.calibration() if part.right.count >= FEWEST_TOKENS]
+        if len(parts) > 1:
+            series.append(Series(_label(each), [percent_point(100 * part.confidence, part.right) for part in parts]))
+    title = "Calibration: tokens that are right, by the probability that the model gave them"
+    return [Panel(title, "probability %", "right %", series, diagonal=True)] if series else []
+
+
+def _mazes(evaluation: Evaluation, is_folded: bool) -> str:
+    """Return solved and failed mazes, and a row for every maze."""
+    label, classes = _label(evaluation), failure_classes(outcome.task for outcome in evaluation.outcomes)
+    solved = sorted((each for each in evaluation.outcomes if each.exact), key=lambda each: -each.length)
+    parts = []
+    if solved:
+        longest = gallery(solved[:SOLVED_SHOWN], lambda each: f"exact, {each.length} cells")
+        parts.append(f"<h2>Solved: {escape(label)}, the longest paths</h2>{longest}")
+    if len(solved) < len(evaluation):
+        parts.append(f"<h2>Failed: {escape(label)}</h2>")
+    for name, meaning in classes.items():
+        failed = [each for each in evaluation.outcomes if each.failure == name][:FAILED_SHOWN]
+        if failed:
+            parts.append(f'<h3>{escape(name)} <span class="quiet">{escape(meaning)}</span></h3>')
+            drawn = [each for each in failed if each.predicted]
+            parts.append(gallery(drawn, lambda each: f"{len(each.predicted or [])} of {each.length} cells"))
+            parts += [f"<p>{escape(each.problem)}</p>" for each in failed if each.predicted is None and each.problem]
+    body = maze_legend() + "".join(parts) + maze_list(evaluation.outcomes)
+    return f"<section>{folded(f'mazes of {label}', body) if is_folded else body}</section>"
+
+
+EXACT_SHOWN, OTHERS_SHOWN, MISSED_SHOWN = 4, 2, 4  # mazes of each trial
+_NOTE = (
+    "Exact: the path is the stored one. Shortest: a path from start to goal that none is shorter than; A* mazes often "
+    "have several. No maze here was trained on."
+)
+HEAD = ("model", "mazes", "exact", "exact %", "95 %", "shortest %", "passes", "ms")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A model's answers to tasks of one kind and size."""
+
+    tasks: str  # such as `DFS 10x10`
+    side: int | None  # None for tasks without a size
+    evaluation: Evaluation
+
+    def row(self) -> list[str]:
+        """Return the texts of the columns HEAD."""
+        each, exact = self.evaluation, self.evaluation.exact
+        counts = [f"{exact.hits:,} of {exact.count:,}", f"{100 * exact.share:.1f}"]
+        counts += [f"{100 * exact.low:.1f} to {100 * exact.high:.1f}", f"{100 * each.scores.shortest.share:.1f}"]
+        return [each.name, self.tasks, *counts, f"{each.scores.passes:.1f}", milliseconds(each)]
+
+
+@dataclass(frozen=True)
+class DemoPage:
+    """Content of the page."""
+
+    origin: dict[str, Any]  # of clew.provenance
+    trials: Sequence[Trial]
+    learnt: Sequence[tuple[float, float]]  # minutes of training, and the share of held-out mazes solved exactly
+    notes: Sequence[str] = ()  # sentences below the title
+
+
+def write_demo_page(file: PathLike, page: DemoPage) -> None:
+    """Write the page, wholly or not at all."""
+    sizes: dict[str, list[Point]] = {}
+    for trial in page.trials:
+        if trial.side is not None:
+            points = sizes.setdefault(trial.evaluation.name, [])
+            points.append(percent_point(float(trial.side), trial.evaluation.exact))
+    learnt = [Series("", [Point(minutes, 100 * exact) for minutes, exact in page.learnt])]
+    rows = [list(map(escape, trial.row())) for trial in page.trials]
+    panels = [
+        Panel("Exact path, by size of the maze", "cells a side", "exact %", [Series(*each) for each in sizes.items()]),
+        Panel("The cell network trained by this command, on held-out mazes", "minutes of training", "exact %", learnt),
+    ]
+    body = [section("Accuracy", table(HEAD, rows), _NOTE), charts(panels)]
+    body += ["<h2>Mazes</h2>", maze_legend(), '<p class="note">Of the exact ones, those with the longest paths.</p>']
+    body += map(_trial_mazes, page.trials)
+    title = "Clew: a model that learns to plan, and mazes of growing size"
+    with atomic_write(file) as out:
+        out.write(document(title, page.notes, page.origin, "".join(body)))
+
+
+def _trial_mazes(trial: Trial) -> str:
+    """Return the counts of the table, drawn mazes, and a row for every maze."""
+    outcomes = trial.evaluation.outcomes
+    exact = sorted((each for each in outcomes if each.exact), key=lambda each: -each.length)
+    others = [each for each in outcomes if each.shortest and not each.exact]
+    missed = [each for each in outcomes if not each.shortest]
+    shown = [*exact[:EXACT_SHOWN], *others[:OTHERS_SHOWN], *missed[:MISSED_SHOWN]]
+    counts = f"{len(exact):,} exact, {len(others):,} another shortest path, {len(missed):,} missed"
+    name = escape(f"{trial.evaluation.name}: {trial.tasks}, {trial.evaluation.decoder}")
+    title = f'{name} <span class="quiet">{counts}</span>'
+    return f"<section><h3>{title}</h3>{gallery(shown, _caption)}{maze_list(outcomes)}</section>"
+
+
+def _caption(outcome: Outcome) -> str:
+    missed = "" if outcome.shortest else "missed: "
+    return f"{missed}{result_of(outcome)}, {outcome.length} {outcome.task.maze.cell_word}s"
+
+
+def document(title: str, notes: Sequence[str], origin: dict[str, Any], body: str) -> str:
+    """Return a whole page: title, notes, provenance (of clew.provenance) and the body, which is HTML already."""
+    seeds = ", ".join(map(str, origin["seeds"]))
+    versions = ", ".join(f"{name} {number}" for name, number in origin["versions"].items())
+    commit = f", commit {origin['commit'][:10]}" if origin["commit"] else ""
+    where = f"{f'Seed {seeds}. ' * bool(seeds)}{origin['cores']} cores of {origin['cpu']}, {origin['system']}"
+    lines = [escape(note) for note in notes]
+    lines.append(f"Made by <code>{escape(origin['command'])}</code>. {escape(f'{where}; {versions}{commit}.')}")
+    header = "".join(f"<p>{line}</p>" for line in lines)
     when = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -90,17 +266,6 @@ def document(title: str, header: str, body: str) -> str:
         f"<header><h1>{escape(title)}</h1>{header}</header>"
         f"{body}<footer>Made by Clew, {when}.</footer></main></body></html>\n"
     )
-
-
-def page_header(notes: Sequence[str], origin: dict[str, Any]) -> str:
-    """Return the notes, and command, seeds, machine and versions from clew.provenance."""
-    seeds = ", ".join(map(str, origin["seeds"]))
-    versions = ", ".join(f"{name} {number}" for name, number in origin["versions"].items())
-    commit = f", commit {origin['commit'][:10]}" if origin["commit"] else ""
-    where = f"{f'Seed {seeds}. ' * bool(seeds)}{origin['cores']} cores of {origin['cpu']}, {origin['system']}"
-    lines = [escape(note) for note in notes]
-    lines.append(f"Made by <code>{escape(origin['command'])}</code>. {escape(f'{where}; {versions}{commit}.')}")
-    return "".join(f"<p>{line}</p>" for line in lines)
 
 
 def maze_legend() -> str:
@@ -122,24 +287,22 @@ def folded(summary: str, body: str) -> str:
     return f'<details><summary class="quiet">{escape(summary)}</summary>{body}</details>'
 
 
-def chart(panel: Panel) -> str:
-    """Return a chart with its title above and its numbers in a folded table below."""
-    rows = [
-        [escape(each.name), f"{point.x:g}" if isinstance(point.x, float) else str(point.x), *_value(point)]
-        for each in panel.series
-        for point in each.points
-    ]
-    numbers = folded("numbers", table(["", panel.x_label, panel.y_label, "interval"], rows))
-    return f"<figure><figcaption>{escape(panel.title)}</figcaption>{panel_svg(panel)}{numbers}</figure>"
-
-
-def _value(point: Point) -> tuple[str, str]:
-    below, above = point.errors
-    return f"{point.y:.1f}", f"{point.y - below:.1f} to {point.y + above:.1f}" if below or above else ""
-
-
 def charts(panels: Sequence[Panel]) -> str:
-    return f'<div class="charts">{"".join(map(chart, panels))}</div>'
+    """Return charts, each with its title above and its numbers in a folded table below."""
+
+    def row(name: str, point: Point) -> list[str]:
+        x = f"{point.x:g}" if isinstance(point.x, float) else str(point.x)
+        below, above = point.errors
+        interval = f"{point.y - below:.1f} to {point.y + above:.1f}" if below or above else ""
+        return [escape(name), x, f"{point.y:.1f}", interval]
+
+    figures = []
+    for panel in panels:
+        rows = [row(each.name, point) for each in panel.series for point in each.points]
+        numbers = folded("numbers", table(["", panel.x_label, panel.y_label, "interval"], rows))
+        title = f"<figcaption>{escape(panel.title)}</figcaption>"
+        figures.append(f"<figure>{title}{panel_svg(panel)}{numbers}</figure>")
+    return f'<div class="charts">{"".join(figures)}</div>'
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -187,3 +350,30 @@ def maze_list(outcomes: Sequence[Outcome]) -> str:
     ]
     head = ["maze", "result", "cells of the true path", "cells of the predicted path", "passes"]
     return folded(f"all {len(rows):,} mazes", table(head, rows))
+
+
+def write_between_marks(page: Path, name: str, text: str) -> None:
+    """Replace the text between the two marks of this name; UserError unless the page has both, once, in order."""
+    old = page.read_text(encoding="utf-8")
+    begin, end = _marked_part(page, old, name)
+    with atomic_write(page) as file:
+        file.write(f"{old[:begin]}\n{text}{old[end:]}")
+
+
+def between_marks(page: Path, name: str) -> str:
+    """Return the text between the two marks."""
+    text = page.read_text(encoding="utf-8")
+    begin, end = _marked_part(page, text, name)
+    return text[begin:end].removeprefix("\n")
+
+
+def has_marks(page: Path, name: str) -> bool:
+    """Return whether there is such a page with a mark of this name."""
+    return page.is_file() and f"<!-- {name}:" in page.read_text(encoding="utf-8")
+
+
+def _marked_part(page: Path, text: str, name: str) -> tuple[int, int]:
+    first, last = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    if text.count(first) != 1 or text.count(last) != 1 or text.index(first) > text.index(last):
+        raise UserError(f"{page} must have the marks {first} and {last} once each, in this order; put them there.")
+    return text.index(first) + len(first), text.index(last)

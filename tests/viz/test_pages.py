@@ -10,8 +10,8 @@ from clew.errors import UserError
 from clew.evaluation.scores import Evaluation, Outcome, Token
 from clew.mazes.generate import generate
 from clew.provenance import provenance
-from clew.viz import evaluation_page
-from clew.viz.evaluation_page import Page, page_html, write_page
+from clew.viz import pages
+from clew.viz.pages import Page, page_html, write_page
 
 VOID = {"meta", "br", "path", "circle", "rect", "use"}
 
@@ -57,7 +57,7 @@ PAGE = Page(
 
 @pytest.fixture(autouse=True)
 def few_tokens_suffice(monkeypatch):
-    monkeypatch.setattr(evaluation_page, "FEWEST_TOKENS", 2)
+    monkeypatch.setattr(pages, "FEWEST_TOKENS", 2)
 
 
 def test_the_page_is_sound_and_whole():
