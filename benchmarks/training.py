@@ -37,7 +37,7 @@ from clew.data.loader import StreamLoader
 from clew.errors import UserError, guarded
 from clew.models.build import build_model, count_parameters, sized_config, training_flops
 from clew.models.config import EncoderDecoderConfig
-from clew.models.encoder_decoder import EncoderDecoder
+from clew.models.transformers import EncoderDecoder
 from clew.objectives.config import ObjectiveConfig, build_objective
 from clew.objectives.targets import Targets, cross_entropy_sum
 from clew.provenance import provenance

@@ -72,7 +72,7 @@ def test_each_form_is_asked_for_and_they_take_turns(small, monkeypatch):
 
 def test_the_naive_form_is_naive(small, monkeypatch):
     """The two times are those of the two ways through the model."""
-    from clew.models.encoder_decoder import EncoderDecoder
+    from clew.models.transformers import EncoderDecoder
 
     ways = []
     everywhere = EncoderDecoder._everywhere

@@ -11,11 +11,10 @@ import torch
 from torch import Tensor
 
 from clew.data.batch import TokenBatch
+from clew.models.blocks import PositionChoice
 from clew.models.build import build_model
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
-from clew.models.decoder_only import DecoderOnly
-from clew.models.encoder_decoder import EncoderDecoder
-from clew.models.positions import PositionChoice
+from clew.models.transformers import DecoderOnly, EncoderDecoder
 
 VOCABULARY = 24
 

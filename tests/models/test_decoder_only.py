@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from model_cases import VOCABULARY, any_order, decoder_only, hide, left_to_right, make_batch
 
 from clew.errors import UserError
-from clew.models.decoder_only import check_left_to_right
+from clew.models.transformers import check_left_to_right
 
 batches = st.builds(make_batch, st.integers(1, 4), st.integers(1, 7), st.integers(1, 6), st.integers(0, 9999))
 

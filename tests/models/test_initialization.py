@@ -9,11 +9,9 @@ import torch
 from torch import Tensor
 
 from clew.errors import UserError
-from clew.models.blocks import CrossBlock, SelfBlock
+from clew.models.blocks import CrossBlock, SelfBlock, init_gpt2, make_positions, set_lookup_weights
 from clew.models.build import build_model, from_json, to_json
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
-from clew.models.initialization import init_gpt2, set_lookup_weights
-from clew.models.positions import make_positions
 
 WIDTH, HEADS, LENGTH = 128, 4, 60
 HEAD_WIDTH = WIDTH // HEADS

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clew.errors import UserError
-from clew.models.positions import make_positions, round_to_half
+from clew.models.blocks import make_positions, round_to_half
 
 HEAD_WIDTH = 8
 

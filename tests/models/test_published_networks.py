@@ -20,8 +20,8 @@ from torch import Tensor
 from clew.errors import UserError
 from clew.models.build import build_model, from_json
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
-from clew.models.decoder_only import DecoderOnly
 from clew.models.published import load_published
+from clew.models.transformers import DecoderOnly
 
 HEADS, BOS_ID, VOCABULARY = 2, 3, 24
 

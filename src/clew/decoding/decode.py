@@ -27,7 +27,7 @@ from clew.decoding.text_decoders import Certainty, EndFirst, EntropyBound, LeftT
 from clew.errors import UserError
 from clew.mazes.maze import Cell, TaskBatch
 from clew.models.config import Model
-from clew.models.decoder_only import DecoderOnly
+from clew.models.transformers import DecoderOnly
 from clew.registry import registered, registered_names
 
 # More than any maze has needed; each round is a pass.

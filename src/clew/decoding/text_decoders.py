@@ -42,7 +42,7 @@ from clew.errors import UserError
 from clew.mazes.maze import Task
 from clew.models.blocks import KeysAndValues
 from clew.models.config import Model
-from clew.models.decoder_only import DecoderOnly
+from clew.models.transformers import DecoderOnly
 from clew.tokenization.wall_list import BEGIN
 
 Measure = Literal["probability", "margin", "entropy"]

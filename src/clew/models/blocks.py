@@ -1,31 +1,66 @@
-"""GPT-2 blocks: LayerNorm before each layer, exact GELU or ReLU, biases everywhere, no dropout.
+"""Parts of text models: GPT-2 blocks, position encodings and initial weights.
 
     x_BKD = SelfBlock(width, heads)(x_BKD, rotate, AttentionMask(causal=True))
     x_BQD = CrossBlock(width, heads)(x_BQD, memory_BKD, rotate_Q, rotate_K, AttentionMask(mask_B1QK))
+    positions = make_positions("rope-fp32", width=128, heads=4, max_length=4096)
+    x_BTD = positions.add(x_BTD, position_BT)     # before the first block; adds learned positions
+    rotate = positions.rotation(position_BT)      # RoPE rotates queries and keys in every block
 
-A CrossBlock has no self-attention: queries attend to the memory and never to each other.
+Blocks: LayerNorm before each layer, exact GELU or ReLU, biases everywhere, no dropout. A CrossBlock has no
+self-attention: queries attend to the memory and never to each other.
+
+Positions: a position is the token's index in the whole sequence, also where a model runs over some of the tokens.
+
+- `rope-fp32`: rotary positions, base 10,000, the two halves of a head as pairs. The angles are float32 even under
+  autocast: at position 2,000 a half-precision angle is off by up to half a radian.
+- `rope-fp16`: the same with every result rounded to float16, as float16 autocast computes it, on any device.
+- `learned`: one learned vector for each position, added to the input.
+- `none`: no positions.
+
+Initial weights: "gpt-2" as in the published next-token baseline, "pytorch" as in the published MLM-U model, and
+"lookup", GPT-2's with attention heads that already do the two lookups which mazes as text need, the other cell of an
+edge and the other occurrences of a cell:
+
+- The first heads attend to the token at one of `offsets`: queries and keys are constants, so that with RoPE the score
+  depends on the distance alone and peaks at the offset. Without RoPE these heads are GPT-2's.
+- The other heads attend to equal tokens: queries and keys are the same random projection, in the slow half of RoPE's
+  frequencies, which hardly rotate over the length of a maze.
+- Values and outputs are orthogonal and small, and embeddings larger, so that the residual stream stays dominated by
+  the token. (After "Mimetic initialization of self-attention layers", Trockman and Kolter, 2023.)
 
 Shape suffixes: B mazes, T positions, K keys, Q queries (of the whole batch in `run_in_groups`), D width, H heads,
-E head width.
+E head width, P pairs (at most E / 2).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from clew.data.batch import Batch
-from clew.models.initialization import AttentionWeights, set_lookup_weights
-from clew.models.positions import Rotate
+from clew.errors import UserError
 
 Activation = Literal["gelu", "relu"]
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "relu": F.relu}
 GROUP_TOKENS = 2048
+PositionChoice = Literal["rope-fp32", "rope-fp16", "learned", "none"]
+Rotate = Callable[[Tensor], Tensor]  # [B, H, T, E] -> the same shape and dtype
+
+ROPE_BASE = 10_000.0
+Initialization = Literal["gpt-2", "lookup", "pytorch"]
+
+# Chosen by short runs on 4x4 mazes (docs/experiments-log.md, no. 16).
+EMBEDDING_DEVIATION = 0.1
+OUT_SCALE = 0.1
+MATCH_SCALE = 1.2
+PEAK = 2.0  # what each of the fast frequencies adds to the score at the offset
+FAST_PAIRS = 5
 
 
 @dataclass(frozen=True)
@@ -130,7 +165,7 @@ class CrossBlock(nn.Module):
 
 
 def init_lookup_heads(blocks: nn.ModuleList, offsets: Sequence[int], rotary: bool) -> None:
-    """Initialize the attention heads of a stack as lookups (clew.models.initialization)."""
+    """Initialize the attention heads of a stack as lookups (clew.models.blocks)."""
     for block in blocks:
         assert isinstance(block, SelfBlock | CrossBlock)
         set_lookup_weights(block.attention_weights(), block.heads, offsets, rotary)
@@ -166,3 +201,212 @@ def _attend(query_BHQE: Tensor, key_BHKE: Tensor, value_BHKE: Tensor, mask: Atte
         query_BHQE, key_BHKE, value_BHKE, attn_mask=mask.mask_B1QK, is_causal=mask.causal
     )
     return mixed_BHQE.transpose(1, 2).flatten(2)
+
+
+class Positions(nn.Module):
+    """No positions; the base class of the others."""
+
+    def add(self, x_BTD: Tensor, position_BT: Tensor) -> Tensor:
+        """Return the input of the first block."""
+        return x_BTD
+
+    def rotation(self, position_BT: Tensor) -> Rotate:
+        """Return the function that rotates queries or keys at these positions."""
+        return lambda x_BHTE: x_BHTE
+
+
+class LearnedPositions(Positions):
+    """One learned vector for each position, added to the input."""
+
+    def __init__(self, width: int, max_length: int) -> None:
+        super().__init__()
+        self.table = nn.Embedding(max_length, width)
+
+    def add(self, x_BTD: Tensor, position_BT: Tensor) -> Tensor:
+        longest = self.table.num_embeddings
+        if position_BT.numel() and int(position_BT.max()) >= longest:
+            raise UserError(
+                f"the sequence has more than {longest} tokens, the length that this model has learned positions for; "
+                "use shorter sequences, or train a model with a larger max_length."
+            )
+        summed: Tensor = x_BTD + self.table(position_BT)
+        return summed
+
+
+class RotaryPositions(Positions):
+    """RoPE in float32."""
+
+    def __init__(self, head_width: int) -> None:
+        super().__init__()
+        self.head_width = head_width
+
+    def rotation(self, position_BT: Tensor) -> Rotate:
+        angle_B1TP = (position_BT[..., None].float() * frequencies(self.head_width, position_BT.device))[:, None]
+        cos_B1TE, sin_B1TP = torch.cat([angle_B1TP.cos()] * 2, dim=-1), angle_B1TP.sin()
+
+        def rotate(x_BHTE: Tensor) -> Tensor:
+            rotated: Tensor = _Rotation.apply(x_BHTE.float(), cos_B1TE, sin_B1TP)  # type: ignore[no-untyped-call]
+            return rotated.to(x_BHTE.dtype)
+
+        return rotate
+
+
+class _Rotation(torch.autograd.Function):
+    """(first, second) -> (first cos - second sin, second cos + first sin), the halves of the last dimension.
+
+    It runs in every block over all queries and keys. A custom backward pass (the opposite rotation) needs a third of
+    autograd's memory accesses and saves nothing of x.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x_BHTE: Tensor, cos_B1TE: Tensor, sin_B1TP: Tensor) -> Tensor:
+        ctx.save_for_backward(cos_B1TE, sin_B1TP)
+        return _rotate(x_BHTE, cos_B1TE, sin_B1TP, 1.0)
+
+    @staticmethod
+    def backward(ctx: Any, grad_BHTE: Tensor) -> tuple[Tensor, None, None]:
+        cos_B1TE, sin_B1TP = ctx.saved_tensors
+        return _rotate(grad_BHTE, cos_B1TE, sin_B1TP, -1.0), None, None
+
+
+def _rotate(x_BHTE: Tensor, cos_B1TE: Tensor, sin_B1TP: Tensor, direction: float) -> Tensor:
+    half = sin_B1TP.shape[-1]
+    rotated = x_BHTE * cos_B1TE
+    rotated[..., :half].addcmul_(x_BHTE[..., half:], sin_B1TP, value=-direction)
+    rotated[..., half:].addcmul_(x_BHTE[..., :half], sin_B1TP, value=direction)
+    return rotated
+
+
+class HalfRotaryPositions(RotaryPositions):
+    """RoPE as float16 autocast computes it: every result is rounded to float16."""
+
+    def rotation(self, position_BT: Tensor) -> Rotate:
+        frequency_P = round_to_half(frequencies(self.head_width, position_BT.device))
+        angle_B1TP = round_to_half(round_to_half(position_BT[..., None].float()) * frequency_P)[:, None]
+        cos_B1TP, sin_B1TP = round_to_half(angle_B1TP.cos()), round_to_half(angle_B1TP.sin())
+
+        def rotate(x_BHTE: Tensor) -> Tensor:
+            first, second = round_to_half(x_BHTE.float()).chunk(2, dim=-1)
+            rotated = (
+                round_to_half(first * cos_B1TP) - round_to_half(second * sin_B1TP),
+                round_to_half(second * cos_B1TP) + round_to_half(first * sin_B1TP),
+            )
+            return round_to_half(torch.cat(rotated, dim=-1)).to(x_BHTE.dtype)
+
+        return rotate
+
+
+def round_to_half(x: Tensor) -> Tensor:
+    """Return the nearest float16 as float32, with the gradient of the identity.
+
+    Real half-precision training scales the loss against underflow; rounding gradients here would study underflow.
+    """
+    return x + (x.half().float() - x).detach()
+
+
+def make_positions(choice: PositionChoice, width: int, heads: int, max_length: int) -> Positions:
+    """Return the module of a choice."""
+    if choice == "rope-fp32":
+        return RotaryPositions(width // heads)
+    if choice == "rope-fp16":
+        return HalfRotaryPositions(width // heads)
+    if choice == "learned":
+        return LearnedPositions(width, max_length)
+    return Positions()
+
+
+def frequencies(head_width: int, device: torch.device) -> Tensor:
+    """Return RoPE's rotation of each pair of a head per position, the fastest first: [P]."""
+    exponent_P = torch.arange(0, head_width, 2, dtype=torch.float32, device=device) / head_width
+    return ROPE_BASE**-exponent_P
+
+
+@dataclass(frozen=True)
+class AttentionWeights:
+    """Views of the parameters of one attention layer: [D, D] and [D]."""
+
+    query_DD: Tensor
+    query_bias_D: Tensor
+    key_DD: Tensor
+    key_bias_D: Tensor
+    value_DD: Tensor
+    out_DD: Tensor
+
+
+def init_gpt2(module: nn.Module, depth: int) -> None:
+    """Initialize as GPT-2: normal with deviation 0.02 and zero biases.
+
+    Outputs to the residual stream are scaled by 1 / sqrt(2 depth), so that it does not grow with the depth.
+    """
+    for name, parameter in module.named_parameters():
+        if "norm" in name:
+            nn.init.constant_(parameter, 1.0 if name.endswith("weight") else 0.0)
+        elif name.endswith("bias"):
+            nn.init.zeros_(parameter)
+        else:
+            into_residual = name.endswith(("attention_out.weight", "feed_forward.down.weight"))
+            nn.init.normal_(parameter, std=0.02 / math.sqrt(2 * depth) if into_residual else 0.02)
+
+
+def init_pytorch(module: nn.Module) -> None:
+    """Initialize with PyTorch's defaults: the embedding and the head's bias as a linear layer, `query` as N(0, 1)."""
+    for part in module.modules():
+        if isinstance(part, nn.Linear | nn.LayerNorm | nn.Embedding):
+            part.reset_parameters()
+    bound = 1 / math.sqrt(module.get_parameter("embedding.weight").shape[1])
+    for name, parameter in module.named_parameters():
+        if name in ("embedding.weight", "head_bias"):
+            nn.init.uniform_(parameter, -bound, bound)
+        elif name == "query":
+            nn.init.normal_(parameter)
+
+
+def scale_embeddings(*embeddings: Tensor) -> None:
+    """Initialize embeddings larger than GPT-2's."""
+    for embedding in embeddings:
+        nn.init.normal_(embedding, std=EMBEDDING_DEVIATION)
+
+
+@torch.no_grad()
+def set_lookup_weights(weights: AttentionWeights, heads: int, offsets: Sequence[int], rotary: bool) -> None:
+    """Make the first heads attend to these offsets, one each, and the others to equal tokens."""
+    head_width = weights.query_DD.shape[0] // heads
+    for head in range(heads):
+        rows = slice(head * head_width, (head + 1) * head_width)
+        if head >= len(offsets):
+            same_ED = _equal_token_projection(weights.query_DD[rows])
+            weights.query_DD[rows] += same_ED
+            weights.key_DD[rows] += same_ED
+        elif rotary:
+            query_E, key_E = _offset_query_and_key(weights.query_bias_D[rows], offsets[head])
+            weights.query_bias_D[rows] = query_E
+            weights.key_bias_D[rows] = key_E
+    nn.init.orthogonal_(weights.value_DD)
+    nn.init.orthogonal_(weights.out_DD, gain=OUT_SCALE)
+
+
+def _equal_token_projection(like_ED: Tensor) -> Tensor:
+    """Return a random projection onto the slow half of the pairs; pair p is rows p and p + P."""
+    pairs, width = like_ED.shape[0] // 2, like_ED.shape[1]
+    slow = pairs - pairs // 2
+    projection_ED = torch.zeros_like(like_ED)
+    directions = nn.init.orthogonal_(like_ED.new_empty(2 * slow, width), gain=MATCH_SCALE)
+    projection_ED.view(2, pairs, width)[:, pairs - slow :] = directions.view(2, slow, width)
+    return projection_ED
+
+
+def _offset_query_and_key(like_E: Tensor, offset: int) -> tuple[Tensor, Tensor]:
+    """Return a constant query and key whose score after RoPE is highest for keys `offset` positions further on.
+
+    RoPE rotates pair p at position t by t w_p, so the score at distance d is sum_p |q_p| |k_p| cos(w_p d + their
+    angle); the key is rotated back by w_p offset. The fast pairs make the peak narrow.
+    """
+    pairs = like_E.shape[0] // 2
+    fast = min(FAST_PAIRS, pairs)
+    length = math.sqrt(PEAK * math.sqrt(2 * pairs))  # attention divides scores by the root of the head's width
+    angle_P = -offset * frequencies(2 * pairs, like_E.device)[:fast]
+    query_E, key_E = torch.zeros_like(like_E), torch.zeros_like(like_E)
+    query_E[:fast] = length
+    key_E[:fast] = length * angle_P.cos()
+    key_E[pairs : pairs + fast] = length * angle_P.sin()
+    return query_E, key_E

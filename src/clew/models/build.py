@@ -21,8 +21,7 @@ from clew.errors import UserError
 from clew.files import from_plain, to_plain
 from clew.models.cell_network import CellNetwork, CellNetworkConfig
 from clew.models.config import SIZES, DecoderOnlyConfig, EncoderDecoderConfig
-from clew.models.decoder_only import DecoderOnly
-from clew.models.encoder_decoder import EncoderDecoder
+from clew.models.transformers import DecoderOnly, EncoderDecoder
 from clew.registry import registered, registered_names, unknown_component
 
 Json: TypeAlias = dict[str, Any]

@@ -21,9 +21,7 @@ from torch import Tensor
 
 from clew.data.batch import Batch
 from clew.errors import UserError
-from clew.models.blocks import Activation
-from clew.models.initialization import Initialization
-from clew.models.positions import PositionChoice
+from clew.models.blocks import Activation, Initialization, PositionChoice
 
 Precision = Literal["fp32", "bf16", "fp16"]
 _DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
@@ -75,7 +73,7 @@ class TransformerConfig:
     heads: int = 4  # attention heads of each block
     positions: PositionChoice = "rope-fp32"  # position encoding
     max_length: int = 4096  # the longest sequence; read by learned positions alone
-    init: Initialization = "gpt-2"  # see clew.models.initialization
+    init: Initialization = "gpt-2"  # see clew.models.blocks
     activation: Activation = "gelu"  # of the feed-forward layers
     head_bias: bool = True  # whether the output layer has a bias
 
@@ -110,7 +108,7 @@ class TransformerConfig:
 
 @dataclass(frozen=True)
 class EncoderDecoderConfig(TransformerConfig):
-    """The paper's MLM-U model; see clew.models.encoder_decoder."""
+    """The paper's MLM-U model; see clew.models.transformers."""
 
     encoder_depth: int = 20  # blocks of the encoder
     decoder_depth: int = 20  # blocks of the decoder
@@ -140,7 +138,7 @@ class EncoderDecoderConfig(TransformerConfig):
 
 @dataclass(frozen=True)
 class DecoderOnlyConfig(TransformerConfig):
-    """A next-token model; see clew.models.decoder_only."""
+    """A next-token model; see clew.models.transformers."""
 
     depth: int = 40  # blocks
     # The id of a token before every sequence, at position 0, as in the published code; None for none.

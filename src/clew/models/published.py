@@ -37,8 +37,7 @@ from clew.errors import UserError
 from clew.files import read_json
 from clew.models.build import build_model
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
-from clew.models.decoder_only import DecoderOnly
-from clew.models.encoder_decoder import EncoderDecoder
+from clew.models.transformers import DecoderOnly, EncoderDecoder
 from clew.tokenization.format import format_named
 from clew.tokenization.tokens import PAD, SPECIAL_TOKENS, Vocabulary
 

@@ -18,8 +18,8 @@ from typing import Any, Literal, cast
 
 from clew.data.config import PAPER_HELD_OUT, PAPER_MAZES, DataConfig
 from clew.errors import UserError
+from clew.models.blocks import PositionChoice
 from clew.models.build import sized_config
-from clew.models.positions import PositionChoice
 from clew.models.published import published_tokens
 from clew.objectives.config import ObjectiveConfig, ObjectiveName
 from clew.tokenization.tokens import padded_size

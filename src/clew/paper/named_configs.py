@@ -17,9 +17,9 @@ from typing import Any
 
 from clew.data.config import DataConfig
 from clew.errors import UserError
+from clew.models.blocks import PositionChoice
 from clew.models.build import ModelConfig
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
-from clew.models.positions import PositionChoice
 from clew.objectives.config import ObjectiveConfig, ObjectiveName, RateConfig
 from clew.paper import cell_configs
 from clew.paper.configs import NAME_PATTERN, paper_config_named
@@ -47,7 +47,7 @@ def text_model(
     """Return the paper's model for an objective, small; `encoder_decoder` gives next token the causal encoder-decoder.
 
     Both kinds have the same width and as many layers, so their parameters are equal to within 2 %. They start with
-    lookup heads (clew.models.initialization), which need fewer mazes than GPT-2's initialization. The encoder-decoder
+    lookup heads (clew.models.blocks), which need fewer mazes than GPT-2's initialization. The encoder-decoder
     has three encoder layers to one decoder layer, where the paper's larger ones have as many of each: the encoder does
     the planning. Trials no. 13 and 15 to 17 of docs/experiments-log.md.
     """
