@@ -54,7 +54,7 @@ def test_options_reach_the_dataset(tmp_path: Path) -> None:
     [
         (["dfs", "--size", "5", "--height", "4", "--width", "4"], "either --size or --height and --width"),
         (["dfs", "--height", "4"], "--height and --width go together"),
-        (["dfs", "--size", "1"], "1 rows and 1 columns"),
+        (["dfs", "--size", "1"], "1 row and 1 column"),
         (["dfs", "--count", "0"], "at least 1 maze"),
         (["dfs", "--seed", "-1"], "seed -1 is out of range"),
         (["dfs", "--workers", "0"], "0 workers"),

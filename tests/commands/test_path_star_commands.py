@@ -76,7 +76,7 @@ def test_evaluate_a_file(trained: str, tmp_path: Path, capsys: pytest.CaptureFix
     [
         (["--size", "5"], "has labels, not 5 rows"),
         (["--embedded-in", "5"], "leave --embedded-in out"),
-        (["--family", "dfs"], "a maze of 1 rows"),
+        (["--family", "dfs"], "a maze of 1 row"),
     ],
 )
 def test_evaluate_refuses_what_graphs_have_not(

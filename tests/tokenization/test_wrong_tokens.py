@@ -95,7 +95,7 @@ def test_wall_list(text: str, message: str) -> None:
         ("<GRID_START> start:E goal:- / - - <GRID_END>", "open on one side only"),
         ("<GRID_START> start:- goal:- / - - <GRID_END> (0,0)", "token 8 .* but <PATH_START> or the end"),
         ("<GRID_START> start:- goal:- / - - <GRID_END> <PATH_START> (0,2)", r"token 9 .* to \(1,1\)"),
-        ("<GRID_START> start:- goal:- <GRID_END>", "1 rows and 2 columns"),
+        ("<GRID_START> start:- goal:- <GRID_END>", "1 row and 2 columns"),
     ],
 )
 def test_grid(text: str, message: str) -> None:

@@ -57,7 +57,7 @@ def _changed(*path: str, value: Any) -> dict[str, Any]:
         (("clip",), "much", "a number or null"),
         (("data", "sizes"), 3, "must be a list"),
         (("data", "sizes"), [], "at least one"),
-        (("data", "sizes"), [1], "1 rows"),
+        (("data", "sizes"), [1], "1 row"),
         (("data", "sizes"), [5, 3], "rising"),
         (("data", "sizes"), [3, 4], "several sizes need"),
         (("data", "family"), "horse", "one of dfs, astar"),

@@ -91,56 +91,26 @@ def file_name(split: str, array: str) -> str:
 FILE_NAMES = tuple(file_name(split, array) for split in SPLITS for array in ARRAY_DTYPES)
 
 
-@dataclass(frozen=True)
-class Split:
+@dataclass(frozen=True, repr=False)
+class Split(TaskBatch):
     """The mazes of one split as memory-mapped arrays."""
 
     directory: Path
     name: str
-    cells_NHW: npt.NDArray[np.uint8]
-    start_N: npt.NDArray[np.uint16]
-    goal_N: npt.NDArray[np.uint16]
-    path: npt.NDArray[np.uint16]
-    offset_N1: npt.NDArray[np.int64]
-
-    def __len__(self) -> int:
-        return len(self.start_N)
-
-    @property
-    def height(self) -> int:
-        return int(self.cells_NHW.shape[1])
-
-    @property
-    def width(self) -> int:
-        return int(self.cells_NHW.shape[2])
-
-    @property
-    def length_N(self) -> npt.NDArray[np.int64]:
-        """The number of cells of each path."""
-        return np.diff(self.offset_N1)
 
     def slice(self, first: int, last: int) -> TaskBatch:
         """Return the mazes from `first` up to, not including, `last`."""
         return self.select(np.arange(*slice(first, last).indices(len(self))))
 
     def select(self, index_N: npt.NDArray[np.integer]) -> TaskBatch:
-        """Return the mazes with these numbers, in this order."""
-        begin_N, length_N = self.offset_N1[index_N], self.offset_N1[index_N + 1] - self.offset_N1[index_N]
-        offset_N1 = np.concatenate([[0], np.cumsum(length_N)]).astype(np.int64)
-        take = np.repeat(begin_N - offset_N1[:-1], length_N) + np.arange(offset_N1[-1])
-        return TaskBatch(
-            np.asarray(self.cells_NHW[index_N]),
-            self._cells_inside("start", self.start_N[index_N]),
-            self._cells_inside("goal", self.goal_N[index_N]),
-            self._cells_inside("path", self.path[take]),
-            offset_N1,
-        )
-
-    def _cells_inside(self, array: str, cell_M: npt.NDArray[np.uint16]) -> npt.NDArray[np.int32]:
-        """Check cells, which compiled code uses as indices, against the shape of the maze."""
-        if cell_M.size and int(cell_M.max()) >= self.height * self.width:
-            raise damaged(self.directory / file_name(self.name, array), "names a cell outside the maze")
-        return cell_M.astype(np.int32)
+        """Return the mazes with these numbers, in this order, after checking cells that are used as indices."""
+        some = super().select(index_N)
+        cells = {"start": some.start_N, "goal": some.goal_N, "path": some.path}
+        for array, cell_M in cells.items():
+            if cell_M.size and int(cell_M.max()) >= self.height * self.width:
+                raise damaged(self.directory / file_name(self.name, array), "names a cell outside the maze")
+        start_N, goal_N, path = (cell_M.astype(np.int32) for cell_M in cells.values())
+        return TaskBatch(np.asarray(some.cells_NHW), start_N, goal_N, path, some.offset_N1)
 
 
 @dataclass(frozen=True)
@@ -156,8 +126,8 @@ class Dataset:
         """Return a split; nothing is read before it is used."""
         if name not in SPLITS:
             raise UserError(f"a dataset has no split {name!r}; choose one of {', '.join(SPLITS)}.")
-        arrays = {array: self._map(name, array) for array in ARRAY_DTYPES}
-        split = Split(self.directory, name, *(arrays[array] for array in ("cells", "start", "goal", "path", "offset")))
+        cells, start, goal, path, offset = (self._map(name, array) for array in ARRAY_DTYPES)
+        split = Split(cells, start, goal, path, offset, self.directory, name)
         ends = (split.offset_N1[0], split.offset_N1[-1])
         if ends != (0, len(split.path)) or (split.length_N < 1).any():
             raise damaged(self.directory / file_name(name, "offset"), "does not match the paths")

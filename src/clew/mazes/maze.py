@@ -27,7 +27,7 @@ from typing import ClassVar, overload
 import numpy as np
 import numpy.typing as npt
 
-from clew.errors import UserError
+from clew.errors import UserError, counted
 
 # The open sides of a cell, one bit each, and the mark of a cell that is solid. A wall cell has no open side; a
 # free cell may have none either (closed in by its neighbours), which is why the mark is needed.
@@ -50,7 +50,7 @@ def check_shape(height: int, width: int) -> None:
     """Raise UserError unless a maze may have this many rows and columns."""
     if not (MIN_SIDE <= height <= MAX_SIDE and MIN_SIDE <= width <= MAX_SIDE):
         raise UserError(
-            f"a maze of {height} rows and {width} columns is outside what Clew handles: "
+            f"a maze of {counted(height, 'row')} and {counted(width, 'column')} is outside what Clew handles: "
             f"use between {MIN_SIDE} and {MAX_SIDE} for each."
         )
 
@@ -425,7 +425,7 @@ class TaskBatch:
 
     def select(self, index_N: npt.NDArray[np.integer]) -> TaskBatch:
         """Return the tasks at these places, in this order."""
-        length_N = self.length_N[index_N]
+        length_N = self.offset_N1[index_N + 1] - self.offset_N1[index_N]
         offset_N1 = offsets(length_N)
         # The place in `path` of every cell that is kept.
         kept = np.repeat(self.offset_N1[index_N] - offset_N1[:-1], length_N) + np.arange(offset_N1[-1])

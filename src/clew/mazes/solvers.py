@@ -127,8 +127,8 @@ def num_shortest(task: Task) -> int:
 
 def one_shortest(batch: TaskBatch) -> npt.NDArray[np.bool_]:
     """Return which of many tasks have exactly one shortest path."""
-    one_N = np.zeros(len(batch), np.bool_)
-    _one_shortest(batch.cells_NHW, batch.start_N, batch.goal_N, one_N)
+    distance_N, ways_N = _shortest(batch.cells_NHW, batch.start_N, batch.goal_N)
+    one_N: npt.NDArray[np.bool_] = (distance_N >= 0) & (ways_N == 1)
     return one_N
 
 
@@ -317,10 +317,10 @@ def _log(trace_E4: Events, events: np.uint64, kind: int, cell: int | np.uint64, 
 
 
 @njit(nogil=True)
-def _one_shortest(
-    cells_NHW: npt.NDArray[np.uint8], start_N: Indices, goal_N: Indices, one_N: npt.NDArray[np.bool_]
-) -> None:
+def _shortest(cells_NHW: npt.NDArray[np.uint8], start_N: Indices, goal_N: Indices) -> tuple[Indices, Indices]:
+    """Return the steps from start to goal, -1 if there is no way, and the number of shortest paths, 2 for more."""
     count, height, width = cells_NHW.shape
+    steps_N, ways_N = np.empty(count, np.int32), np.zeros(count, np.int32)
     distance_C, ways_C = np.empty(height * width, np.int32), np.empty(height * width, np.int8)
     for i in range(count):
         flat_C = cells_NHW[i].ravel()
@@ -335,7 +335,9 @@ def _one_shortest(
                     distance_C[there], ways_C[there] = distance_C[here] + 1, 0
                 if distance_C[there] == distance_C[here] + 1:
                     ways_C[there] = min(2, ways_C[there] + ways_C[here])  # more than one is all that counts
-        one_N[i] = distance_C[goal_N[i]] >= 0 and ways_C[goal_N[i]] == 1
+        steps_N[i] = distance_C[goal_N[i]]
+        ways_N[i] = ways_C[goal_N[i]]
+    return steps_N, ways_N
 
 
 @njit(nogil=True)
@@ -387,41 +389,17 @@ def check_batch(batch: TaskBatch) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np
     if batch.height == 1:  # path-star graphs are small
         checked = [(is_valid(*pair), is_shortest(*pair)) for pair in batch]
         return np.array([valid for valid, _ in checked], bool), np.array([shortest for _, shortest in checked], bool)
-    valid_N, shortest_N = np.zeros(len(batch), np.bool_), np.zeros(len(batch), np.bool_)
-    _check_paths(batch.cells_NHW, batch.start_N, batch.goal_N, batch.path, batch.offset_N1, valid_N, shortest_N)
-    return valid_N, shortest_N
-
-
-@njit(nogil=True)
-def _check_paths(
-    cells_NHW: npt.NDArray[np.uint8],
-    start_N: Indices,
-    goal_N: Indices,
-    path: Indices,
-    offset_N1: npt.NDArray[np.int64],
-    valid_N: npt.NDArray[np.bool_],
-    shortest_N: npt.NDArray[np.bool_],
-) -> None:
-    _, height, width = cells_NHW.shape
-    best = np.empty(height * width, dtype=np.int32)
-    for i in range(len(cells_NHW)):
-        steps = path[offset_N1[i] : offset_N1[i + 1]]
-        if len(steps) == 0 or steps[0] != start_N[i] or steps[-1] != goal_N[i]:
-            continue
-        flat = cells_NHW[i].ravel()
-        valid_N[i] = True
-        for step in range(len(steps) - 1):
-            here, there = steps[step], steps[step + 1]
-            # Every `here` lies in the maze: the start does, and so does what an open side leads to.
-            sides = flat[here]
-            if not (
-                (there == here + width and sides & SOUTH)
-                or (there == here - width and sides & NORTH)
-                or (there == here - 1 and sides & WEST)
-                or (there == here + 1 and sides & EAST)
-            ):
-                valid_N[i] = False
-                break
-        if valid_N[i]:
-            came_from_C, _, _ = search_breadth_first(cells_NHW[i], start_N[i], goal_N[i])
-            shortest_N[i] = len(steps) == write_path(came_from_C, start_N[i], goal_N[i], best)
+    length_N, cell_C = batch.length_N, batch.cells_NHW.reshape(len(batch), -1)
+    row_S, here_S, there_S = np.repeat(np.arange(len(batch)), length_N)[:-1], batch.path[:-1], batch.path[1:]
+    # Steps from the end of one path to the start of the next count for neither.
+    is_step_S = ~np.isin(np.arange(len(row_S)), batch.offset_N1[1:] - 1)
+    inside_S = (here_S >= 0) & (here_S < cell_C.shape[1])
+    sides_S = cell_C[row_S, np.where(inside_S, here_S, 0)] * inside_S
+    steps = ((SOUTH, batch.width), (NORTH, -batch.width), (WEST, -1), (EAST, 1))
+    open_S = np.any([((sides_S & side) != 0) & (there_S - here_S == step) for side, step in steps], axis=0)
+    valid_N = np.bincount(row_S[is_step_S & ~open_S], minlength=len(batch)) == 0
+    valid_N &= length_N > 0
+    for end_N, place_N in ((batch.start_N, batch.offset_N1[:-1]), (batch.goal_N, batch.offset_N1[1:] - 1)):
+        valid_N[valid_N] = batch.path[place_N[valid_N]] == end_N[valid_N]
+    distance_N, _ = _shortest(batch.cells_NHW, batch.start_N, batch.goal_N)
+    return valid_N, valid_N & (length_N == distance_N + 1)
