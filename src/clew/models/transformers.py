@@ -13,9 +13,9 @@ and 1) as for next token (orders 0, 1, 2, ...): it is trained on whole paths and
 over tokens that some query attends to, the decoder over queries.
 
 `DecoderOnly`: a GPT-2-like decoder; position t is predicted from tokens 0 .. t-1. With `bos_id` that token stands
-before every sequence, at position 0, and token t at position t + 1. Targets of any order but left to right are refused. The
-sequence is cut after the last necessary token, and only queries go through the head. Decoding uses a cache of keys and
-values:
+before every sequence, at position 0, and token t at position t + 1. Targets of any order but left to right are refused.
+The sequence is cut after the last necessary token, and only queries go through the head. Decoding uses a cache of keys
+and values:
 
     cache = model.new_cache()
     x_BSD = model.extend(cache, token_BS, position_BS, real_BS)  # the prompts, padding after the shorter ones
