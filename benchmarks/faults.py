@@ -2,7 +2,8 @@
 
     python benchmarks/faults.py --seconds 600 --fuzz 100000 --interrupts 50
 
-Each trial runs one or more commands and ends in one of these ways; the counts go to results/faults.json.
+Each trial runs one or more commands and ends in one of these ways; the counts go to results/faults.json and
+docs/faults.md. A part whose number is 0 is left out and keeps its older counts.
 
 | outcome | meaning |
 |---|---|
@@ -47,10 +48,18 @@ import fuzz
 from clew import cli
 from clew.files import read_json, write_json
 from clew.provenance import provenance
+from clew.viz.pages import write_between_marks
 
 ROOT = Path(__file__).parents[1]
 RESULT = ROOT / "results" / "faults.json"
+PAGE = ROOT / "docs" / "faults.md"
 BAD = ("silent", "traceback", "hang")
+COLUMNS = {
+    "campaigns": ("trials", "killed", "refused", "told", "harmless", *BAD),
+    "interrupts": ("one line, exit 130", "ended before", *BAD[1:]),
+    "fuzz": ("read", "refused", *BAD[1:]),
+}
+TITLES = {"campaigns": "fault", "interrupts": "Ctrl-C in", "fuzz": "odd input"}
 PATIENCE = 120.0  # seconds after which a command hangs
 
 GENERATE = "generate dfs --size 6 --count 3000 --test 200 --workers 1 --out data"
@@ -369,11 +378,12 @@ def interrupt(folder: Path, command: str, seconds: float) -> str:
     return "traceback"
 
 
-def interrupts(folder: Path, count: int, chance: random.Random) -> dict[str, Counter[str]]:
+def interrupts(folder: Path, names: list[str], count: int, chance: random.Random) -> dict[str, Counter[str]]:
     """Send Ctrl-C at random moments of the first seconds, most of them early, where imports and set-up are."""
     found = {}
     (folder / "mazes.txt").write_text("\n\n".join(["S.#.\n#...\n.#.G"] * 200) + "\n")
-    for name, command in INTERRUPTED.items():
+    for name in names:
+        command = INTERRUPTED[name]
         longest = 0.3 if name == "runs" else 4.0  # seconds
         moments = [0.01 * (longest / 0.01) ** chance.random() for _ in range(count)]
         found[name] = Counter(interrupt(folder, command, seconds) for seconds in moments)
@@ -386,7 +396,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=600.0, help="of kills, damage, full disks, two processes")
     parser.add_argument("--fuzz", type=int, default=100_000, help="odd inputs, in this process")
     parser.add_argument("--interrupts", type=int, default=50, help="Ctrl-C in each command")
-    parser.add_argument("--only", nargs="+", choices=CAMPAIGNS, default=[*CAMPAIGNS])
+    parser.add_argument("--only", nargs="+", choices=[*CAMPAIGNS, *INTERRUPTED], default=[*CAMPAIGNS, *INTERRUPTED])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=RESULT)
     options = parser.parse_args()
@@ -396,15 +406,22 @@ def main() -> None:
     import_everything()
     if options.fuzz:
         found["fuzz"] = fuzz.run(options.fuzz, options.seed)
-    with tempfile.TemporaryDirectory() as name:
-        faults = Faults(Path(name), options.seed)
-        if options.seconds:
-            found["campaigns"] = campaigns(faults, options.only, options.seconds)
-        if options.interrupts:
-            found["interrupts"] = interrupts(faults.whole, options.interrupts, faults.random)
-    # A part that was left out keeps what was measured before.
-    report |= {part: {"provenance": origin, "counts": counts} for part, counts in found.items()}
+    if options.seconds or options.interrupts:
+        with tempfile.TemporaryDirectory() as name:
+            faults = Faults(Path(name), options.seed)
+            if options.seconds:
+                names = [name for name in CAMPAIGNS if name in options.only]
+                found["campaigns"] = campaigns(faults, names, options.seconds)
+            if options.interrupts:
+                names = [name for name in INTERRUPTED if name in options.only]
+                found["interrupts"] = interrupts(faults.whole, names, options.interrupts, faults.random)
+    for part, counts in found.items():  # what was left out keeps what was counted before
+        old = report.get(part, {"provenance": [], "counts": {}})
+        kept = old["provenance"] if old["counts"].keys() - counts.keys() else []
+        report[part] = {"provenance": [*kept, origin], "counts": old["counts"] | counts}
     write_json(options.out, report)
+    if options.out == RESULT:
+        write_between_marks(PAGE, "faults", tables(report))
     bad = sum(count[word] for counts in found.values() for count in counts.values() for word in BAD)
     print(f"{options.out}: {bad} bad outcomes")
     sys.exit(1 if bad else 0)
@@ -420,6 +437,23 @@ def campaigns(faults: Faults, names: list[str], seconds: float) -> dict[str, Cou
     for name, count in counts.items():
         print(f"{name}: {dict(count)}", flush=True)
     return counts
+
+
+def tables(report: dict[str, Any]) -> str:
+    """Return a table for each part of the report, with the command that counted it."""
+    text = []
+    for part, columns in COLUMNS.items():
+        if part in report:
+            counts = report[part]["counts"]
+            rows = [[name, *(f"{count.get(column, 0):,}" for column in columns)] for name, count in counts.items()]
+            total = ["all", *(f"{sum(count.get(column, 0) for count in counts.values()):,}" for column in columns)]
+            head = [TITLES[part], *columns]
+            lines = [head, ["---"] * len(head), *rows, total]
+            text.append("".join(f"| {' | '.join(line)} |\n" for line in lines))
+            for origin in report[part]["provenance"]:
+                seed = origin["seeds"][0]
+                text.append(f"`{origin['command']}`, seed {seed}, {origin['cpu']}, {origin['date'][:10]}.\n")
+    return "\n".join(text)
 
 
 def import_everything() -> None:

@@ -16,6 +16,7 @@ import json
 import os
 import random
 import resource
+import shutil
 import signal
 import string
 import sys
@@ -89,12 +90,12 @@ def kinds(folder: Path) -> dict[str, Kind]:
     checkpoint = latest_checkpoint(run)
     assert checkpoint is not None
     state = TrainingState(config, World(), fresh=True)
-    unsealed = json.loads((checkpoint / "state.json").read_text())
-    unsealed.pop("sha256", None)
+    bare = shutil.copytree(weights, folder / "bare")  # weights without checksums, as of version 0.1
+    (bare / "model.json").write_bytes(_without_checksum((weights / "model.json").read_bytes()))
     solve = clew.generate("dfs", size=3, n=1)[0][0]
 
-    def file(path: Path, read: Callable[[], object], *more: bytes) -> Kind:
-        """Return the kind of a file of a run or of weights."""
+    def file(path: Path, read: Callable[[], object]) -> Kind:
+        """Return the kind of a file of a run or of weights, with and without its checksum."""
         good = path.read_bytes()
 
         def replaced(content: bytes) -> None:
@@ -104,7 +105,7 @@ def kinds(folder: Path) -> dict[str, Kind]:
             finally:
                 path.write_bytes(good)
 
-        return Kind([good, *more], replaced)
+        return Kind([good, _without_checksum(good)] if path.suffix == ".json" else [good], replaced)
 
     def read_state() -> None:
         load_model(run)
@@ -130,9 +131,13 @@ def kinds(folder: Path) -> dict[str, Kind]:
         "metrics.jsonl": file(run / "metrics.jsonl", read_metrics),
         "dataset.json": file(data / "dataset.json", lambda: open_dataset(data)),
         "model.json": file(weights / "model.json", lambda: clew.load(weights).solve(solve)),
-        "model.safetensors": file(weights / "model.safetensors", lambda: clew.load(weights)),
-        "state.json": file(checkpoint / "state.json", read_state, json.dumps(unsealed).encode()),
+        "model.safetensors": file(bare / "model.safetensors", lambda: clew.load(bare)),
+        "state.json": file(checkpoint / "state.json", read_state),
     }
+
+
+def _without_checksum(content: bytes) -> bytes:
+    return json.dumps({name: value for name, value in json.loads(content).items() if name != "sha256"}).encode()
 
 
 def maze_kinds() -> dict[str, Kind]:

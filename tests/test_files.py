@@ -11,11 +11,12 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from clew.errors import UserError
-from clew.files import atomic_write, discard_unfinished, from_plain, read_json, write_json
+from clew.files import atomic_write, discard_unfinished, from_plain, open_own, read_json, write_json
 
 
 def test_text_and_bytes_are_written(tmp_path: Path) -> None:
@@ -165,3 +166,24 @@ def test_an_integer_too_large_for_a_float_is_a_user_error() -> None:
 @dataclass
 class Measured:
     value: float
+
+
+def test_a_changed_file_does_not_match_its_checksum(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    write_json(path, {"lr": 0.001}, checksum=True)
+    assert read_json(path) == {"lr": 0.001}
+    path.write_text(path.read_text().replace("0.001", "0.003"))
+    with pytest.raises(UserError, match=r"x.json was changed after it was written \(its SHA-256 differs\)"):
+        read_json(path)
+
+
+@pytest.mark.parametrize("mode", ["a+b", "w+b"])
+def test_a_growing_file_is_not_opened_through_a_link(tmp_path: Path, mode: Literal["a+b", "w+b"]) -> None:
+    (tmp_path / "thesis").write_text("precious")
+    (tmp_path / "log").symlink_to(tmp_path / "thesis")
+    with pytest.raises(UserError, match="log is a link"):
+        open_own(tmp_path / "log", mode)
+    assert (tmp_path / "thesis").read_text() == "precious"
+    with open_own(tmp_path / "new", mode) as file:
+        file.write(b"x")
+    assert (tmp_path / "new").read_bytes() == b"x"

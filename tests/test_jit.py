@@ -39,6 +39,14 @@ def test_a_package_that_cannot_be_written_to_uses_the_users_cache(
     assert Path(jit.cache_folder()).is_dir()
 
 
+def test_a_user_without_a_home_has_a_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "__pycache__").write_text("a file where a folder should be")
+    monkeypatch.setattr(jit, "__file__", str(tmp_path / "jit.py"))
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # as it answers without HOME and without an account
+    assert Path(jit.cache_folder()).name.startswith("clew-")
+
+
 def test_compiled_code_is_kept_there(tmp_path: Path) -> None:
     code = (
         "import numpy as np\nfrom clew.mazes.compiled import begin_stream\n"

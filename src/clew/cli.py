@@ -19,8 +19,11 @@ import sys
 
 def main() -> None:
     """Run the command of this process's arguments, and exit."""
-    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # ignored under nohup
-        signal.signal(signal.SIGINT, _interrupt)
+    try:
+        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # ignored under nohup
+            signal.signal(signal.SIGINT, _interrupt)
+    except KeyboardInterrupt:  # a moment before the handler was there
+        _interrupt(signal.SIGINT, None)
     sys.exit(run(sys.argv[1:]))
 
 

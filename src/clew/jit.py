@@ -11,9 +11,11 @@ the sources, or else in the user's cache folder, or else a temporary one. NUMBA_
 
 from __future__ import annotations
 
+import atexit
 import functools
 import hashlib
 import os
+import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -49,13 +51,15 @@ def cache_folder() -> str:
     package = Path(__file__).parent
     modules = sorted(str(file.relative_to(package)) for file in package.rglob("*.py"))
     name = f"numba-{__version__}-{hashlib.sha256(' '.join(modules).encode()).hexdigest()[:12]}"
-    user = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "clew"
-    for parent in (package / "__pycache__", user):
+    user = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    for parent in (package / "__pycache__", Path(user, "clew")):
         try:
-            folder = parent / name
+            folder = parent.expanduser() / name  # RuntimeError for a user without a home
             folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=folder):
                 return str(folder)
         except (OSError, RuntimeError):
             continue
-    return tempfile.mkdtemp(prefix="clew-")
+    folder = Path(tempfile.mkdtemp(prefix="clew-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return str(folder)
