@@ -335,8 +335,14 @@ CAMPAIGNS = {
     "two processes, one folder": Faults.two_processes,
 }
 
-# The line "ready" says that Python has started; the handler is installed at once after it.
-START = "import sys, clew.cli; sys.argv = ['clew', *sys.argv[1:]]; print('ready', flush=True); clew.cli.main()"
+# The line "ready" says that the command begins, with its handler installed.
+START = """
+import sys, clew.cli as cli
+run = cli.run
+cli.run = lambda words: (print("ready", flush=True), run(words))[1]
+sys.argv[0] = "clew"
+cli.main()
+"""
 INTERRUPTED = {
     "generate": "generate dfs --size 20 --count 5000000 --workers 1 --out new",
     "train": "train tiny --steps 1000000 --checkpoint-every 20 --out new",

@@ -24,7 +24,9 @@ def main() -> None:
             signal.signal(signal.SIGINT, _interrupt)
     except KeyboardInterrupt:  # a moment before the handler was there
         _interrupt(signal.SIGINT, None)
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the work is done; Python would restore the handler that kills
+    sys.exit(code)
 
 
 def _interrupt(number: int, frame: object) -> None:
