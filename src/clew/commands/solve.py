@@ -74,6 +74,7 @@ def solve(
     return 1 if failed or invalid else 0
 
 
+LARGE = 10_000  # cells of a maze that a model takes long for
 # What a solver returns for a maze: the text to print, and whether the path is valid.
 Answer = Callable[["ReadTask"], tuple[str, bool]]
 
@@ -103,6 +104,9 @@ def _with_model(solver: str, decoder: str | None, json: bool) -> Answer:
         raise UserError(f"the solver is neither bfs nor astar, and {error}") from None
 
     def answer(read: ReadTask) -> tuple[str, bool]:
+        height, width = read.task.maze.height, read.task.maze.width
+        if height * width > LARGE:
+            report_error(f"a maze of {height} by {width} cells takes a model some minutes; --solver astar is fast.")
         found = model.solve(read.task, decoder)
         if found.shortest_path is None:
             raise UserError(str(found.problem))
