@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from clew.errors import UserError
-from clew.files import PathLike, from_plain, to_plain
+from clew.files import PathLike, to_plain
 
 if TYPE_CHECKING:
     from clew.evaluation.scores import Evaluation
@@ -296,7 +296,6 @@ def change_config(config: TrainConfig, changes: Mapping[str, Any]) -> TrainConfi
 
     A dataset folder that is given decides family, size and format, and the vocabulary follows the mazes.
     """
-    from clew.data.config import DataConfig
     from clew.data.loader import adopt_dataset
     from clew.models.build import from_json, to_json
     from clew.training.config import TrainConfig, is_text_model, vocabulary_of, with_vocabulary
@@ -315,7 +314,7 @@ def change_config(config: TrainConfig, changes: Mapping[str, Any]) -> TrainConfi
         if not isinstance(part, dict) or last not in part or isinstance(part[last], dict):
             raise UserError(f"there is no setting {name!r} in this config; {_nearest(name, names)}")
         part[last] = to_plain(value)
-    data = adopt_dataset(from_plain(DataConfig, plain["data"], "data of the config"), config.data)
+    data = adopt_dataset(plain["data"], config.data)
     model = from_json(plain["model"])
     # A model may have more ids than its mazes need; only other mazes are a reason to change their number.
     other_mazes = (data.format, data.shapes) != (config.data.format, config.data.shapes)

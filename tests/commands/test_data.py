@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import clew
 from clew.cli import run
 from clew.data.dataset import open_dataset
 from clew.mazes.generate import generate
@@ -135,6 +136,8 @@ def test_a_model_is_trained_on_and_evaluated_with_imported_mazes(
     monkeypatch.chdir(tmp_path)
     Path("mazes.txt").write_text(maze_lines(60, size=4))
     assert run(["data", "import", "mazes.txt", "--out", "mine"]) == 0
+    several_sizes = clew.config("cells-astar-10", **{"data.source": "dataset", "data.folder": "mine"}).data
+    assert (several_sizes.family, several_sizes.sizes, several_sizes.format) == ("imported", (4,), "cell-labels")
     options = ["--data.source", "dataset", "--data.folder", "mine", "--steps", "2", "--batch-size", "4"]
     assert run(["train", "tiny", *options, "--held-out", "2", "--out", "run"]) == 0
     for given in ([], ["--data", "mine"], ["--input", "mazes.txt"]):

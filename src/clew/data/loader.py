@@ -13,12 +13,11 @@ Shape suffixes: N mazes, S steps of an epoch, L mazes with long paths, K candida
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import queue
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +27,7 @@ from clew.data.config import CELL_LABELS, PAPER_HELD_OUT, PAPER_MAZES, DataConfi
 from clew.data.dataset import DATASET_FILE, Dataset, Split, open_dataset
 from clew.data.writer import write_dataset
 from clew.errors import UserError, machine_memory
+from clew.files import from_plain, to_plain
 from clew.mazes.generate import DEFAULT_OPEN_SHARE, generate
 from clew.mazes.generators import MAX_PAIRS
 from clew.mazes.maze import WALL, TaskBatch
@@ -274,25 +274,23 @@ def open_matching(data: DataConfig) -> Dataset:
     return dataset
 
 
-def adopt_dataset(data: DataConfig, preset: DataConfig) -> DataConfig:
-    """Return `data` with family, shape, seed and format of the folder it names, if they are still the preset's.
+def adopt_dataset(plain: dict[str, Any], preset: DataConfig) -> DataConfig:
+    """Return the config of plain fields, with family, shape, seed and format of the folder it names.
 
-    So `--data.folder my-mazes` is enough to train on other mazes; explicit options win.
+    So `--data.source dataset --data.folder my-mazes` is enough to train on other mazes. It changes what is still the
+    preset's only: explicit options win.
     """
-    same = all(getattr(data, name) == getattr(preset, name) for name in ("family", "sizes", "width", "seed", "format"))
-    if data.source != "dataset" or not same or data.folder in ("", preset.folder):
-        return data
-    found = open_dataset(data.folder).settings
-    return dataclasses.replace(
-        data,
-        family=found.family,
-        sizes=(found.height,),
-        width=None if found.height == found.width else found.width,
-        seed=found.seed,
-        format=data.format if data.format == CELL_LABELS else found.format,
-        open_share=found.open_share,
-        mazes=data.mazes if data.mazes != preset.mazes else None,
-    )
+    before, folder = to_plain(preset), plain["folder"]
+    same = all(plain[name] == before[name] for name in ("family", "sizes", "width", "seed", "format"))
+    if plain["source"] == "dataset" and same and isinstance(folder, str) and folder not in ("", preset.folder):
+        found = open_dataset(folder).settings
+        width = None if found.height == found.width else found.width
+        form = CELL_LABELS if plain["format"] == CELL_LABELS else found.format
+        plain = plain | {"family": found.family, "sizes": [found.height], "width": width, "seed": found.seed}
+        plain |= {"format": form, "open_share": found.open_share}
+        defaults = {"mazes": None, "long_share": 0.0}  # the preset's own are for its dataset or its stream
+        plain |= {name: value for name, value in defaults.items() if plain[name] == before[name]}
+    return from_plain(DataConfig, plain, "data of the config")
 
 
 def held_out_draws(family: str, dataset: Path | None) -> int:
