@@ -28,7 +28,7 @@ def test_format_and_open_share_follow_the_family() -> None:
     ("change", "words"),
     [
         ({"family": "spiral"}, "no family .* 'spiral'; choose one of dfs"),
-        ({"height": 1}, "1 rows and 5 columns"),
+        ({"height": 1}, "1 row and 5 columns"),
         ({"width": 256}, "256 columns"),
         ({"seed": -1}, "seed -1 is out of range"),
         ({"seed": 2**63}, "out of range"),
