@@ -93,7 +93,7 @@ def test_weights_of_another_model_are_refused() -> None:
     wider = EncoderDecoderConfig(128, 32, 2, encoder_depth=1, decoder_depth=1)
     deeper = EncoderDecoderConfig(128, 16, 2, encoder_depth=2, decoder_depth=1)
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    with pytest.raises(UserError, match=r"'query' of shape \[32\], but the model needs \[16\]"):
+    with pytest.raises(UserError, match=r"'query' of shape \[32\] \(torch.float32\), but the model needs \[16\]"):
         load_model_tensors(model, build_model(wider, 0).state_dict(), Path("x"))
     with pytest.raises(UserError, match="another model"):
         load_model_tensors(model, build_model(deeper, 0).state_dict(), Path("x"))

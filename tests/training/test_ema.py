@@ -71,5 +71,5 @@ def test_state_goes_on_bit_for_bit():
 
 
 def test_mistakes_are_named():
-    with pytest.raises(UserError, match=r"of shape \[3, 3\], but the model needs \[2, 2\]"):
+    with pytest.raises(UserError, match=r"of shape \[3, 3\] \(torch.float32\), but the model needs \[2, 2\]"):
         Ema(filled(0.0)).load_state_tensors(Ema(nn.Linear(3, 3)).state_tensors())

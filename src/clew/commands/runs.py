@@ -12,7 +12,7 @@ from typing import Any, Literal
 from clew.commands import format_table
 from clew.errors import UsageError, UserError, counted, printable
 from clew.files import read_json
-from clew.training.callbacks import check_metrics
+from clew.training.callbacks import METRICS_FILE, check_metrics, read_metrics
 
 # Of a line of metrics.jsonl: the value on the x axis.
 X_AXES = {
@@ -113,20 +113,14 @@ def describe_run(run: Path) -> dict[str, Any]:
 
 
 def metrics(run: Path) -> Iterator[dict[str, Any]]:
-    """Yield the lines of metrics.jsonl that are complete."""
-    file = run / "metrics.jsonl"
-    text = file.read_text(encoding="utf-8", errors="replace") if file.exists() else ""
-    for line in text.splitlines():
-        try:
-            value = json_module.loads(line)
-        except (ValueError, RecursionError):  # a kill has cut the last line short
-            continue
-        match value:
-            case {"kind": "step", "step": int(), "elapsed": float(), "loss": float(), "mazes": int()}:
-                yield value
-            case {"kind": "evaluation", "step": int(), "elapsed": float(), "scores": dict(scores)}:
+    """Yield the lines of metrics.jsonl that are whole."""
+    for line in (line for _, line in read_metrics(run / METRICS_FILE) if line is not None):
+        match line:
+            case {"kind": "step", "elapsed": float(), "loss": float(), "mazes": int()}:
+                yield line
+            case {"kind": "evaluation", "elapsed": float(), "scores": dict(scores)}:
                 if isinstance(scores.get("exact", 0.0), float):
-                    yield value
+                    yield line
 
 
 def curve(run: Path, y: str, x: str) -> Iterator[tuple[float, float]]:

@@ -24,7 +24,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -67,14 +67,6 @@ _CONSTANT = re.compile(r"transformer\.h\.\d+\.attn\.(bias|masked_bias)")
 
 
 @dataclass(frozen=True)
-class WeightsFile:
-    """Tensors by name, on the CPU, and the hyper-parameters of a Lightning checkpoint."""
-
-    tensors: dict[str, Tensor]
-    hyper_parameters: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class Sidecar:
     """Fields of a JSON file beside the weights, at its top or under `config`."""
 
@@ -92,14 +84,14 @@ def load_published(
     `bos_id` is the token that a decoder-only model puts before each sequence.
     """
     path = Path(path)
-    file = read_weights(path)
-    tensors, made = _deduplicate(without_prefix(file.tensors)), file.hyper_parameters
+    found, made = read_weights(path)
+    tensors = _deduplicate(without_prefix(found))
     for name, supported in (("attn_sink", False), ("stack_enc_dec", True)):
         if made.get(name, supported) is not supported:
             raise UserError(f"the model of {path} was made with {name}={made[name]}, which our models do not have.")
     if heads is None:
-        found = made.get("n_head", made.get("num_attention_heads"))
-        heads = (found if type(found) is int else read_sidecar(path).heads) or DEFAULT_HEADS
+        stored = made.get("n_head", made.get("num_attention_heads"))
+        heads = (stored if type(stored) is int else read_sidecar(path).heads) or DEFAULT_HEADS
     config: TextConfig
     if any(name.startswith("transformer.") for name in tensors):
         config = _decoder_only_config(tensors, heads, bos_id, made.get("activation_function", "relu"))
@@ -113,8 +105,11 @@ def load_published(
     return model
 
 
-def read_weights(path: Path) -> WeightsFile:
-    """Read a file; UserError if it is damaged or holds more than tensors and plain values."""
+def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Return the tensors of a file and the hyper-parameters of a Lightning checkpoint.
+
+    UserError if it is damaged or holds more than tensors and plain values.
+    """
     if not path.is_file():
         raise UserError(f"there is no file {path}; give the path of a safetensors file or a PyTorch checkpoint.")
     with open(path, "rb") as file:
@@ -122,7 +117,7 @@ def read_weights(path: Path) -> WeightsFile:
     if zipped or path.suffix in CHECKPOINT_SUFFIXES:
         return _read_checkpoint(path, zipped)
     try:
-        return WeightsFile(load_file(path))
+        return load_file(path), {}
     except (SafetensorError, OSError) as error:
         raise UserError(
             f"{path} cannot be read as safetensors ({error}); it may be cut off, or of another kind: a checkpoint of "
@@ -130,7 +125,7 @@ def read_weights(path: Path) -> WeightsFile:
         ) from None
 
 
-def _read_checkpoint(path: Path, zipped: bool) -> WeightsFile:
+def _read_checkpoint(path: Path, zipped: bool) -> tuple[dict[str, Tensor], dict[str, Any]]:
     try:
         found = _load_pickle(path, zipped)
     except MemoryError:
@@ -157,7 +152,7 @@ def _read_checkpoint(path: Path, zipped: bool) -> WeightsFile:
     if not tensors:
         raise UserError(f"{path} holds no state dict (tensors by name); give a checkpoint of a model.")
     _check_size(path, max(tensors.values(), key=Tensor.numel))
-    return WeightsFile(tensors, hyper_parameters if isinstance(hyper_parameters, dict) else {})
+    return tensors, hyper_parameters if isinstance(hyper_parameters, dict) else {}
 
 
 def _check_size(path: Path, *tensors: Tensor) -> None:

@@ -32,6 +32,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from clew.errors import UserError
+from clew.models.weights import check_tensors
 
 Parallel = Literal["ddp", "fsdp"]
 T = TypeVar("T")
@@ -53,19 +54,17 @@ class World:
 
     def sum(self, tensor: Tensor) -> Tensor:
         """Return the sum over all processes, on each of them; the tensor itself is not changed."""
-        if self.size == 1:
-            return tensor
-        total = tensor.to(self.device, copy=True)
-        dist.all_reduce(total)
-        return total
+        return self._reduce(tensor, dist.ReduceOp.SUM)
 
     def max(self, tensor: Tensor) -> Tensor:
         """Return the maximum over all processes, on each of them."""
-        if self.size == 1:
-            return tensor
-        largest = tensor.to(self.device, copy=True)
-        dist.all_reduce(largest, op=dist.ReduceOp.MAX)
-        return largest
+        return self._reduce(tensor, dist.ReduceOp.MAX)
+
+    def _reduce(self, tensor: Tensor, operation: Any) -> Tensor:
+        if self.size > 1:
+            tensor = tensor.to(self.device, copy=True)
+            dist.all_reduce(tensor, op=operation)
+        return tensor
 
     def from_main(self, value: Any) -> Any:
         """Return the main process's value on all of them; plain Python values."""
@@ -162,11 +161,9 @@ def leave_group(world: World) -> None:
 
 def _number_from_environment(name: str) -> int | None:
     value = os.environ.get(name)
-    if value is None:
-        return None
-    if not value.isdigit():
+    if value is not None and not value.isdigit():
         raise UserError(f"the environment says {name}={value!r}, which is no number; start the run with torchrun.")
-    return int(value)
+    return None if value is None else int(value)
 
 
 def parallelize(model: nn.Module, parallel: Parallel, world: World) -> nn.Module:
@@ -247,22 +244,9 @@ def shard_like(full: Tensor, example: Tensor) -> Tensor:
     return distribute_tensor(full, example.device_mesh, example.placements, src_data_rank=None)
 
 
-def copy_named(own: Mapping[str, Tensor], tensors: Mapping[str, Tensor], where: str) -> None:
-    """Copy tensors into those of the same names, which may be sharded; UserError if names or shapes differ."""
-    if odd := sorted(own.keys() ^ tensors.keys()):
-        found = "lacks" if odd[0] in own else "has, beyond the model's,"
-        raise UserError(f"{where} {found} {odd[0]!r}: it belongs to another model; use it with its own config.")
-    for name, tensor in own.items():
-        if tensor.shape != tensors[name].shape:
-            raise UserError(
-                f"{where} holds {name!r} of shape {list(tensors[name].shape)}, but the model needs "
-                f"{list(tensor.shape)}; use it with its own config."
-            )
-    for name, tensor in own.items():
-        _copy_into(tensor, tensors[name])
-
-
 @torch.no_grad()
-def _copy_into(tensor: Tensor, full: Tensor) -> None:
-    """Copy the full value into a tensor that may be sharded."""
-    tensor.copy_(shard_like(full.to(tensor.device, tensor.dtype), tensor))
+def copy_named(own: Mapping[str, Tensor], tensors: Mapping[str, Tensor], where: str) -> None:
+    """Copy tensors into those of the same names, which may be sharded; UserError if they do not fit."""
+    check_tensors(own, tensors, where)
+    for name, tensor in own.items():
+        tensor.copy_(shard_like(tensors[name].to(tensor.device, tensor.dtype), tensor))

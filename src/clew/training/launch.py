@@ -56,15 +56,8 @@ def launch(processes: int, arguments: Sequence[str]) -> int:
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
     os.environ.setdefault("OMP_NUM_THREADS", str(max((os.cpu_count() or 1) // processes, 1)))
-    config = LaunchConfig(
-        min_nodes=1,
-        max_nodes=1,
-        nproc_per_node=processes,
-        run_id=str(uuid.uuid4()),
-        rdzv_backend="c10d",
-        rdzv_endpoint="localhost:0",
-        max_restarts=0,
-    )
+    meeting: dict[str, Any] = {"rdzv_backend": "c10d", "rdzv_endpoint": "localhost:0", "run_id": str(uuid.uuid4())}
+    config = LaunchConfig(1, 1, processes, max_restarts=0, **meeting)
     logging.disable(logging.ERROR)  # else torch prints a page for each lost process
     try:
         elastic_launch(config, sys.executable)("-m", "clew", *arguments)
@@ -238,14 +231,10 @@ def submitted_jobs(run: str | Path) -> set[str]:
 
 
 def _parameters(name: str, options: SlurmOptions, after: Sequence[str] = ()) -> dict[str, Any]:
-    given = {
-        "slurm_partition": options.partition,
-        "slurm_account": options.account,
-        "slurm_qos": options.qos,
-        "slurm_constraint": options.constraint,
-        "slurm_setup": list(options.setup) or None,
-        "mem_gb": options.mem_gb,
-    }
+    asked = {f"slurm_{name}": getattr(options, name) for name in ("partition", "account", "qos", "constraint")}
+    asked |= {"slurm_setup": list(options.setup) or None, "mem_gb": options.mem_gb}
+    if after:
+        asked["slurm_dependency"] = f"afterok:{':'.join(after)}"
     return {
         "name": name,
         "nodes": options.nodes,
@@ -258,8 +247,7 @@ def _parameters(name: str, options: SlurmOptions, after: Sequence[str] = ()) -> 
         "slurm_additional_parameters": {"requeue": True, **({"kill-on-invalid-dep": "yes"} if after else {})},
         # The others would wait for a process that has failed.
         "slurm_srun_args": ["--kill-on-bad-exit=1"],
-        **({"slurm_dependency": f"afterok:{':'.join(after)}"} if after else {}),
-        **{key: value for key, value in given.items() if value is not None},
+        **{key: value for key, value in asked.items() if value is not None},
     }
 
 
