@@ -18,7 +18,7 @@ from clew.models.cell_network import CellNetworkConfig
 from clew.models.config import DecoderOnlyConfig
 from clew.models.weights import read_weights, write_weights
 from clew.registry import shipped_models
-from clew.trained import export_weights, load
+from clew.trained import SomeUnread, export_weights, load
 from clew.training.checkpoint import model_tensors, write_checkpoint
 from clew.training.config import Budget, TrainConfig
 from clew.training.run_folder import RunFolder
@@ -289,3 +289,10 @@ def test_a_truncated_weights_file_is_refused(cell_run, tmp_path):
         clew.load(tmp_path / "w")
     with pytest.raises(UserError, match="is no run and no weights"):
         clew.load(tmp_path)
+
+
+def test_one_maze_that_cannot_be_read_does_not_stop_the_others() -> None:
+    with pytest.raises(SomeUnread, match=r"1 of 3 mazes cannot be read; maze 2: line 1, column 2: '\?'") as caught:
+        load("cells-dfs").solve_many(["S.G\n...", "S?G\n...", "S#G\n..."])
+    solved = [solution and solution.is_valid for solution in caught.value.solutions]
+    assert solved == [True, None, True]

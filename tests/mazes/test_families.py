@@ -306,7 +306,7 @@ def test_wall_cells_are_anywhere():
         ({"first": -1}, "indices go from 0"),
         ({"count": -1}, "indices go from 0"),
         ({"first": 2**63, "count": 1}, "indices go from 0"),
-        ({"height": 1}, "a maze of 1 rows and 5 columns"),
+        ({"height": 1}, "a maze of 1 row and 5 columns"),
         ({"width": 256}, "a maze of 5 rows and 256 columns"),
     ],
 )
