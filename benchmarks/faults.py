@@ -257,7 +257,7 @@ class Faults:
     def judged(self, ended: Ended, same: Callable[[], bool], where: str) -> list[str]:
         outcome = ended.problem
         if not outcome:
-            told = "clew: " in ended.error
+            told = "clew: " in ended.error.replace("clew: compiling", "")
             outcome = "told" if told else "harmless" if same() else "silent"
         if outcome in BAD:
             print(f"{outcome}: {where}\n{ended.error[-2000:]}", file=sys.stderr)
