@@ -173,7 +173,7 @@ def scored(ended: Ended) -> Any:
     """Return the scores that `clew evaluate --json` printed, without times."""
     if ended.code != 0:
         return None
-    text = re.sub(r'"(seconds\w*|date|name|run|command)": [^\n]*', "", ended.out)
+    text = re.sub(r'"(seconds\w*|date|name|run|command|commit)": [^\n]*', "", ended.out)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -257,7 +257,7 @@ class Faults:
     def judged(self, ended: Ended, same: Callable[[], bool], where: str) -> list[str]:
         outcome = ended.problem
         if not outcome:
-            told = "clew: " in ended.error.replace("clew: compiling", "")
+            told = "clew: " in ended.error.replace("clew: compiling", "") or "unreadable config.json" in ended.out
             outcome = "told" if told else "harmless" if same() else "silent"
         if outcome in BAD:
             print(f"{outcome}: {where}\n{ended.error[-2000:]}", file=sys.stderr)
