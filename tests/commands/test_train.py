@@ -114,6 +114,8 @@ def test_mistakes_get_one_sentence(
         (["--objective.weighting", "on"], 2, "--objective.weighting cannot be 'on'"),
         (["--model.width", "15"], 1, "15"),
         (["--sweep", "lr"], 2, "--sweep cannot be 'lr'; give a field and its values, such as lr=1e-3,3e-4."),
+        (["--sweep", "lr=1e-3,0.001"], 2, "--sweep lr=1e-3,0.001 repeats a field or a value; give each once."),
+        (["--sweep", "lr=1e-3", "lr=1e-4"], 2, "--sweep lr=1e-4 repeats a field or a value; give each once."),
         (["--sweep", "lrr=1"], 1, "there is no setting 'lrr' in this config; did you mean lr?"),
         (["--seeds", "0"], 1, "0 seeds train nothing"),
     ],

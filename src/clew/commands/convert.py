@@ -46,7 +46,7 @@ def convert(
     from clew.objectives.config import ObjectiveConfig
     from clew.tokenization.format import format_named
     from clew.tokenization.tokens import padded_size
-    from clew.training.checkpoint import model_tensors, write_checkpoint
+    from clew.training.checkpoint import CONFIG_FILE, model_tensors, write_checkpoint
     from clew.training.config import Budget, TrainConfig
     from clew.training.run_folder import RunFolder
 
@@ -82,6 +82,8 @@ def convert(
         objective=ObjectiveConfig("next-token" if left_to_right else "mlm-u"),
     )
     folder = RunFolder(out)
+    if (out / CONFIG_FILE).exists():
+        raise UserError(f"{out} already holds a run; give --out a new folder.")
     with folder.locked():
         folder.begin(config, resume="never")
         state = {"step": 0, "best": None, "converted_from": weights.name}

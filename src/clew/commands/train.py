@@ -174,7 +174,10 @@ def combinations(seed: int, sweep: Sequence[str], seeds: int | None) -> Iterator
         field, equals, values = text.partition("=")
         if not equals or not all(values.split(",")):
             raise UsageError(f"--sweep cannot be {text!r}; give a field and its values, such as lr=1e-3,3e-4.")
-        axes.append([(field.replace("-", "_"), value, _number(value)) for value in values.split(",")])
+        axis = [(field.replace("-", "_"), value, _number(value)) for value in values.split(",")]
+        if len({repr(number) for *_, number in axis}) < len(axis) or any(axis[0][0] == other[0][0] for other in axes):
+            raise UsageError(f"--sweep {text} repeats a field or a value; give each once.")
+        axes.append(axis)
     if seeds is not None:
         axes.append([("seed", str(seed + i), seed + i) for i in range(seeds)])
     for chosen in itertools.product(*axes):
