@@ -335,8 +335,8 @@ def test_runs_are_refreshed_while_they_train(page, address: str, runs: Path) -> 
     row.filter(has_text="path-star-2x4").wait_for()
     assert "step 2" in row.inner_text()
     assert re.search(r"\d+\.\d %", row.inner_text()), "the held-out accuracy is shown"
-    assert page.locator("#charts svg").count() == 2
-    assert page.locator("#charts polyline").count() == 2
+    page.locator("#charts polyline").nth(1).wait_for(state="attached")
+    assert page.locator("#charts svg").count() == page.locator("#charts polyline").count() == 2
     metrics = runs / "star" / "metrics.jsonl"
     before = metrics.read_text()
     step = next(line for line in map(json.loads, before.splitlines()) if line["kind"] == "step")
