@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,14 @@ COMMANDS = {
     "solve": ["solve", "-", "--solver", "cells-dfs"],  # waits for standard input
     "demo": ["demo", "--minutes", "9"],
 }
+
+
+@pytest.fixture(autouse=True)
+def default_interrupts() -> Iterator[None]:
+    """Children inherit an ignored SIGINT, which a shell sets for what it starts in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def interrupt(folder: Path, command: list[str], seconds: float) -> tuple[int, str]:
