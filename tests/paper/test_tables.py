@@ -214,19 +214,19 @@ def test_failures_count_the_parse_errors_on_astar_mazes(parse_errors: int, verdi
     assert table.rows[1][:3] == ["MLM-U, A* 5x5", "200", str(parse_errors)]
 
 
-def test_objective_or_representation_weighs_the_two_changes() -> None:
+def test_objectives_on_cells_are_evidence_for_the_main_claims() -> None:
     runs = [
-        entry({"objective": objective, "representation": form, "size": "4x4"}, held_out=exact)
-        for objective, form, exact in (
-            ("next token", "text", 0.1),
-            ("MLM-U", "text", 0.3),
-            ("next token", "cells", 0.9),
-            ("MLM-U", "cells", 0.8),
+        entry({"family": family, "objective": objective, "size": "10x10"}, held_out=exact)
+        for family, objective, exact in (
+            ("DFS", "next token", 0.6),
+            ("DFS", "MLM-U", 0.9),
+            ("A*", "next token", 0.9),
+            ("A*", "MLM-U", 0.6),
         )
     ]
-    found, *others = found_by("objective-or-representation", *runs)
-    assert [each.verdict for each in others] == [*["reproduced"] * 3, "contradicted", "inconclusive"]
-    assert found.verdict == "contradicted"
+    found = {each.claim.main: each for each in found_by("objective-on-cells", *runs) if each.claim.main}
+    assert {main: each.verdict for main, each in found.items()} == {"accuracy": "reproduced", "astar": "contradicted"}
+    assert found["accuracy"].claim.task == "DFS 10x10 on the cell network"
 
 
 def test_failures_draw_four_examples_of_each_of_the_papers_galleries() -> None:

@@ -16,11 +16,12 @@ from typing import Literal, cast
 
 from clew.data.config import DataConfig
 from clew.mazes.generators import StarShape
+from clew.models.blocks import Initialization
 from clew.models.build import ModelConfig
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
 from clew.objectives.config import ObjectiveConfig, RateConfig
 from clew.training.config import Budget, TrainConfig
-from clew.training.optimizers import OptimizerConfig, ScheduleConfig
+from clew.training.optimizers import OptimizerConfig, OptimizerKind, ScheduleConfig
 
 StarKind = Literal["mlmu", "mlmu-sampler", "next", "next-on-mlmu", "next-reversed"]
 
@@ -45,13 +46,15 @@ def star_depth(arms: int, length: int) -> int:
     return 4 if length <= 4 and arms <= 3 else 8
 
 
-def star_model(kind: StarKind, vocabulary: int, depth: int, width: int = WIDTH) -> ModelConfig:
+def star_model(
+    kind: StarKind, vocabulary: int, depth: int, width: int = WIDTH, init: Initialization = "lookup"
+) -> ModelConfig:
     """Return a decoder-only model for next token, else an encoder-decoder with three encoder layers to one decoder."""
     if kind in ("next", "next-reversed"):
-        return DecoderOnlyConfig(vocabulary, width, HEADS, init="lookup", depth=depth)
+        return DecoderOnlyConfig(vocabulary, width, HEADS, init=init, depth=depth)
     decoder = max(1, depth // 4)
     return EncoderDecoderConfig(
-        vocabulary, width, HEADS, init="lookup", encoder_depth=depth - decoder, decoder_depth=decoder
+        vocabulary, width, HEADS, init=init, encoder_depth=depth - decoder, decoder_depth=decoder
     )
 
 
@@ -66,6 +69,9 @@ def star_config(
     objective: ObjectiveConfig | None = None,
     depth: int | None = None,
     width: int = WIDTH,
+    init: Initialization = "lookup",
+    optimizer: OptimizerKind = "muon",
+    muon_lr: float | None = None,
 ) -> TrainConfig:
     """Return a run on fresh graphs, or on a fixed set of `graphs`; `objective` replaces that of the kind."""
     steps = steps or SHAPES.get((arms, length), 1000)
@@ -74,10 +80,10 @@ def star_config(
     data = DataConfig(source, StarShape(arms, length).family, (1,), labels, form, mazes=graphs)
     return TrainConfig(
         data=data,
-        model=star_model(kind, data.vocabulary, depth or star_depth(arms, length), width),
+        model=star_model(kind, data.vocabulary, depth or star_depth(arms, length), width, init),
         budget=Budget(steps=steps),
         objective=objective or OBJECTIVES[kind],
-        optimizer=OptimizerConfig("muon", lr=3e-3, beta2=0.95, muon_lr=0.004 if arms <= 3 else 0.007),
+        optimizer=OptimizerConfig(optimizer, lr=3e-3, beta2=0.95, muon_lr=muon_lr or (0.004 if arms <= 3 else 0.007)),
         schedule=ScheduleConfig("constant-then-decay", warmup=min(0.5, WARMUP_STEPS / steps), decay=0.5),
         batch_size=BATCH_SIZE,
         evaluate_every=max(1, steps // 20),

@@ -10,8 +10,7 @@ A study knows nothing of folders and clocks; clew.paper.runner does. Studies tha
 
 A run has a fixed set of training mazes and a budget in steps that is meant to last until its curve is flat, so that a
 verdict can rest on it (clew.paper.verdict): about an hour of one core for 4x4 mazes as text, three or four for 5x5.
-Both objectives have the same set, steps and, to within 2 %, parameters. Runs of studies that compare equal minutes have
-a budget in minutes and fresh mazes, and carry no verdict.
+Both objectives have the same set, steps and, to within 2 %, parameters.
 """
 
 from __future__ import annotations
@@ -185,32 +184,19 @@ def laptop_text(
     *,
     family: str = "dfs",
     steps: int | None = None,
-    minutes: float | None = None,
     mazes: int | None = None,
     **changes: Any,
 ) -> TrainConfig:
-    """Return the laptop's recipe: a fixed set of `mazes`, or fresh ones if the budget is in minutes.
-
-    `changes` are keywords of clew.paper.named_configs.text_config.
-    """
+    """Return the laptop's recipe on a fixed set of `mazes`; `changes` are keywords of named_configs.text_config."""
     form = "edge-list" if family == "dfs" else "wall-list-trace" if objective == "trace" else "wall-list"
-    if minutes:
-        data = DataConfig(family=family, sizes=(size,), format=form)
-    else:
-        data = DataConfig("dataset", family, (size,), format=form, mazes=mazes or LAPTOP_SET[size])
-        steps = steps or LAPTOP_STEPS[size]
-    return laptop_schedule(text_config(objective, data, Budget(steps=1), **changes), steps, minutes)
-
-
-def laptop_schedule(config: TrainConfig, steps: int | None = None, minutes: float | None = None) -> TrainConfig:
-    """Return a laptop's run: one thread, regular evaluations if the budget is in steps, else one at the end."""
-    every = max(1, steps // EVALUATIONS) if steps else 1_000_000
+    data = DataConfig("dataset", family, (size,), format=form, mazes=mazes or LAPTOP_SET[size])
+    steps = steps or LAPTOP_STEPS[size]
+    every = max(1, steps // EVALUATIONS)
     return replace(
-        config,
-        budget=Budget(steps=steps, minutes=minutes),
+        text_config(objective, data, Budget(steps=steps), **changes),
         evaluate_every=every,
-        held_out=HELD_OUT_MAZES if steps else 20,
-        checkpoint_every=max(50, every) if steps else 200,
+        held_out=HELD_OUT_MAZES,
+        checkpoint_every=max(50, every),
         log_every=10,
         keep_last=1,
         threads=1,

@@ -26,6 +26,6 @@ STUDIES: dict[str, Study] = {
         cells.DECODERS_STUDY,
         ablations.MASK_RATES,
         ablations.POSITION_ENCODINGS,
-        cells.OBJECTIVE_OR_REPRESENTATION,
+        cells.OBJECTIVE_ON_CELLS,
     )
 }
