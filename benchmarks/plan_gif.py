@@ -10,11 +10,9 @@ from pathlib import Path
 
 import tyro
 
-from clew.decoding.cells import loop_probabilities
 from clew.errors import guarded
 from clew.mazes.generate import generate
 from clew.trained import load
-from clew.viz.animation import animate
 
 
 def main(
@@ -32,7 +30,7 @@ def main(
     trained = load(model)
     task, _ = generate(trained.family, size, size, seed=seed, first=maze, count=1, split="test")[0]
     solution = trained.solve(task)
-    animate(solution, out, loops=loop_probabilities(trained.model, task))
+    solution.animate(out)
     print(f"{out}: {solution.verdict}")
 
 

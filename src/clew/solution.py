@@ -7,9 +7,10 @@ print(solution)      # the maze with the path, and a verdict
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from clew.decoding.codec import Codec, Step
+from clew.decoding.cells import loop_probabilities
+from clew.decoding.codec import Codec, Probabilities, Step
 from clew.decoding.decode import TaskStep, default_decoder, parse_decoder
 from clew.errors import counted
 from clew.evaluation.evaluate import evaluate_tasks
@@ -17,6 +18,7 @@ from clew.evaluation.scores import Outcome
 from clew.files import PathLike
 from clew.mazes.maze import Path, Task, TaskBatch
 from clew.mazes.solvers import bfs_path, path_problem
+from clew.models.cell_network import CellNetwork
 from clew.models.config import Model
 from clew.tokenization.drawings import draw_ascii
 from clew.viz.drawing import task_svg
@@ -34,10 +36,16 @@ class Solution:
     steps: Sequence[TaskStep]
     passes: int
     seconds: float  # of its batch, divided by the number of mazes
+    model: Model | None = field(default=None, repr=False, compare=False)
 
     @property
     def is_valid(self) -> bool:
         return self.problem is None
+
+    @property
+    def loops(self) -> Sequence[Probabilities]:
+        """Return the probability of each cell after each loop of the first pass; nothing for models without loops."""
+        return list(loop_probabilities(self.model, self.task)) if isinstance(self.model, CellNetwork) else []
 
     @property
     def verdict(self) -> str:
@@ -69,13 +77,13 @@ class Solution:
         return task_svg(self.task, None if self.is_shortest else self.shortest_path, self.path)
 
     def _repr_html_(self) -> str:
-        """Return a drawing with a slider over the steps, for a notebook."""
+        """Return a drawing with a slider over loops and steps, for a notebook."""
         from clew.viz.animation import solution_html
 
         return solution_html(self)
 
     def animate(self, path: PathLike) -> None:
-        """Write the steps as an animated GIF."""
+        """Write loops and steps as an animated GIF."""
         from clew.viz.animation import animate
 
         animate(self, path)
@@ -102,11 +110,11 @@ def solve_tasks(
     for indices in groups.values():
         batch = TaskBatch.from_tasks([tasks[i] for i in indices], [shortest[i] or [] for i in indices])
         evaluation = evaluate_tasks(model, codec, batch, chosen, batch_size, record_steps=True, on_step=on_step)
-        solutions |= zip(indices, map(_solution, evaluation.outcomes), strict=True)
+        solutions |= zip(indices, (_solution(model, each) for each in evaluation.outcomes), strict=True)
     return [solutions[i] for i in range(len(tasks))]
 
 
-def _solution(outcome: Outcome) -> Solution:
+def _solution(model: Model, outcome: Outcome) -> Solution:
     problem = outcome.problem if outcome.predicted is None else path_problem(outcome.task, outcome.predicted)
     return Solution(
         outcome.task,
@@ -117,4 +125,5 @@ def _solution(outcome: Outcome) -> Solution:
         outcome.steps,
         outcome.passes,
         outcome.seconds,
+        model,
     )

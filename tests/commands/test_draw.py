@@ -56,15 +56,24 @@ def test_standard_input_and_a_maze_without_a_way(
     assert "no way through" in (tmp_path / "a.svg").read_text()
 
 
-def test_a_models_decoding_is_animated_and_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("file", [[str(GOLDEN / "dfs-5.txt")], []], ids=["file", "held-out"])
+def test_a_models_decoding_is_animated_and_drawn(
+    file: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     gif, picture = tmp_path / "a.gif", tmp_path / "a.svg"
-    words = ["draw", str(GOLDEN / "dfs-5.txt"), "--model", "cells-dfs", "--decoder", "walk", "--limit", "2"]
+    words = ["draw", *file, "--model", "cells-dfs", "--decoder", "walk", "--limit", "2"]
     assert run([*words, "--animate", str(gif), "--out", str(picture)]) == 0
     told = capsys.readouterr().out.splitlines()
-    steps, loops = map(int, re.fullmatch(r"(\d+) steps?, (\d+) loops", told[0].removeprefix(f"{gif}: ")).groups())
-    assert steps >= 1
-    assert getattr(Image.open(gif), "n_frames", 1) >= steps + loops > 5
-    assert told[1] == f"{picture}: 2 mazes"
+    match = re.fullmatch(r"(\d+) frames", told[0].removeprefix(f"{gif}: "))
+    assert match
+    # Loops, a step and the path; equal frames may be joined.
+    assert int(match.group(1)) >= getattr(Image.open(gif), "n_frames", 1) > 5
+    assert told[1] == f"{picture}: {'2 mazes' if file else '1 maze'}"
+
+
+def test_neither_a_file_nor_a_model_is_a_wrong_call(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["draw", "--out", str(tmp_path / "a.png")]) == 2
+    assert "FILE or --model" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from clew.errors import UserError
 from clew.mazes.generate import generate
 from clew.mazes.maze import Maze, Task
 from clew.solution import Solution
-from clew.viz.animation import ORDER, TINT, animate, frames, solution_html
+from clew.viz.animation import MAX_LOOPS, ORDER, TINT, animate, frames, last_frame, shown_loops, solution_html
 from clew.viz.drawing import GOAL, PREDICTED, START, TRUE_PATH, Fill, Shape
 
 ROOM = Task(Maze.from_walls(2, 3, [(0, 1)]), (0, 0), (0, 2))
@@ -35,35 +35,49 @@ def solved(*steps: Step) -> Solution:
     return Solution(ROOM, PATH, None, True, PATH, steps, passes=3, seconds=0.0)  # type: ignore[arg-type]
 
 
+class SolvedInLoops(Solution):
+    """A solution of a cell network whose loops are given."""
+
+    loops = np.array([[[0, 0, 0], [0, 0, 0]], [[1, 0, 0], [1, 0, 0]]], dtype=np.float32)
+
+
 def fills(shapes: list[Shape]) -> dict[str, int]:
     return {shape.colour: len(shape.polygons) for shape in shapes if isinstance(shape, Fill)}
 
 
 def test_cells_are_tinted_by_probability_and_marked_by_pass() -> None:
     grid = [[1, 0, 0.01], [1, 0.5, 0]]
-    first, last, path = frames(solved(Step(1, PATH[:2], grid=grid), Step(3, PATH[2:], grid=grid)))
+    solution = solved(Step(1, PATH[:2], grid=grid), Step(3, PATH[2:], grid=grid))
+    first, last = frames(solution)
+    path = last_frame(solution)
     assert fills(first[0])[TINT[1]] == 2
     assert fills(first[0])["#b7daff"] == 1  # halfway
-    assert TINT[0] not in [shape.colour for shape in first[0][1:]]  # unlikely cells are left as they are
+    assert TINT[0] not in fills(first[0])  # unlikely cells are left as they are
     assert fills(first[0])[ORDER[0]] == 2
     assert (fills(last[0])[ORDER[0]], fills(last[0])[ORDER[-1]]) == (2, 3)
     assert first[1] == "pass 1 of 3: 2 committed"
     assert PREDICTED in fills(path[0])
     assert "a path of 5 cells, valid and a shortest one." in path[1]
-    for shapes, _ in (first, last, path):
-        assert {START, GOAL} <= set(fills(shapes))
+    assert {START, GOAL} <= set(fills(path[0]))
 
 
 def test_loops_come_before_the_steps() -> None:
-    loops = np.array([[[0, 0, 0], [0, 0, 0]], [[1, 0, 0], [1, 0, 0]]], dtype=np.float32)
-    one, two, *_ = found = frames(solved(Step(1, PATH)), loops)
-    assert [caption for _, caption in found][:3] == ["loop 1 of 2", "loop 2 of 2", "pass 1 of 3: 5 committed"]
+    solution = SolvedInLoops(ROOM, PATH, None, True, PATH, (Step(1, PATH),), passes=1, seconds=0.0)  # type: ignore[arg-type]
+    one, two, three = frames(solution)
+    assert [caption for _, caption in (one, two, three)] == ["loop 1 of 2", "loop 2 of 2", "pass 1 of 1: 5 committed"]
     assert (fills(one[0]).get(TINT[1]), fills(two[0])[TINT[1]]) == (None, 2)
-    assert 'max="3" value="3"' in solution_html(solved(Step(1, PATH)), loops)
+    assert 'max="3" value="3"' in solution_html(solution)
+
+
+def test_at_most_some_loops_are_shown_the_first_and_the_last_among_them() -> None:
+    assert shown_loops(0) == []
+    assert shown_loops(3) == [0, 1, 2]
+    many = shown_loops(822)
+    assert (many[0], many[-1], len(many)) == (0, 821, MAX_LOOPS)
 
 
 def test_hidden_cells_lose_their_mark_and_tokens_without_a_cell_have_none() -> None:
-    first, second, _ = frames(solved(Step(1, [(0, 0), (1, 0), None, (9, 9)]), Step(1, [(1, 0)], hidden=True)))
+    first, second = frames(solved(Step(1, [(0, 0), (1, 0), None, (9, 9)]), Step(1, [(1, 0)], hidden=True)))
     assert fills(first[0])[ORDER[0]] == 2
     assert fills(first[0])["#b7daff"] == 2  # of a text model, the probability of the tokens
     assert fills(second[0])[ORDER[0]] == 1
@@ -71,13 +85,13 @@ def test_hidden_cells_lose_their_mark_and_tokens_without_a_cell_have_none() -> N
 
 
 def test_a_longer_path_is_drawn_over_a_shortest_one() -> None:
-    *_, (shapes, _) = frames(replace(solved(), is_shortest=False))
+    shapes, _ = last_frame(replace(solved(), is_shortest=False))
     assert TRUE_PATH in [shape.colour for shape in shapes]
 
 
 def test_the_gif_has_a_frame_a_step_and_holds_the_last(tmp_path: Path) -> None:
     steps = [Step(1, PATH[:2]), Step(2, PATH[2:4]), Step(3, PATH[4:])]
-    animate(solved(*steps), tmp_path / "a.gif", milliseconds=100)
+    assert animate(solved(*steps), tmp_path / "a.gif", milliseconds=100) == 4
     gif = Image.open(tmp_path / "a.gif")
     durations = []
     for number in range(gif.n_frames):
@@ -101,15 +115,28 @@ def test_the_html_shows_one_step_at_a_time() -> None:
     assert "<input" not in solution_html(solved())
 
 
-@pytest.mark.parametrize(("model", "decoder"), [("cells-dfs", "walk:ask=cell"), ("cells-dfs", None)])
-def test_steps_of_a_shipped_model_are_drawn(model: str, decoder: str | None) -> None:
+@pytest.mark.parametrize("decoder", ["walk:ask=cell", None])
+def test_loops_and_steps_of_a_shipped_model_are_drawn(decoder: str | None, tmp_path: Path) -> None:
     task, path = generate("dfs", 6, 6, seed=3, first=0, count=1, split="test")[0]
-    solution = clew.load(model).solve(task, decoder)
-    found = frames(solution)
-    assert len(found) == len(solution.steps) + 1
-    committed = sum(count for colour, count in fills(found[-2][0]).items() if colour in ORDER)
-    assert committed >= 1
+    solution = clew.load("cells-dfs").solve(task, decoder)
     assert solution.path == path
+    assert len(solution.loops) > 5
+    found = frames(solution)
+    assert len(found) == len(solution.loops) + len(solution.steps)
+    assert sum(count for colour, count in fills(found[-1][0]).items() if colour in ORDER) >= 1
+    # The GIF and the notebook's slider have them all, and the path; the GIF joins frames that are equal.
+    solution.animate(tmp_path / "a.gif")
+    assert getattr(Image.open(tmp_path / "a.gif"), "n_frames", 1) > len(solution.loops)
+    html = solution._repr_html_()
+    assert html.count("<g data-step=") == len(found) + 1
+    assert f'max="{len(found)}"' in html
+
+
+def test_text_models_have_no_loops() -> None:
+    task, _ = generate("dfs", 4, 4, seed=3, first=0, count=1, split="test")[0]
+    solution = clew.load("text-dfs-4-mlmu").solve(task)
+    assert solution.loops == []
+    assert len(frames(solution)) == len(solution.steps) > 1
 
 
 def test_path_star_graphs_are_drawn() -> None:

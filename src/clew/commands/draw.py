@@ -1,8 +1,8 @@
-"""`clew draw FILE --out PICTURE`: draw mazes and their paths. `--model NAME --animate GIF`: a model's decoding."""
+"""`clew draw FILE --out PICTURE`: draw mazes and their paths; `--model NAME --animate GIF`: a model's decoding."""
 
 from __future__ import annotations
 
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from clew.commands import announce_compilation
@@ -10,9 +10,7 @@ from clew.errors import UsageError, UserError, counted, printable
 
 
 def draw(
-    file: str,
-    /,
-    *,
+    *files: str,
     out: Path | None = None,
     no_path: bool = False,
     columns: int | None = None,
@@ -21,13 +19,14 @@ def draw(
     decoder: str | None = None,
     animate: Path | None = None,
 ) -> None:
-    """Draw the mazes of a file to a PNG or SVG picture, or animate how a model decodes the first one.
+    """Draw the mazes of files to a PNG or SVG picture, or animate how a model decodes the first one.
 
     For example: clew draw mazes.txt --out mazes.png
-    or: clew draw mazes.txt --model cells-dfs --animate plan.gif
+    or: clew draw --model cells-dfs --animate plan.gif
 
     Args:
-        file: mazes as drawings, edge-list, wall-list, grid or path-star text, or JSON lines; - for standard input.
+        files: mazes as drawings, edge-list, wall-list, grid or path-star text, or JSON lines; - for standard input.
+            Without one, a held-out maze of the model.
         out: the picture to write; its ending, .png or .svg, says which kind.
         no_path: draw the mazes alone; otherwise with the path that the file gives, or else a shortest one.
         columns: how many mazes stand side by side; by default as many as there are rows.
@@ -42,6 +41,8 @@ def draw(
         raise UsageError(f"{'--animate' if animate else '--decoder'} needs --model, the model whose steps are shown.")
     if animate is not None and animate.suffix != ".gif":
         raise UserError(f"{animate} must end in .gif, the only format of --animate.")
+    if not files and model is None:
+        raise UsageError("FILE or --model must be given: usage: clew draw FILE --out PICTURE [options]")
     if columns is not None and columns < 1:
         raise UserError(f"{columns} columns hold no maze; use 1 or more.")
     if limit < 1:
@@ -53,22 +54,25 @@ def draw(
     if out is not None:
         check_ending(out)  # before anything is read
     announce_compilation()
-    read = list(islice(iter_mazes(file), limit + 1))  # one more, to know whether there are more
-    tasks, paths = [each.task for each in read[:limit]], [each.path for each in read[:limit]]
-    solutions = []
+    trained, read = None, []
     if model is not None:
-        from clew.api import load
+        from clew.trained import load
 
         trained = load(model)
-        solutions = trained.solve_many(tasks[: limit if out else 1], decoder)
-        if animate is not None:
-            from clew.viz.animation import animate as write_gif
+    if files:
+        read = list(
+            islice(chain.from_iterable(map(iter_mazes, files)), limit + 1)
+        )  # one more, to know whether there are more
+        tasks, paths = [each.task for each in read[:limit]], [each.path for each in read[:limit]]
+    else:
+        assert trained is not None
+        task, path = trained.held_out(n=1)[0][0]
+        tasks, paths = [task], [path]
+    solutions = trained.solve_many(tasks[: limit if out else 1], decoder) if trained else []
+    if animate is not None:
+        from clew.viz.animation import animate as write_gif
 
-            loops = trained.loop_probabilities(tasks[0])
-            write_gif(solutions[0], animate, loops=loops)
-            print(
-                f"{printable(str(animate))}: {counted(len(solutions[0].steps), 'step')}, {counted(len(loops), 'loop')}"
-            )
+        print(f"{printable(str(animate))}: {counted(write_gif(solutions[0], animate), 'frame')}")
     if out is not None:
         from clew.mazes.solvers import astar
         from clew.viz.picture import save_picture

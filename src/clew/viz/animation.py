@@ -1,11 +1,12 @@
 """Solutions step by step: an animated GIF, and HTML with a slider for a notebook.
 
-    animate(solution, "plan.gif", loops=loop_probabilities(model.model, task))      # loops: only of cell networks
+    animate(solution, "plan.gif")
     solution_html(solution)
 
 Cells are tinted by the probability that the model gives them, and marked when they are committed, in colours from the
 first pass (purple) to the last (yellow). The last frame has the path as arrows. Everything comes from
-`Solution.steps`; for a text model the probability of a cell is that of its token.
+`Solution.steps` and, of a cell network, `Solution.loops`; for a text model the probability of a cell is that of its
+token.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from clew.viz.drawing import (
     disc,
     drawing_size,
     rounded_square,
+    runs,
     scaled_svg,
     shape_svg,
     svg_document,
@@ -39,9 +41,11 @@ from clew.viz.drawing import (
 from clew.viz.picture import shapes_image, with_text
 
 Grid = npt.NDArray[np.float32]  # the probability of each cell, [H, W]
+Frame = tuple[list[Shape], str]  # shapes and caption
 
 TINT = ("#ffffff", "#6fb4ff")  # probability 0 and 1
 ORDER = ("#5b2a86", "#2a9d8f", "#f4d35e")  # committed first, halfway, last
+MAX_LOOPS = 60  # that are shown of a pass; its first and last among them
 _LEVELS = 16  # of the tint
 _PIXELS = 420  # of the longer side of a GIF, about
 _LAST_MILLISECONDS = 3000
@@ -61,79 +65,109 @@ class Solved(Protocol):
     @property
     def steps(self) -> Sequence[Any]: ...
     @property
+    def loops(self) -> Sequence[Grid]: ...
+    @property
     def passes(self) -> int: ...
     @property
     def verdict(self) -> str: ...
 
 
-def animate(solution: Solved, path: PathLike, milliseconds: int = 160, loops: Sequence[Grid] = ()) -> None:
-    """Write a GIF with one frame a loop and step, `milliseconds` each; the last frame, with the path, is held."""
+def animate(solution: Solved, path: PathLike, milliseconds: int = 160) -> int:
+    """Write a GIF of loops and steps, `milliseconds` each, and the path, which is held; return the number of frames."""
     if not str(path).lower().endswith(".gif"):
         raise UserError(f"{path} must end in .gif, since an animation is a GIF file.")
     from PIL import Image
 
     size = drawing_size(solution.task)
     cell = min(32.0, max(8.0, _PIXELS / (max(size) + 2 * MARGIN)))
+    background, *walls = task_shapes(solution.task)[0]
+    drawings = [([background, *marks, *walls], caption) for marks, caption in frames(solution)]
     images = [
         with_text(shapes_image(shapes, *size, cell), below=caption).quantize(64, dither=Image.Dither.NONE)
-        for shapes, caption in frames(solution, loops)
+        for shapes, caption in [*drawings, last_frame(solution)]
     ]
-    durations = [milliseconds] * (len(images) - 1) + [_LAST_MILLISECONDS]
+    durations = [milliseconds] * len(drawings) + [_LAST_MILLISECONDS]
     with atomic_write(path, "wb") as file:
         images[0].save(file, "gif", save_all=True, append_images=images[1:], duration=durations, loop=0)
+    return len(images)
 
 
-def solution_html(solution: Solved, loops: Sequence[Grid] = ()) -> str:
-    """Return a figure with a slider over loops and steps; without scripts it shows the last one."""
-    groups, captions, last = [], [], len(solution.steps) + len(loops)
-    for number, (shapes, caption) in enumerate(frames(solution, loops)):
+def solution_html(solution: Solved) -> str:
+    """Return a figure with a slider over loops and steps; without scripts it shows the path."""
+    background, *walls = task_shapes(solution.task)[0]
+    drawings, end = frames(solution), last_frame(solution)
+    last = len(drawings)
+
+    def part(tag: str, number: int, body: str) -> str:
         hidden = "" if number == last else ' style="display:none"'
-        groups.append(f'<g data-step="{number}"{hidden}>{"".join(map(shape_svg, shapes))}</g>')
-        captions.append(f'<span data-step="{number}"{hidden}>{escape(caption)}</span>')
-    svg = svg_document(*scaled_svg(solution.task, "".join(groups)))
+        return f'<{tag} data-step="{number}"{hidden}>{body}</{tag}>'
+
+    # The walls are written once, above the marks of all steps; the drawing with the path covers them.
+    marks = [part("g", number, _svg(shapes)) for number, (shapes, _) in enumerate(drawings)]
+    body = "".join([shape_svg(background), *marks, _svg(walls), part("g", last, _svg(end[0]))])
+    svg = svg_document(*scaled_svg(solution.task, body))
+    captions = "".join(part("span", i, escape(caption)) for i, (_, caption) in enumerate([*drawings, end]))
     # The handler is an attribute, so it needs no id and runs wherever a notebook puts the figure.
     script = "for (const e of this.closest('figure').querySelectorAll('[data-step]')) "
     script += "e.style.display = e.dataset.step === this.value ? '' : 'none'"
-    slider = f'<input type="range" min="0" max="{last}" value="{last}" aria-label="step" oninput="{escape(script)}">'
-    return f"<figure>{svg}{slider if last else ''}<figcaption>{''.join(captions)}</figcaption></figure>"
+    slider = (
+        f'<input type="range" min="0" max="{last}" value="{last}" aria-label="step" oninput="{escape(script)}" '
+        'style="display:block;width:340px;max-width:100%">'
+    )
+    return f"<figure>{svg}{slider if last else ''}<figcaption>{captions}</figcaption></figure>"
 
 
-def frames(solution: Solved, loops: Sequence[Grid] = ()) -> list[tuple[list[Shape], str]]:
-    """Return shapes and caption of each loop of the first pass, of each step, and of the path."""
-    task = solution.task
-    background, *above = task_shapes(task)[0]
+def _svg(shapes: Sequence[Shape]) -> str:
+    return "".join(map(shape_svg, shapes))
+
+
+def shown_loops(count: int) -> list[int]:
+    """Return the indices of at most MAX_LOOPS of so many loops, the first and the last among them."""
+    return sorted({round(i) for i in np.linspace(0, count - 1, min(count, MAX_LOOPS))})
+
+
+def frames(solution: Solved) -> list[Frame]:
+    """Return marks and caption of loops of the first pass and of each step; marks lie between background and walls."""
+    task, loops = solution.task, solution.loops
+    found = [(_tints(task, loops[i]), f"loop {i + 1} of {len(loops)}") for i in shown_loops(len(loops))]
     passes: dict[Cell, int] = {}  # in which each committed cell was committed
-    likely: dict[Cell, float] = {}
-    found = [
-        ([background, *_tints(task, _by_cell(on_HW)), *above], f"loop {number} of {len(loops)}")
-        for number, on_HW in enumerate(loops, 1)
-    ]
+    likely_HW = np.zeros(task.maze.cells.shape, dtype=np.float32)
     for step in solution.steps:
         for cell, probability in zip(step.cells, step.probabilities, strict=True):
+            if cell is None or cell not in task.maze:
+                continue
             if step.hidden:
                 passes.pop(cell, None)
-                likely.pop(cell, None)
-            elif cell is not None and cell in task.maze:
-                passes[cell], likely[cell] = step.number, probability
-        if step.cell_probabilities is not None:
-            likely = _by_cell(step.cell_probabilities)
-        marks = _tints(task, likely) + _marks(task, passes, solution.passes)
+            else:
+                passes[cell] = step.number
+            likely_HW[cell] = 0.0 if step.hidden else probability
+        tints = _tints(task, likely_HW if step.cell_probabilities is None else step.cell_probabilities)
         caption = f"pass {step.number} of {solution.passes}: {len(passes)} committed"
-        found.append(([background, *marks, *above], f"{caption}, some hidden again" if step.hidden else caption))
-    shapes, note = task_shapes(task, None if solution.is_shortest else solution.shortest_path, solution.path)
-    return [*found, (shapes, f"{solution.verdict} {note}".strip())]
+        found.append(
+            (tints + _marks(task, passes, solution.passes), caption + ", some hidden again" * bool(step.hidden))
+        )
+    return found
 
 
-def _by_cell(on_HW: Grid) -> dict[Cell, float]:
-    return {(row, col): float(on_HW[row, col]) for row, col in np.ndindex(on_HW.shape)}
+def last_frame(solution: Solved) -> Frame:
+    """Return the whole drawing of the path, over a shortest one if it is another, and the verdict."""
+    true_path = None if solution.is_shortest else solution.shortest_path
+    shapes, note = task_shapes(solution.task, true_path, solution.path)
+    return shapes, f"{solution.verdict} {note}".strip()
 
 
-def _tints(task: Task, likely: dict[Cell, float]) -> list[Shape]:
-    levels: dict[int, list[Cell]] = {}
-    for cell, probability in likely.items():
-        levels.setdefault(round(probability * _LEVELS), []).append(cell)
-    polygons = {level: [_polygon(task, cell, 0.5) for cell in cells] for level, cells in levels.items() if level > 0}
-    return [Fill(_blend(TINT, level / _LEVELS), polygons[level]) for level in sorted(polygons)]
+def _tints(task: Task, likely_HW: Grid) -> list[Shape]:
+    levels_HW = np.rint(likely_HW * _LEVELS)
+    shapes: list[Shape] = []
+    for level in range(1, _LEVELS + 1):
+        at_HW = levels_HW == level
+        if isinstance(task.maze, PathStar):
+            polygons = [_polygon(task, (int(row), int(col)), 0.5) for row, col in np.argwhere(at_HW)]
+        else:
+            polygons = [box(first, row, after - first, 1) for row, first, after in runs(at_HW)]
+        if polygons:
+            shapes.append(Fill(_blend(TINT, level / _LEVELS), polygons))
+    return shapes
 
 
 def _marks(task: Task, passes: dict[Cell, int], last: int) -> list[Shape]:
@@ -145,10 +179,8 @@ def _marks(task: Task, passes: dict[Cell, int], last: int) -> list[Shape]:
 
 def _polygon(task: Task, cell: Cell, half: float) -> Polygon:
     """Return a square in a maze; around a node of a graph a ring, since the node itself is drawn above it."""
-    x, y = centres(task.maze)(cell)
-    if isinstance(task.maze, PathStar):
-        return disc((x, y), 0.1 + half)
-    return rounded_square((x, y), half) if half < 0.5 else box(x - half, y - half, 1, 1)
+    middle = centres(task.maze)(cell)
+    return disc(middle, 0.1 + half) if isinstance(task.maze, PathStar) else rounded_square(middle, half)
 
 
 def _blend(colours: Sequence[str], share: float) -> str:

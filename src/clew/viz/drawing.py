@@ -151,7 +151,7 @@ def rounded_square(middle: Point, half: float = 0.36, radius: float = 0.14) -> P
     ]
 
 
-def _runs(marked: npt.NDArray[np.bool_]) -> list[tuple[int, int, int]]:
+def runs(marked: npt.NDArray[np.bool_]) -> list[tuple[int, int, int]]:
     """Return (row, first column, column after the last) of each unbroken run of marks in a row."""
     edges = np.diff(np.pad(marked, ((0, 0), (1, 1))).astype(np.int8), axis=1)
     begins, ends = np.argwhere(edges == 1), np.argwhere(edges == -1)
@@ -163,7 +163,7 @@ def _wall_boxes(maze: Maze) -> list[Polygon]:
     overlap = 0.01
     return [
         box(first - overlap, row - overlap, after - first + 2 * overlap, 1 + 2 * overlap)
-        for row, first, after in _runs((maze.cells & WALL) != 0)
+        for row, first, after in runs((maze.cells & WALL) != 0)
     ]
 
 
@@ -172,8 +172,8 @@ def _walls_between(maze: Maze) -> list[Polygon]:
     free = (maze.cells & WALL) == 0
     below = free[:-1] & free[1:] & ((maze.cells[:-1] & SOUTH) == 0)
     right = free[:, :-1] & free[:, 1:] & ((maze.cells[:, :-1] & EAST) == 0)
-    flat: list[Polygon] = [[(first, row + 1), (after, row + 1)] for row, first, after in _runs(below)]
-    upright: list[Polygon] = [[(col + 1, first), (col + 1, after)] for col, first, after in _runs(right.T)]
+    flat: list[Polygon] = [[(first, row + 1), (after, row + 1)] for row, first, after in runs(below)]
+    upright: list[Polygon] = [[(col + 1, first), (col + 1, after)] for col, first, after in runs(right.T)]
     return flat + upright
 
 

@@ -39,6 +39,7 @@ from clew.mazes.maze import Task, TaskBatch
 from clew.mazes.solvers import astar
 from clew.registry import registered_names, shipped_models
 from clew.solution import Solution
+from clew.viz.animation import shown_loops
 from clew.web.models import ModelStore, result_json, run_json, run_row
 from clew.web.payloads import (
     MAX_BODY_BYTES,
@@ -59,7 +60,6 @@ from clew.web.solving import Emit, Finished, SolveQueue
 STATIC = Path(__file__).parent / "static"
 PAGES = {"/": "index.html", "/runs": "runs.html", "/results": "results.html"}
 FIRST_MODELS = {"cells-dfs", "cells-astar"}
-MAX_LOOP_FRAMES = 60
 CLIENT_LEFT = "the client closed the connection."
 TOO_LARGE = f"the request is larger than {MAX_BODY_BYTES:,} bytes."
 FAMILIES = {
@@ -249,7 +249,7 @@ class Api:
             loops = self.store.load(name).loop_probabilities(task_from(value.get("maze")))
             if not loops:
                 raise UserError(f"the model {name} has no loops.")
-            kept = _frames(len(loops))
+            kept = shown_loops(len(loops))
             return {"loops": [np.round(loops[i], 2).tolist() for i in kept], "numbers": [i + 1 for i in kept]}
 
         return JSONResponse(await self.finish(request, work))
@@ -259,13 +259,10 @@ class Api:
         value = json_object(await body_of(request))
 
         def work(emit: Emit) -> bytes:
-            from clew.viz.animation import animate  # pillow, only when it is needed
-
             task = task_from(value.get("maze"))
             solution, _ = self.solution(task, value, emit)
-            loops = self.store.load(text_field(value, "model")).loop_probabilities(task)
             with tempfile.TemporaryDirectory() as folder:
-                animate(solution, Path(folder) / "maze.gif", loops=[loops[i] for i in _frames(len(loops))])
+                solution.animate(Path(folder) / "maze.gif")
                 return (Path(folder) / "maze.gif").read_bytes()
 
         return Response(await self.finish(request, work), media_type="image/gif")
@@ -322,11 +319,6 @@ class Api:
                 if await request.is_disconnected():
                     raise UserError(CLIENT_LEFT)
         raise AssertionError("a queue ends with Finished or an error")
-
-
-def _frames(count: int) -> list[int]:
-    """Return at most MAX_LOOP_FRAMES indices, the first and the last among them."""
-    return sorted({round(i) for i in np.linspace(0, count - 1, min(count, MAX_LOOP_FRAMES))})
 
 
 async def event_stream(first: Any, events: AsyncGenerator[Any, None]) -> AsyncIterator[str]:
