@@ -57,3 +57,21 @@ def test_compiled_code_is_kept_there(tmp_path: Path) -> None:
     assert list(tmp_path.rglob("*.nbi"))
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "''"  # other packages keep their own setting
+
+
+def test_closures_that_call_each_other_are_compiled_once(tmp_path: Path) -> None:
+    (tmp_path / "kernels.py").write_text(
+        "from clew.jit import njit\n"
+        "def kernels(n):\n"
+        "    @njit()\n    def outer(x):\n        return inner(x) + n\n"
+        "    @njit()\n    def inner(x):\n        return x * n\n"
+        "    return outer\n"
+        "a, b = kernels(2), kernels(3)\n"
+        "print(a(1), b(1), *(sum(f.stats.cache_misses.values()) for f in (a, b)))\n"
+    )
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    runs = [
+        subprocess.run([sys.executable, "kernels.py"], cwd=tmp_path, env=environment, check=True, capture_output=True)
+        for _ in range(2)
+    ]
+    assert [run.stdout.split() for run in runs] == [[b"4", b"6", b"1", b"1"], [b"4", b"6", b"0", b"0"]]

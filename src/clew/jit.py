@@ -40,9 +40,24 @@ def njit(**options: Any) -> Callable[[Function], Function]:
             compiled: Function = numba.njit(cache=True, **options)(function)
         finally:
             config.CACHE_DIR = before
+        _fix_identity(compiled, function)
         return compiled
 
     return compile_function
+
+
+def _fix_identity(compiled: Any, function: Callable[..., Any]) -> None:
+    """Give a compiled closure the same id in every process.
+
+    The id is part of the cache key of a closure that calls it; numba's own is random, so the caller would be compiled
+    again by every process.
+    """
+    try:
+        values = [cell.cell_contents for cell in function.__closure__ or ()]
+    except ValueError:  # it calls a function that is defined below it
+        return
+    if values:
+        compiled._set_uuid(f"{function.__module__}.{function.__qualname__} {values}")
 
 
 @functools.cache
