@@ -210,7 +210,7 @@ def train(
     Args:
         config: a config, or the name of one.
         out: the folder of the run.
-        callbacks: objects with methods such as `on_step(report)`; see clew.training.callbacks.
+        callbacks: subclasses of clew.training.callbacks.Callback, with methods such as `on_step(report)`.
         resume: "never" refuses a folder that holds a run.
         quiet: show no progress.
 

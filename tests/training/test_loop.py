@@ -20,7 +20,7 @@ from clew.models.config import EncoderDecoderConfig
 from clew.objectives.config import ObjectiveConfig, RateConfig
 from clew.training import run_folder as run_state
 from clew.training import train as loop
-from clew.training.callbacks import EvaluationReport, RunEnd, RunStart, StepReport
+from clew.training.callbacks import Callback, EvaluationReport, RunEnd, RunStart, StepReport
 from clew.training.checkpoint import find_checkpoint, latest_checkpoint, load_config, load_model, read_state
 from clew.training.config import Budget, TrainConfig
 from clew.training.optimizers import OptimizerConfig
@@ -28,7 +28,7 @@ from clew.training.step import StepSums
 from clew.training.train import train
 
 
-class Listener:
+class Listener(Callback):
     """Notes what it is told, and may do something at a step."""
 
     def __init__(self, at_step: Any = None) -> None:
@@ -51,6 +51,12 @@ class Listener:
 
     def on_end(self, end: RunEnd) -> None:
         self.heard.append(end)
+
+
+def test_what_is_no_callback_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="derive it from"):
+        train(tiny_config(), tmp_path / "run", callbacks=[object()])  # type: ignore[list-item]
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_run_leaves_config_metrics_and_checkpoints(tmp_path: Path) -> None:

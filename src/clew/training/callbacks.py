@@ -22,7 +22,7 @@ import time
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal, Protocol
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 from clew.errors import UserError, printable, report_error
 from clew.files import atomic_write, open_own, read_json
@@ -89,7 +89,7 @@ class RunEnd:
 METRICS_FILE = "metrics.jsonl"
 
 
-class Callback(Protocol):
+class Callback:
     """Receives the reports of a run; a subclass overrides the methods it needs."""
 
     def on_start(self, start: RunStart) -> None:

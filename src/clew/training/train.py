@@ -131,6 +131,10 @@ def train(
             checkpoint is the best. Called on every process with the full model; the main process's scores count. One
             that takes long calls clew.training.signals.check_stop between its steps.
     """
+    for callback in callbacks:
+        if not isinstance(callback, Callback):
+            kind = type(callback).__name__
+            raise UserError(f"{kind} is no callback; derive it from clew.training.callbacks.Callback.")
     loggers = build_loggers(log or LogOptions())
     with ExitStack() as stack:
         if world is None:
