@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from textwrap import indent
 
+import numpy as np
 import pytest
 
 import clew.tokenization.drawings
@@ -59,16 +61,16 @@ def test_a_step_that_is_no_step_is_drawn_as_a_question() -> None:
 
 
 def test_walls_between_cells_cannot_be_drawn_as_wall_cells() -> None:
-    with pytest.raises(UserError, match="use the style passages"):
+    with pytest.raises(UserError, match="use passages"):
         draw_ascii(parse_drawing(PASSAGES.splitlines()).task, style="walls")
 
 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("+--+--+--+\n|S>", "+--+-+--+\n|S>", "line 5 must be the upper wall"),
+        ("+--+--+--+\n|S>", "+--+-+--+\n|S>", "line 5, column 1: here must be the upper wall"),
         ("S>", "q>", "line 6, column 2: 'q' is no part of a cell"),
-        ("S>", " >", "begins at line 5 has no S: mark the start"),
+        ("S>", " >", "drawing has no S: mark the start"),
         ("G ", "  ", "has no G: mark the goal"),
         ("G ", "S ", "line 6, column 8: a second S"),
         ("+--+  +  +", "+--+- +  +", "line 7, column 6: ' ' stands where only - or a space"),
@@ -77,8 +79,8 @@ def test_walls_between_cells_cannot_be_drawn_as_wall_cells() -> None:
         ("|S>", " S>", "line 6, column 1: the border of a maze is closed, but there is no [|] here"),
         ("##|", "## ", "line 8, column 4: a wall cell is closed on all sides"),
         ("##", "#.", "line 8, column 2: '#' is no part of a cell"),
-        ("|##| >  ^|\n+--+--+--+", "|##| >  ^|", "begins at line 5 has 4 lines, .* lower wall"),
-        ("G |", "G |  |", "line 6 is longer than the upper wall"),
+        ("|##| >  ^|\n+--+--+--+", "|##| >  ^|", "drawing has 4 lines, .* lower wall"),
+        ("G |", "G |  |", "line 6, column 11: the line is longer than the upper wall"),
         (" v", " ^", "do not make one path from S to G: look at cell"),
         (" v", "  ", "do not make one path from S to G: look at cell"),
         (" ^", " >", r"do not make one path from S to G: look at cell \(1,3\)"),
@@ -96,8 +98,8 @@ def test_wrong_drawings_of_passages(old: str, new: str, message: str) -> None:
         ("S.\n.?\n.G", r"line 2, column 2: '\?' is no part of a maze"),
         ("S..\n.\n..G", "line 2 has 1 cell, but its maze has 3 columns"),
         ("S..\n..\n..G", "line 2 has 2 cells, but its maze has 3 columns"),
-        ("SG", "has 1 row and 2 columns"),
-        ("S\nG", "has 2 rows and 1 column"),
+        ("SG", "maze of 1 row and 2 columns"),
+        ("S\nG", "maze of 2 rows and 1 column"),
         ("S" + "." * 255 + "\n" + "G" + "." * 255, "256 columns"),
         ("S.\n..", "has no G"),
         ("S.S\n..G", "line 1, column 3: a second S"),
@@ -124,6 +126,8 @@ def test_wrong_drawings_of_wall_cells(drawing: str, message: str) -> None:
         "  ┌─────┐\n  │#####│\n  │#S G#│\n  │#####│\n  └─────┘",
         "# # # # #\n# S . G #\n# # # # #",
         "\t#####\n\t#S.G#\n\t#####",
+        "#  #  #  #  #\n#  S     G  #\n#  #  #  #  #",
+        "   \n#####\n#S G#   \n#####\n    ",
         "██████████\n██S   G ██\n██████████",
     ],
 )
@@ -137,9 +141,14 @@ def test_indented_framed_spaced_and_doubled_drawings_are_read_as_drawn(drawing: 
 @pytest.mark.parametrize(
     ("drawing", "message"),
     [
-        ("  S #\n  # G", "line 1, column 1: spaces at the left may be free cells or indentation"),
-        ("S   # # G\n#   #    ", "line 1, column 2: every second column is empty"),
-        ("S G\n# #", "line 1, column 2: every second column is empty"),
+        ("  S #\n  # G", "line 1, column 1: the spaces here may be free cells"),
+        ("S #\n# G ", "line 2, column 4: the spaces here may be free cells"),
+        ("   \nS##\n# G", "line 0, column 1: the spaces here may be free cells"),
+        ("S##\n# G\n   ", "line 3, column 1: the spaces here may be free cells"),
+        ("S   # # G\n#   #", "line 1, column 2: the columns between the cells are empty"),
+        ("S  G\n#  #", "line 1, column 2: the columns between the cells are empty"),
+        ("+-----+\n|S   G|\n|# # #|\n+-----+", "line 2, column 3: the columns between the cells are empty"),
+        ("########\n##S  G##\n########", "line 1, column 2: every character stands twice"),
         ("S .#\n...G", "line 1, column 2: a space stands between cells"),
         ("  S.\n..G.", "line 1, column 1: a space stands between cells"),
         ("S.\n\t.G", r"line 2, column 1: '\\t' is no part of a maze"),
@@ -149,13 +158,58 @@ def test_indented_framed_spaced_and_doubled_drawings_are_read_as_drawn(drawing: 
         ("+---+\n|S#G|\n|...|", "line 3, column 1: the frame of the drawing has no lower line"),
         ("┌───────┐\n│S     G│\n│       │\n│       │\n└───────┘", "line 1, column 3: a cell may end here or not"),
         ("┌─┬─┐\n│S│G│\n│ │ │\n└─┴─┘", "odd number"),
-        ("┌───┬──┐\n│ S │G │\n│   │  │\n│   │  │\n└───┴──┘", "line 1 must be the upper wall"),
+        ("┌───┬──┐\n│ S │G │\n│   │  │\n│   │  │\n└───┴──┘", "line 1, column 1: here must be the upper wall"),
         ("┌──┬──┐\n│S ?G │\n│  ╵  │\n│     │\n└─────┘", r"line 2, column 4: '\?' stands where only"),
     ],
 )
 def test_drawings_whose_columns_are_not_certain_are_refused(drawing: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         parse_drawing(drawing.split("\n"))
+
+
+DECORATIONS = {
+    "plain": lambda rows: rows,
+    "indented": lambda rows: ["   " + row for row in rows],
+    "spaces at the right": lambda rows: [row + "  " for row in rows],
+    "a space after each cell": lambda rows: [" ".join(row) for row in rows],
+    "two spaces after each cell": lambda rows: ["  ".join(row) for row in rows],
+    "twice": lambda rows: ["".join(c + (c if c in "# " else " ") for c in row) for row in rows],
+    "framed": lambda rows: [f"+{'-' * len(rows[0])}+", *(f"|{row}|" for row in rows), f"+{'-' * len(rows[0])}+"],
+}
+
+
+@pytest.mark.parametrize("name", DECORATIONS)
+def test_random_drawings_are_read_as_drawn_or_refused(name: str) -> None:
+    rng, read, messages = np.random.default_rng(0), 0, []
+    for number in range(200):
+        solid = np.pad(rng.random(rng.integers(2, 9, size=2)) < 0.4, number % 2, constant_values=True)
+        free = [(int(r), int(c)) for r, c in np.argwhere(~solid)]
+        if len(free) < 2:
+            continue
+        walls = [(int(r), int(c)) for r, c in np.argwhere(solid)]
+        task = Task(Maze.from_walls(*solid.shape, walls), free[0], free[-1])
+        drawing = DECORATIONS[name](draw_ascii(task).replace(".", " ").split("\n"))
+        try:
+            found = parse_drawing(drawing).task
+        except UserError as error:
+            messages.append(str(error))
+            continue
+        assert found == task, drawing
+        read += 1
+    assert read > 40
+    assert all(re.match(r"line -?\d+, column \d+: ", message) for message in messages)
+
+
+@pytest.mark.timeout(20)
+def test_a_drawing_with_a_long_line_is_refused_at_once() -> None:
+    with pytest.raises(UserError, match="line 1, column 4081: no drawing of a maze is so wide"):
+        parse_drawing(["#" * 1_000_000, *["#"] * 300, "#S G"])
+
+
+@pytest.mark.timeout(20)
+def test_a_field_of_arrows_is_refused_at_once() -> None:
+    with pytest.raises(UserError, match="do not make one path"):
+        parse_drawing(["S" + "v" * 254, *["<" * 255] * 253, "." * 254 + "G"])
 
 
 def test_maze_dataset_drawing_has_walls_between_cells() -> None:

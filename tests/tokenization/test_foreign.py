@@ -108,10 +108,14 @@ def test_a_drawing_whose_first_line_could_be_a_whole_hrm_maze() -> None:
     ("text", "numbers", "sentence"),
     [
         ("S.G\n...\n\nS?G\n...\n\nS.G\n...", [1, 3], "maze 2, line 4, column 2: '?' is no part of a maze"),
-        ("S.G\n...\n\nS..\n...\n\nS.G\n...", [1, 3], "maze 2: the drawing that begins at line 4 has no G"),
+        ("S.G\n...\n\nS..\n...\n\nS.G\n...", [1, 3], "maze 2, line 4: the drawing has no G"),
         ("start 0 0 goal 1 1\nstart 0 x\n\nstart 0 0 goal 1 1", [1, 3], "maze 2, line 2: token 3 is 'x'"),
         ("start 0 0 goal 1 1\nhello you\nstart 0 0 goal 1 1", [1, 3], "maze 2, line 2 begins with 'hello you'"),
-        ("start 0 0 goal 1 1\n{}\nstart 0 0 goal 1 1", [1, 3], "maze 2, line 2 is JSON, but line 1 is wall-list text"),
+        (
+            "start 0 0 goal 1 1\n{}\nstart 0 0 goal 1 1",
+            [1, 3],
+            "maze 2, line 2 is of the kind json, but line 1 of the kind wall-list",
+        ),
     ],
 )
 def test_one_bad_maze_does_not_stop_the_others(

@@ -1,7 +1,6 @@
 """Drawings of mazes with characters: written, and read with the line and column of what is wrong.
 
-Walls between cells (`style="passages"`): each cell is two characters, a role and an arrow of the path; `##` is a wall
-cell.
+Walls between cells (`style="passages"`): a cell is two characters, its role and an arrow; `##` is a wall cell.
 
     +--+--+--+
     |S>  v|G |
@@ -15,15 +14,13 @@ Wall cells (`style="walls"`): each cell is one character.
     .##v
     ..#G
 
-`S` is the start, `G` the goal (`B` if they are one cell), `#` a wall, `.` or a space a free cell; `^ v < >` are the
-steps of the path. A drawing of a path that visits no cell twice reads back as the same path, except that where one
-character is all there is, a path without a cell between S and G cannot be seen and reads back as no path.
+`S` is the start, `G` the goal (`B` if they are one cell), `#` a wall, `.` or a space a free cell; `^ v < >` are steps.
+A path that visits no cell twice reads back as it was; with one character a cell it needs a cell between S and G.
 
 Also read: Unicode box drawing, full blocks, maze-dataset's `as_ascii()` (`E` is the goal, `X` the path), rows of 0 and
-1 (with S and G, or 2 and 3). Blocks of which every one with two odd coordinates is free and every one with two even
-coordinates is a wall, with `E` as the goal or drawn with full blocks, are walls between cells: they make a maze of half
-the size. A drawing may be indented, framed with lines, or have a space after each cell. Where the columns of the maze
-are not certain, it is refused.
+1 (with S and G, or 2 and 3). Blocks that are free where both coordinates are odd and walls where both are even, drawn
+with `E` or with full blocks, are walls between cells: they make a maze of half the size. A drawing may be indented,
+framed with lines, or have spaces after each cell. Where the columns of the maze are not certain, it is refused.
 
 A path-star graph is drawn as one line an arm, `>` on the path and `-` elsewhere; such a drawing is not read back.
 
@@ -35,29 +32,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from clew.errors import UserError, counted
-from clew.mazes.maze import (
-    EAST,
-    MAX_SIDE,
-    MIN_SIDE,
-    NORTH,
-    SIDES,
-    SOUTH,
-    WALL,
-    WEST,
-    Cell,
-    Maze,
-    Path,
-    PathStar,
-    Task,
-    cells_from_solid,
-)
+from clew.mazes.maze import EAST, MAX_SIDE, SIDES, SOUTH, WALL, Cell, Maze, Path, PathStar, Task, check_shape
 from clew.tokenization.tokens import Parsed, cell_token, quoted
 
 Style = Literal["passages", "walls"]
@@ -71,6 +53,7 @@ CORNERS = "+┌┐└┘├┤┬┴┼╔╗╚╝╠╣╦╩╬┏┓┗┛�
 DRAWING_CHARACTERS = set(
     " \t0123,[]" + "".join((*_ROLES, *_STEPS, WALL_MARKS, FREE_MARKS, PATH_MARKS, HORIZONTAL, VERTICAL, CORNERS))
 )
+_MAX_COLUMNS = 16 * MAX_SIDE  # a cell may be several characters wide
 _BINARY = {"0": ".", "1": "#", "2": "S", "3": "G", "S": "S", "G": "G"}
 
 
@@ -119,9 +102,7 @@ def draw_cells(task: Task, marks: dict[Cell, str], free: str, wall: str) -> str:
     """Return a drawing with one character a cell; UserError if walls between cells determine the maze."""
     maze = task.maze
     if not maze.has_wall_cells_only:
-        raise UserError(
-            "walls between cells cannot be drawn with one character a cell; use the style passages, block or box."
-        )
+        raise UserError("walls between cells cannot be drawn with one character a cell; use passages, block or box.")
     rows = ([(row, col) for col in range(maze.width)] for row in range(maze.height))
     return "\n".join("".join(wall if maze.is_wall(cell) else marks.get(cell, free) for cell in row) for row in rows)
 
@@ -178,17 +159,17 @@ def is_lattice(solid_HW: Bools) -> bool:
 
 def maze_of_blocks(solid_HW: Bools, start: Cell, goal: Cell, on_path: set[Cell] | None, halved: bool) -> Parsed:
     """Return the task of a grid of solid and free blocks; `halved` if walls between cells may be drawn as blocks."""
+    height, width = solid_HW.shape
     if halved and is_lattice(solid_HW) and all(i % 2 for i in (*start, *goal)):
-        free = ~solid_HW
-        free[[0, -1]], free[:, [0, -1]] = False, False  # a gap in the frame is an entrance, not a passage
-        cells = (
-            NORTH * free[:-2:2, 1::2] + SOUTH * free[2::2, 1::2] + WEST * free[1::2, :-2:2] + EAST * free[1::2, 2::2]
-        )
-        start, goal = (start[0] // 2, start[1] // 2), (goal[0] // 2, goal[1] // 2)
+        free = np.pad(~solid_HW[1:-1, 1:-1], 1)  # a gap in the frame is an entrance, not a passage
+        cells = np.zeros((height // 2, width // 2), dtype=np.uint8)
+        for bit, (dr, dc, _) in SIDES.items():
+            cells[free[1 + dr : height - 1 + dr : 2, 1 + dc : width - 1 + dc : 2]] |= bit
+        maze, start, goal = Maze(cells), (start[0] // 2, start[1] // 2), (goal[0] // 2, goal[1] // 2)
         on_path = on_path and {(row // 2, column // 2) for row, column in on_path if row % 2 and column % 2}
     else:
-        cells = cells_from_solid(solid_HW)
-    task = Task(Maze(cells), start, goal)
+        maze = Maze.from_walls(height, width, [(int(row), int(col)) for row, col in np.argwhere(solid_HW)])
+    task = Task(maze, start, goal)
     return Parsed(task, None if on_path is None else _ordered(task, on_path))
 
 
@@ -205,75 +186,85 @@ def _ordered(task: Task, on_path: set[Cell]) -> Path:
 
 
 def parse_drawing(lines: Sequence[str], first_line: int = 1) -> Parsed:
-    """Return the task of a drawing, and its path if one is drawn; `first_line` is the number of its first line."""
-    rows = [line.rstrip() for line in lines]
-    if not any(rows):
+    """Return the task of a drawing, and its path if one is drawn; `first_line` is the number of its first line.
+
+    Lines of spaces above and below are not counted. They, and other spaces around it, are refused if they may be cells.
+    """
+    filled = [number for number, line in enumerate(lines) if line.strip()]
+    if not filled:
         raise UserError("there is no maze to read: the drawing has no lines.")
-    # Indentation that all lines share is no part of the maze, unless spaces may be cells: see _cells_of_lines.
-    indent = min(len(row) - len(row.lstrip(rows[0][0] if rows[0][0] in " \t" else " ")) for row in rows)
+    inner = lines[filled[0] : filled[-1] + 1]
+    rows = [line.rstrip() for line in inner]
+    indent = min(len(row) - len(row.lstrip(rows[0][0] if rows[0][0] in " \t" else " ")) for row in rows if row)
+    drawing, width = _Drawing(first_line, indent), max(map(len, rows)) - indent
+    if width > _MAX_COLUMNS:
+        raise drawing.error([*map(len, rows)].index(width + indent), _MAX_COLUMNS, "no drawing of a maze is so wide")
     rows = [row[indent:] for row in rows]
-    drawing = _Drawing(first_line, indent)
     if rows[0][0] not in CORNERS:
-        return drawing.blocks(_cells_of_lines(rows, drawing, is_framed=False))
-    inner = "".join(row[1:-1] for row in rows[1:-1])
-    has_frame = not set(rows[0][1:-1]) - set(HORIZONTAL) and set(inner) & set(WALL_MARKS + FREE_MARKS + "01")
-    if not has_frame:
+        outside = [(0, -indent)] if indent else []
+        outside += [(-1, -indent)] * bool(filled[0]) + [(len(rows), -indent)] * (filled[-1] + 1 < len(lines))
+        longer = [(number, width) for number, line in enumerate(inner) if len(line) > width + indent]
+        return drawing.blocks(_cells_of_lines(rows, drawing, outside, longer))
+    inside = set("".join(row[1:-1] for row in rows[1:-1]))
+    if set(rows[0][1:-1]) - set(HORIZONTAL) or not inside & set(WALL_MARKS + FREE_MARKS + "01"):
         return drawing.passages(rows)
     for number, row in enumerate(rows[1:-1], 1):
-        if len(row) != len(rows[0]) or row[0] not in VERTICAL or row[-1] not in VERTICAL:
+        if len(row) != width or row[0] not in VERTICAL or row[-1] not in VERTICAL:
             raise drawing.error(number, len(row) - 1, "the frame of the drawing is open here")
-    if len(rows) < 3 or len(rows[-1]) != len(rows[0]) or set(rows[-1][1:-1]) - set(HORIZONTAL):
+    if len(rows) < 3 or len(rows[-1]) != width or set(rows[-1][1:-1]) - set(HORIZONTAL):
         raise drawing.error(len(rows) - 1, 0, "the frame of the drawing has no lower line")
     drawing = _Drawing(first_line + 1, indent + 1)
-    return drawing.blocks(_cells_of_lines([row[1:-1] for row in rows[1:-1]], drawing, is_framed=True))
+    return drawing.blocks(_cells_of_lines([row[1:-1] for row in rows[1:-1]], drawing))
 
 
-def parse_rows(rows: Sequence[str], first_line: int = 1) -> Parsed:
+def parse_rows(rows: Sequence[str]) -> Parsed:
     """Return the task of rows in which every character is a cell."""
-    return _Drawing(first_line, 0).blocks([list(zip(row, range(len(row)), strict=True)) for row in rows])
+    return _Drawing(1, 0).blocks([list(zip(row, range(len(row)), strict=True)) for row in rows])
 
 
 # The cells of a line: each character, and its column.
 _Line = list[tuple[str, int]]
+_Places = Sequence[tuple[int, int]]  # lines and columns
 
 
-def _cells_of_lines(rows: list[str], drawing: _Drawing, is_framed: bool) -> list[_Line]:
-    """Return the cells of each line: without indentation, spaces between cells and punctuation of lists.
+def _cells_of_lines(rows: list[str], drawing: _Drawing, outside: _Places = (), longer: _Places = ()) -> list[_Line]:
+    """Return the cells of each line: without spaces between cells and punctuation of lists.
 
-    UserError where the columns of the maze are not certain: a drawing is never read in the wrong columns.
+    UserError where the columns of the maze are not certain: a drawing is never read in the wrong columns. `outside`
+    are places of spaces to the left, above and below, `longer` of those to the right.
     """
     used, width = set("".join(rows)), max(map(len, rows))
-    lines: list[_Line] = [list(zip(row, range(width), strict=False)) for row in rows]
     if used & set("01") and used <= {*_BINARY, *" ,[]"}:
-        lines = [[(_BINARY[c], column) for c, column in line if c in _BINARY] for line in lines]
-        return [line for line in lines if line]
+        binary = [[(_BINARY[c], column) for column, c in enumerate(row) if c in _BINARY] for row in rows]
+        return [line for line in binary if line]
+    # Up to the width, since editors cut spaces at the end of a line.
     grid = np.array([list(row.ljust(width)) for row in rows])
-    is_spaced = width >= 3 and bool((grid[:, 1::2] == " ").all())
+    is_blank = (grid == " ").all(0)
+    step = next(n for n in range(min(8, max(width - 1, 1)), 0, -1) if is_blank[np.arange(width) % n > 0].all())
     if used & set(FREE_MARKS):  # spaces are no cells
-        lines = [line[::2] for line in lines] if is_spaced else lines
+        lines = [list(zip(row, range(width), strict=False))[::step] for row in rows]
         for number, line in enumerate(lines):
             for character, column in line:
                 if character == " ":
                     raise drawing.error(number, column, "a space stands between cells; use . for free cells")
         return lines
     wall = np.isin(grid, list(WALL_MARKS))
-    is_closed = is_framed or bool(wall[0, ::2].all() and wall[-1, ::2].all() and wall[:, 0].all())
-    is_doubled = False
-    if width >= 8 and width % 2 == 0 and len(rows) >= 3 and wall.any():
-        left, right = grid[:, ::2], grid[:, 1::2]
-        is_doubled = bool(((left == right) | (~wall[:, ::2] & ~wall[:, 1::2] & ((left == " ") | (right == " ")))).all())
-    if not is_closed:
-        if drawing.indent:
-            problem = "spaces at the left may be free cells or indentation; use . for free cells"
-            raise drawing.error(0, -drawing.indent, problem)
-        if is_spaced or is_doubled:
-            problem = "every second column is empty" if is_spaced else "every character stands twice"
-            raise drawing.error(0, 1, f"{problem}; write one character a cell, and . for free cells")
-    # Up to the width, since editors cut spaces at the end of a line.
-    lines = [list(zip(row, range(width), strict=True)) for row in grid.tolist()]
+    every = max(step, 2)  # a gap between two corners is an entrance
+    is_closed = wall[0, ::every].all() and wall[-1, ::every].all() and wall[:, 0].all()
+    if (outside and not is_closed) or (longer and not (is_closed and wall[:, -1].all())):
+        problem = "the spaces here may be free cells or lie outside of the maze; use . for free cells"
+        raise drawing.error(*[*outside, *longer][0], problem)
+    grid, columns = grid[:, ::step], range(0, width, step)
+    left, right = grid[:, : len(columns) // 2 * 2 : 2], grid[:, 1::2]
+    no_wall = ~np.isin([left, right], list(WALL_MARKS)).any(0) & ((left == " ") | (right == " "))
+    is_doubled = len(columns) % 2 == 0 and wall.any() and ((left == right) | no_wall).all()
+    # A few lines of # may as well have walls of two cells.
+    if (step > 1 and not is_closed) or (is_doubled and not (is_closed and (len(rows) >= 5 or "#" not in used))):
+        problem = "the columns between the cells are empty" if step > 1 else "every character stands twice"
+        raise drawing.error(0, 1, f"{problem}; write one character a cell, and . for free cells")
     if is_doubled:
-        return [[b if a[0] == " " else a for a, b in zip(line[::2], line[1::2], strict=True)] for line in lines]
-    return [line[::2] for line in lines] if is_spaced else lines
+        grid, columns = np.where(left == " ", right, left), columns[::2]
+    return [list(zip(row, columns, strict=True)) for row in grid.tolist()]
 
 
 class _Drawing:
@@ -303,46 +294,43 @@ class _Drawing:
     def blocks(self, rows: list[_Line]) -> Parsed:
         """Return the task of rows of cells, one character each."""
         height, width = len(rows), max(map(len, rows))
-        self.check_shape(height, width)
+        if max(height, width) > 2 * MAX_SIDE + 1:
+            check_shape(height, width)
         solid, halved = np.zeros((height, width), dtype=bool), False
         for row, line in enumerate(rows):
             for col, (character, column) in enumerate(line):
                 solid[row, col] = character in WALL_MARKS
                 halved |= character == "E" or character in WALL_MARKS[1:]
                 if not (self.mark(character, (row, col), row, column) or character in WALL_MARKS + FREE_MARKS + " "):
-                    known = "use # for walls, . for free cells, S and G for start and goal, ^ v < > for the path"
-                    raise self.error(row, column, f"{quoted(character)} is no part of a maze; {known}")
-        if short := [i for i, line in enumerate(rows) if len(line) < width]:
-            cells = counted(len(rows[short[0]]), "cell")
-            raise UserError(f"line {self.first_line + short[0]} has {cells}, but its maze has {width} columns.")
-        start, goal = self.ends()
-        on_path = {start, goal, *self.marks} if self.marks else None
-        parsed = maze_of_blocks(solid, start, goal, on_path, halved)
+                    known = "# for walls, . for free cells, S and G for start and goal, ^ v < > for the path"
+                    raise self.error(row, column, f"{quoted(character)} is no part of a maze; use {known}")
+        for row, line in enumerate(rows):
+            if len(line) < width:
+                cells = counted(len(line), "cell")
+                raise UserError(f"line {self.first_line + row} has {cells}, but its maze has {width} columns.")
+        ends = self.ends()
+        parsed = maze_of_blocks(solid, *ends, {*ends, *self.marks} if self.marks else None, halved)
         return Parsed(parsed.task, self.path(parsed.task)) if self.arrows else parsed
 
     def passages(self, rows: list[str]) -> Parsed:
         """Return the task of a drawing with lines between cells."""
-        top, plain = rows[0], rows[0][0] == "+"
-        step = self.cell_width(rows)
-        height, width = (len(rows) - 1) // 2, (len(top) - 1) // step
+        top, step = rows[0], self.cell_width(rows)
+        height, width = len(rows) // 2, (len(top) - 1) // step
         if len(rows) % 2 == 0:
-            raise UserError(
-                f"the drawing that begins at line {self.first_line} has {len(rows)} lines, "
-                "but a maze with walls between cells has an odd number; perhaps its lower wall is missing."
-            )
-        self.check_shape(height, width)
+            problem = f"the drawing has {len(rows)} lines, but a maze with walls between cells has an odd number"
+            raise UserError(f"{problem}; perhaps its lower wall is missing.")
         for number, row in enumerate(rows):
             if len(row) > len(top):
-                raise UserError(f"line {self.first_line + number} is longer than the upper wall of its maze.")
+                raise self.error(number, len(top), "the line is longer than the upper wall of its maze")
+        check_shape(height, width)
         rows = [row.ljust(len(top)) for row in rows]
-        corners = "+" if plain else CORNERS + HORIZONTAL + VERTICAL + " "
-        for line in range(0, 2 * height + 1, 2):
-            for column in range(0, len(top), step):
-                if (character := rows[line][column]) not in corners:
-                    raise self.error(line, column, f"{quoted(character)} stands where a {corners[0]} must be")
+        corners = "+" if top[0] == "+" else CORNERS + HORIZONTAL + VERTICAL + " "
+        for line, column in product(range(0, len(rows), 2), range(0, len(top), step)):
+            if (character := rows[line][column]) not in corners:
+                raise self.error(line, column, f"{quoted(character)} stands where a {corners[0]} must be")
         cells = np.zeros((height, width), dtype=np.uint8)
-        for row, col in np.ndindex(height, width):
-            self.read_cell(rows, cells, (row, col), step)
+        for cell in np.ndindex(height, width):
+            self.read_cell(rows, cells, cell, step)
         start, goal = self.ends()
         task = Task(Maze(cells), start, goal)
         if self.arrows:
@@ -363,9 +351,7 @@ class _Drawing:
             steps = [s for s in range(2, widest + 1) if widest % s == 0 and all(column % s for column in inside)]
         straight = not set(top) - set(CORNERS + HORIZONTAL)
         if not steps or steps[0] < 2 or not straight or corners[-1] != len(top) - 1:
-            raise UserError(
-                f"line {self.first_line} must be the upper wall of a maze with cells of one width, such as +--+--+."
-            )
+            raise self.error(0, 0, "here must be the upper wall of a maze with cells of one width, such as +--+--+")
         if len(steps) > 1:
             raise self.error(0, steps[0], "a cell may end here or not; put a corner above every wall of the first line")
         return steps[0]
@@ -380,39 +366,22 @@ class _Drawing:
                 known = "use S and G for start and goal, ^ v < > for the path, # for a wall cell"
                 raise self.error(line, column, f"{quoted(character)} is no part of a cell; {known}")
         for bit, (dr, dc, _) in SIDES.items():
-            walls, places = (
-                (HORIZONTAL, [(line + dr, left + i) for i in range(inside)])
-                if dr
-                else (VERTICAL, [(line, left - 1 if dc < 0 else left + inside)])
-            )
-            is_open = self.is_open(rows, walls, places)
+            walls = HORIZONTAL if dr else VERTICAL
+            side = [(line + dr, left + i) for i in range(inside)] if dr else [(line, left + (inside if dc > 0 else -1))]
+            is_open = rows[side[0][0]][side[0][1]] == " "
+            for y, x in side:
+                if rows[y][x] not in walls + " " or (rows[y][x] == " ") != is_open:  # half a wall too
+                    raise self.error(y, x, f"{quoted(rows[y][x])} stands where only {walls[0]} or a space can be")
             beyond = not (0 <= cell[0] + dr < len(cells) and 0 <= cell[1] + dc < cells.shape[1])
             if is_open and (beyond or cells[cell] == WALL):
                 why = "the border of a maze is closed" if beyond else "a wall cell is closed on all sides"
-                raise self.error(*places[0], f"{why}, but there is no {walls[0]} here")
-            if is_open:
-                cells[cell] |= bit
-
-    def is_open(self, rows: list[str], walls: str, places: list[tuple[int, int]]) -> bool:
-        """Return whether nothing stands at these places; half a wall is an error."""
-        found = [rows[line][column] for line, column in places]
-        for place, character in zip(places, found, strict=True):
-            if character not in walls + " " or (character == " ") != (found[0] == " "):
-                raise self.error(*place, f"{quoted(character)} stands where only {walls[0]} or a space can be")
-        return found[0] == " "
-
-    def check_shape(self, height: int, width: int) -> None:
-        if min(height, width) < MIN_SIDE or max(height, width) > 2 * MAX_SIDE + 1:
-            raise UserError(
-                f"the drawing that begins at line {self.first_line} has {counted(height, 'row')} and "
-                f"{counted(width, 'column')} of cells; Clew handles between {MIN_SIDE} and {MAX_SIDE} of each."
-            )
+                raise self.error(*side[0], f"{why}, but there is no {walls[0]} here")
+            cells[cell] |= bit * is_open
 
     def ends(self) -> tuple[Cell, Cell]:
         for role, mark in (("start", "S"), ("goal", "G")):
             if role not in self.roles:
-                where = f"the drawing that begins at line {self.first_line}"
-                raise UserError(f"{where} has no {mark}: mark the {role} with {mark}.")
+                raise UserError(f"the drawing has no {mark}: mark the {role} with {mark}.")
         return self.roles["start"], self.roles["goal"]
 
     def path(self, task: Task) -> Path:
@@ -421,14 +390,11 @@ class _Drawing:
         path = [task.start]
         if task.start not in following:
             # The start hides its own arrow: the second cell is the one that no arrow points to.
-            heads = [cell for cell in following if cell not in set(following.values())]
+            heads = sorted(set(following) - set(following.values()))
             path += [cell for cell in heads if abs(cell[0] - path[0][0]) + abs(cell[1] - path[0][1]) == 1][:1]
         while (step := following.pop(path[-1], None)) is not None:
             path.append(step)
         if following or path[-1] != task.goal or self.marks:
-            stray = next(iter(following), path[-1])
-            raise UserError(
-                f"the arrows of the drawing that begins at line {self.first_line} do not make one path from S to G: "
-                f"look at cell {cell_token(stray)}."
-            )
+            stray = cell_token(next(iter(following), path[-1]))
+            raise UserError(f"the arrows of the drawing do not make one path from S to G: look at cell {stray}.")
         return path

@@ -29,7 +29,6 @@ import math
 import re
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path as FilePath
@@ -38,31 +37,9 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from clew.errors import UserError
-from clew.mazes.maze import (
-    EAST,
-    MAX_SIDE,
-    NORTH,
-    SOUTH,
-    WALL,
-    WEST,
-    Cell,
-    Edge,
-    Maze,
-    Path,
-    PathStar,
-    Task,
-    check_shape,
-)
+from clew.mazes.maze import MAX_SIDE, SIDES, WALL, Cell, Edge, Maze, Path, PathStar, Task, check_shape
+from clew.tokenization import drawings
 from clew.tokenization.cell_grid import GRID_START
-from clew.tokenization.drawings import (
-    DRAWING_CHARACTERS,
-    draw_ascii,
-    draw_blocks,
-    draw_box,
-    draw_cells,
-    parse_drawing,
-    parse_rows,
-)
 from clew.tokenization.edge_list import ADJLIST_START
 from clew.tokenization.format import FORMATS, format_named
 from clew.tokenization.tokens import Parsed, quoted
@@ -72,19 +49,11 @@ from clew.tokenization.wall_list import plan_tokens, prompt_tokens
 MAX_LINE_BYTES = 8_000_000
 MAX_DRAWING_LINES = 2 * MAX_SIDE + 1
 
-_KIND_NAMES = {
-    "drawing": "part of a drawing",
-    "alphamaze": "AlphaMaze text",
-    "hrm": "HRM text",
-    "token-list": "a list of tokens",
-    "csv": "CSV",
-    "json": "JSON",
-}
 _BLOCKS = ("drawing", "alphamaze")  # kinds of several lines, separated by empty ones
 _KIND_OF_WORD = {ADJLIST_START: "edge-list", "bos": "wall-list", "start": "wall-list", GRID_START: "grid"}
 _JSON_KEYS = ("width", "height", "start", "goal", "walls")
 _ALPHAMAZE = re.compile(r"<\|(\d{1,4})-(\d{1,4})\|><\|(no|[a-z_]+)_wall\|><\|(blank|origin|target)\|>")
-_ALPHAMAZE_SIDES = {"up": NORTH, "down": SOUTH, "left": WEST, "right": EAST}
+_ALPHAMAZE_SIDES = dict(zip(("up", "down", "left", "right"), SIDES, strict=True))
 
 # Gets a sentence about each maze that cannot be read; the others are read.
 OnError = Callable[[str], None]
@@ -107,19 +76,8 @@ def iter_tasks(source: str | FilePath, on_error: OnError | None = None) -> Itera
 
     A maze that cannot be read raises a UserError that names the line, unless there is `on_error`.
     """
-    with _opened(source) as stream:
-        yield from _tasks_of(stream, "standard input" if str(source) == "-" else str(source), on_error)
-
-
-def tasks_in_text(text: str) -> list[ReadTask]:
-    """Return all tasks that a text holds, written as a file would be."""
-    return list(_tasks_of(BytesIO(text.encode("utf-8", "surrogatepass")), "the text", None))
-
-
-@contextmanager
-def _opened(source: str | FilePath) -> Iterator[BinaryIO]:
     if str(source) == "-":
-        yield sys.stdin.buffer
+        yield from _tasks_of(sys.stdin.buffer, "standard input", on_error)
         return
     try:
         stream = open(source, "rb")  # noqa: SIM115 (closed below; opening alone may fail for the user's reasons)
@@ -127,7 +85,12 @@ def _opened(source: str | FilePath) -> Iterator[BinaryIO]:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise UserError(f"cannot read {quoted(str(source))}: {reason}; give the name of a file, or -.") from None
     with stream:
-        yield stream
+        yield from _tasks_of(stream, str(source), on_error)
+
+
+def tasks_in_text(text: str) -> list[ReadTask]:
+    """Return all tasks that a text holds, written as a file would be."""
+    return list(_tasks_of(BytesIO(text.encode("utf-8", "surrogatepass")), "the text", None))
 
 
 def _lines_of(stream: BinaryIO) -> Iterator[tuple[int, str]]:
@@ -153,13 +116,10 @@ def _tasks_of(stream: BinaryIO, name: str, on_error: OnError | None) -> Iterator
         try:
             parsed = _parse(kind, lines, line, first)
         except UserError as error:
-            # Most messages about drawings, and those about mixed kinds, name the line themselves.
-            sentence = (
-                str(error) if re.match(r"(line|the .*drawing .*line) \d", str(error)) else f"line {line}: {error}"
-            )
+            sentence = str(error) if str(error).startswith("line ") else f"line {line}: {error}"
             if on_error is None:
                 raise UserError(sentence) from None
-            on_error(f"maze {number}{', ' if sentence.startswith('line') else ': '}{sentence}")
+            on_error(f"maze {number}, {sentence}")
             continue
         yield ReadTask(parsed.task, parsed.path, kind, line, parsed.edges, number)
     if not number:
@@ -167,13 +127,22 @@ def _tasks_of(stream: BinaryIO, name: str, on_error: OnError | None) -> Iterator
 
 
 def _mazes_of(stream: BinaryIO) -> Iterator[tuple[str, int, list[str]]]:
-    """Yield the kind, the first line and the lines of each maze of a file; before a row of CSV stands its head."""
-    kind, head, block = "", "", list[str]()
+    """Yield the kind, the first line and the lines of each maze of a file; before a row of CSV stands its head.
+
+    A line of spaces between two drawings is passed with both: it may be a row of free cells, which the reader decides.
+    """
+    kind, head, block, number = "", "", list[str](), 0
     lines = _lines_of(stream)
     following = next(lines, None)
     while following is not None:
         (number, line), following = following, next(lines, None)
-        if not kind and line.strip():
+        if not line.strip():
+            spaces = [line] * bool(line)
+            if rows := sum(map(bool, map(str.strip, block))):
+                yield kind, number - rows, block + spaces
+            block = spaces
+            continue
+        if not kind:
             kind = _kind_of(line, number)
             # The first line of a drawing may look like a whole maze, but then another line follows.
             if kind == "hrm" and following and following[1].strip() and not _is_hrm(following[1]):
@@ -182,16 +151,13 @@ def _mazes_of(stream: BinaryIO) -> Iterator[tuple[str, int, list[str]]]:
                 head = line
                 continue
         if kind not in _BLOCKS:
-            if line.strip():
-                yield kind, number, [head, line] if head else [line]
+            yield kind, number, [head, line] if head else [line]
             continue
-        if line.strip():
-            block.append(line)
-        if len(block) > MAX_DRAWING_LINES:
+        block.append(line)
+        if len(block) > MAX_DRAWING_LINES + (not block[0].strip()):
             raise UserError(f"line {number}: the drawing has more lines than a maze of {MAX_SIDE} rows.")
-        if block and (not line.strip() or following is None):
-            yield kind, number + bool(line.strip()) - len(block), block
-            block = []
+    if rows := sum(map(bool, map(str.strip, block))):
+        yield kind, number + 1 - rows, block
 
 
 def _kind_of(line: str, number: int) -> str:
@@ -211,7 +177,7 @@ def _kind_of(line: str, number: int) -> str:
         return "path-star"
     if "question" in text.lower().split(","):
         return "csv"
-    if 2 * sum(character in DRAWING_CHARACTERS for character in text) > len(text):
+    if 2 * sum(character in drawings.DRAWING_CHARACTERS for character in text) > len(text):
         return "drawing"  # which names the character that does not belong to it
     raise UserError(
         f"line {number} begins with {quoted(text)}, which is none of what Clew reads: a drawing, edge-list, wall-list, "
@@ -229,21 +195,18 @@ def _parse(kind: str, lines: list[str], first_line: int, first_of_file: int) -> 
     """Return the task of one maze; UserError if it is of another kind than the file."""
     if kind == "csv":
         return _parse_csv_row(*lines)
-    for number, line in enumerate(lines, first_line):
-        if kind == "drawing" and set(line) <= DRAWING_CHARACTERS:
-            continue
-        try:
-            found = _kind_of(line, number)
-        except UserError:
-            if kind == "drawing":
-                continue  # the drawing names the character
-            raise
-        if found != kind:
-            this, other = (_KIND_NAMES.get(each, f"{each} text") for each in (found, kind))
-            where = f"line {number} is {this}, but line {first_of_file} is {other}"
+    for number, line in enumerate(filter(str.strip, lines), first_line):
+        if (
+            kind == "drawing"
+            and not line.strip().startswith(("{", "<|"))
+            and _KIND_OF_WORD.get(line.split()[0]) is None
+        ):
+            continue  # it names the character that is no part of it
+        if (found := _kind_of(line, number)) != kind:
+            where = f"line {number} is of the kind {found}, but line {first_of_file} of the kind {kind}"
             raise UserError(f"{where}: put each kind into a file of its own.")
     if kind == "drawing":
-        return parse_drawing(lines, first_line)
+        return drawings.parse_drawing(lines, first_line)
     if kind == "alphamaze":
         return _parse_alphamaze("".join(lines))
     if kind == "json":
@@ -254,9 +217,7 @@ def _parse(kind: str, lines: list[str], first_line: int, first_of_file: int) -> 
 
 
 def _tokens(line: str, kind: str) -> list[str]:
-    if kind != "token-list":
-        return line.split()
-    value = _json(line)
+    value = _json(line) if kind == "token-list" else line.split()
     if not isinstance(value, list) or not all(isinstance(token, str | int) for token in value):
         raise UserError("the list of tokens must hold words and numbers only.")
     return [str(token) for token in value]
@@ -264,7 +225,7 @@ def _tokens(line: str, kind: str) -> list[str]:
 
 def _parse_hrm(line: str) -> Parsed:
     side = math.isqrt(len(line))
-    return parse_rows([line[side * row : side * (row + 1)] for row in range(side)])
+    return drawings.parse_rows([line[side * row : side * (row + 1)] for row in range(side)])
 
 
 def _parse_csv_row(head: str, line: str) -> Parsed:
@@ -315,11 +276,12 @@ def write_maze(kind: str, task: Task, path: Path | None = None) -> str:
 
     The path is left out where the kind has no place for it: box, binary, alphamaze.
     """
-    ends = {task.start: "S", task.goal: "G"}
+    if kind not in WRITTEN_KINDS:
+        raise UserError(f"mazes cannot be written as {kind!r}; use one of {', '.join(WRITTEN_KINDS)}.")
     if kind in FORMATS:
         return format_named(kind).encode(task, path).text
     if kind == "ascii":
-        return draw_ascii(task, path)
+        return drawings.draw_ascii(task, path)
     if kind == "token-list":
         return json.dumps([*prompt_tokens(task), *(plan_tokens(path) if path else ())])
     if kind == "json":
@@ -327,32 +289,30 @@ def write_maze(kind: str, task: Task, path: Path | None = None) -> str:
     if isinstance(task.maze, PathStar):
         raise UserError(f"a path-star graph cannot be written as {kind}; use path-star or json.")
     if kind == "block":
-        return draw_blocks(task, path)
+        return drawings.draw_blocks(task, path)
     if kind == "box":
-        return draw_box(task)
-    if kind == "binary":
-        return draw_cells(task, ends, "0", "1")
+        return drawings.draw_box(task)
     if kind == "alphamaze":
         return _write_alphamaze(task)
-    if kind not in WRITTEN_KINDS:
-        raise UserError(f"mazes cannot be written as {kind!r}; use one of {', '.join(WRITTEN_KINDS)}.")
+    ends = {task.start: "S", task.goal: "G"}
+    if kind == "binary":
+        return drawings.draw_cells(task, ends, "0", "1")
     if task.maze.height != task.maze.width:
         raise UserError(f"{kind} does not tell the size, so it is for square mazes only; use block.")
-    question, answer = (
-        draw_cells(task, marks | ends, " ", "#").replace("\n", "") for marks in ({}, dict.fromkeys(path or (), "o"))
-    )
+    question = drawings.draw_cells(task, ends, " ", "#").replace("\n", "")
+    answer = drawings.draw_cells(task, dict.fromkeys(path or (), "o") | ends, " ", "#").replace("\n", "")
     return answer if kind == "hrm" else f"question,answer\n{question},{answer if path else ''}"
 
 
 def _write_alphamaze(task: Task) -> str:
-    def cell(row: int, column: int) -> str:
-        closed = [word for word, side in _ALPHAMAZE_SIDES.items() if not task.maze.cells[row, column] & side]
-        role = {task.goal: "target", task.start: "origin"}.get((row, column), "blank")
-        return f"<|{row}-{column}|><|{'_'.join(closed) or 'no'}_wall|><|{role}|>"
-
     if (task.maze.cells & WALL).any():
         raise UserError("AlphaMaze text has walls between cells only; use block, hrm or json for wall cells.")
-    return "\n".join("".join(cell(row, column) for column in range(task.maze.width)) for row in range(task.maze.height))
+    lines = [""] * task.maze.height
+    for (row, column), sides in np.ndenumerate(task.maze.cells):
+        closed = [word for word, side in _ALPHAMAZE_SIDES.items() if not sides & side]
+        role = {task.goal: "target", task.start: "origin"}.get((row, column), "blank")
+        lines[row] += f"<|{row}-{column}|><|{'_'.join(closed) or 'no'}_wall|><|{role}|>"
+    return "\n".join(lines)
 
 
 def _json_task(task: Task, path: Path | None) -> dict[str, Any]:
@@ -375,14 +335,11 @@ def _json_task(task: Task, path: Path | None) -> dict[str, Any]:
 def _json(line: str) -> Any:
     try:
         return json.loads(line)
-    except RecursionError:
-        raise UserError("the JSON is nested too deeply to be a maze.") from None
     except json.JSONDecodeError as error:
-        raise UserError(
-            f"the JSON is broken at character {error.pos + 1} ({error.msg}); each line must hold one whole object."
-        ) from None
-    except ValueError:
-        raise UserError("the JSON holds a number that is too large.") from None
+        where = f"at character {error.pos + 1} ({error.msg})"
+        raise UserError(f"the JSON is broken {where}; each line must hold one whole object.") from None
+    except (RecursionError, ValueError):  # a number with thousands of digits
+        raise UserError("the JSON is nested too deeply, or holds a number that is too large.") from None
 
 
 def parse_json_task(line: str) -> Parsed:
@@ -393,25 +350,21 @@ def parse_json_task(line: str) -> Parsed:
     if "edges" in value:
         return _parse_graph(value)
     rows = _rows_of_sides(value)
-    if missing := [
-        key for key in _JSON_KEYS if key not in value and not (rows and key in ("width", "height", "walls"))
-    ]:
+    if missing := [key for key in (("start", "goal") if rows else _JSON_KEYS) if key not in value]:
         raise UserError(f"the JSON lacks {', '.join(missing)}: a maze needs {', '.join(_JSON_KEYS)}.")
-    for key in ("height", "width"):
-        if not rows and type(value[key]) is not int:  # bool is an int too
-            raise UserError(f"{key} is {_as_json(value[key])}, but it must be a whole number.")
     height, width = (len(rows), len(rows[0])) if rows else (value["height"], value["width"])
+    for key, side in (("height", height), ("width", width)):
+        if type(side) is not int:  # bool is an int too
+            raise UserError(f"{key} is {_as_json(side)}, but it must be a whole number.")
     check_shape(height, width)
 
     def cell(item: Any, name: str) -> Cell:
-        match item:
-            case [int(x), int(y)] if type(x) is int and type(y) is int:
-                if 0 <= x < width and 0 <= y < height:
-                    return y, x
-                raise UserError(
-                    f"{name} is [{x},{y}], which lies outside the maze of width {width} and height {height}."
-                )
-        raise UserError(f"{name} is {_as_json(item)}, but it must be a cell [x,y].")
+        if not isinstance(item, list) or [type(i) for i in item] != [int, int]:
+            raise UserError(f"{name} is {_as_json(item)}, but it must be a cell [x,y].")
+        x, y = item
+        if not (0 <= x < width and 0 <= y < height):
+            raise UserError(f"{name} is [{x},{y}], which lies outside the maze of width {width} and height {height}.")
+        return y, x
 
     def cells(key: str) -> list[Cell]:
         if not isinstance(value[key], list):
