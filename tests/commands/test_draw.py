@@ -40,6 +40,14 @@ def test_no_path_draws_the_maze_alone(tmp_path: Path) -> None:
     assert red_pixels(out) == 0
 
 
+def test_a_maze_that_cannot_be_read_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mazes.txt").write_text("S.G\n...\n\nS.?\n...\n")
+    assert run(["draw", str(tmp_path / "mazes.txt"), "--out", str(tmp_path / "mazes.svg")]) == 1
+    told = capsys.readouterr()
+    assert told.err.startswith("clew: maze 2, line 4, column 3: ")
+    assert "1 maze" in told.out
+
+
 def test_the_limit_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "a.svg"
     assert run(["draw", str(GOLDEN / "dfs-5.txt"), "--out", str(out)]) == 0

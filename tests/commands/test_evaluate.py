@@ -1,6 +1,7 @@
 """`clew evaluate` and `clew solve --solver RUN`, as a user calls them."""
 
 import json
+import re
 
 import pytest
 
@@ -102,6 +103,18 @@ def test_mazes_from_a_file_of_any_size(cell_run, tmp_path, capsys):
     assert run(["evaluate", cell_run, "--input", str(file), "--json"]) == 0
     out = json.loads(capsys.readouterr().out)
     assert out["evaluations"][0]["mazes"] == 2
+
+
+def test_mazes_that_cannot_be_used_are_named_and_left_out(cell_run, tmp_path, capsys):
+    file = tmp_path / "mazes.txt"
+    file.write_text("S.G\n...\n\nS#G\n.#.\n\nS.?\n...\n\nS.G\n...\n")
+    assert run(["evaluate", cell_run, "--input", str(file)]) == 1
+    told = capsys.readouterr()
+    assert re.findall(r"^clew: (maze \d, line \d)", told.err, flags=re.MULTILINE) == [
+        "maze 2, line 4",
+        "maze 3, line 7",
+    ]
+    assert "without 2 mazes that cannot be used" in told.out
 
 
 def test_smaller_mazes_plain_and_embedded(text_run, capsys):

@@ -6,7 +6,7 @@ from itertools import chain, islice
 from pathlib import Path
 
 from clew.commands import announce_compilation
-from clew.errors import UsageError, UserError, counted, printable
+from clew.errors import UsageError, UserError, counted, printable, report_error
 
 
 def draw(
@@ -18,11 +18,13 @@ def draw(
     model: str | None = None,
     decoder: str | None = None,
     animate: Path | None = None,
-) -> None:
+) -> int:
     """Draw the mazes of files to a PNG or SVG picture, or animate how a model decodes the first one.
 
     For example: clew draw mazes.txt --out mazes.png
     or: clew draw --model cells-dfs --animate plan.gif
+
+    A maze that cannot be read is named on stderr and left out, and the exit code is 1.
 
     Args:
         files: mazes as drawings, edge-list, wall-list, grid or path-star text, or JSON lines; - for standard input.
@@ -54,15 +56,21 @@ def draw(
     if out is not None:
         check_ending(out)  # before anything is read
     announce_compilation()
-    trained, read = None, []
+    trained, read, left_out = None, [], 0
+
+    def leave_out(sentence: str) -> None:
+        nonlocal left_out
+        left_out += report_error(sentence)
+
     if model is not None:
         from clew.trained import load
 
         trained = load(model)
     if files:
-        read = list(
-            islice(chain.from_iterable(map(iter_mazes, files)), limit + 1)
-        )  # one more, to know whether there are more
+        # One more, to know whether there are more.
+        read = list(islice(chain.from_iterable(iter_mazes(file, leave_out) for file in files), limit + 1))
+        if not read:
+            return 1
         tasks, paths = [each.task for each in read[:limit]], [each.path for each in read[:limit]]
     else:
         assert trained is not None
@@ -84,3 +92,4 @@ def draw(
         print(f"{printable(str(out))}: {counted(len(tasks), 'maze')}")
         if len(read) > limit:
             print(f"only the first {limit} are drawn, there are more; --limit says how many")
+    return 1 if left_out else 0

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from clew.commands import announce_compilation, format_table, progress_bar
-from clew.errors import UserError, printable
+from clew.errors import UserError, counted, printable, report_error
 from clew.registry import model_folder
 
 if TYPE_CHECKING:
@@ -40,13 +40,14 @@ def evaluate(
     device: str = "cpu",
     json: bool = False,
     report: Path | None = None,
-) -> None:
+) -> int:
     """Evaluate a model on held-out mazes.
 
     For example: clew evaluate runs/x --decoder left-to-right threshold --report out.html
 
     Reports exact-path accuracy, per-token accuracy, valid and shortest paths and unparsable responses, each with a 95 %
-    interval, forward passes and time per maze, and the kinds of failures.
+    interval, forward passes and time per maze, and the kinds of failures. A maze of --input that cannot be read or
+    solved is named on stderr and left out, and the exit code is 1.
 
     Args:
         run: the folder of a run, or the name of a model that comes with Clew.
@@ -93,10 +94,20 @@ def evaluate(
         if name != ALL:
             parse_decoder(name)  # before anything is computed
     models = [load(name, device) for name in (run, *compare)]
+    left_out = 0
+
+    def leave_out(sentence: str) -> None:
+        nonlocal left_out
+        left_out += report_error(sentence)
+
     if input is not None:
         from clew.evaluation.tasks import from_file
 
-        groups, what = from_file(input), f"the mazes of {'standard input' if input == '-' else input}"
+        groups = from_file(input, leave_out)
+        if not groups:
+            return 1
+        what = f"the mazes of {'standard input' if input == '-' else input}"
+        what += f" without {counted(left_out, 'maze')} that cannot be used" if left_out else ""
     elif data is not None:
         from clew.data.dataset import open_dataset
 
@@ -143,6 +154,7 @@ def evaluate(
         _print(evaluations, what)
         if report is not None:
             print(f"the report is in {printable(str(report))}")
+    return 1 if left_out else 0
 
 
 def _held_out(

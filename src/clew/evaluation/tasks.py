@@ -25,7 +25,7 @@ Shape suffixes: N mazes, H rows, W columns of the larger maze.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -39,6 +39,7 @@ from clew.mazes.generate import generate
 from clew.mazes.generators import MAX_PAIRS, star_shape
 from clew.mazes.layouts import is_held_out, layout_hashes
 from clew.mazes.maze import EAST, NORTH, SIDES, SOUTH, WALL, WEST, Cell, Path, Task, TaskBatch, check_shape
+from clew.tokenization.read import OnError
 
 Embedding = Literal["joined", "cut-off"]
 MAX_DRAWS = 1000
@@ -73,9 +74,22 @@ def default_count(cells: int) -> int:
     return max(1, min(2000, 2000 * 100**2 // cells**2))
 
 
-def from_file(file: str) -> list[TaskBatch]:
-    """Return the tasks of a file, or of standard input if it is "-", a batch for each size."""
-    return group_tasks((read.task, true_path(read.task, read.path, f"line {read.line}: ")) for read in iter_mazes(file))
+def from_file(file: str, on_error: OnError | None = None) -> list[TaskBatch]:
+    """Return the tasks of a file, or of standard input if it is "-", a batch for each size.
+
+    A maze that cannot be read or solved raises a UserError that names its line; with `on_error` it is left out.
+    """
+
+    def tasks() -> Iterator[tuple[Task, Path]]:
+        for read in iter_mazes(file, on_error):
+            try:
+                yield read.task, true_path(read.task, read.path)
+            except UserError as error:
+                if on_error is None:
+                    raise UserError(f"line {read.line}: {error}") from None
+                on_error(f"maze {read.number}, line {read.line}: {error}")
+
+    return group_tasks(tasks())
 
 
 def group_tasks(tasks: Iterable[tuple[Task, Path]]) -> list[TaskBatch]:
