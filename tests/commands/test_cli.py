@@ -7,6 +7,7 @@ import importlib
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 import clew
 from clew import __version__
 from clew.cli import COMMANDS, run
+from clew.commands import progress_bar
 from clew.commands.options import field_options, function_options
 from clew.errors import UserError, os_error_sentence
 from clew.registry import loaded_plugins, registered_names
@@ -294,6 +296,20 @@ def test_a_wrong_call_is_reported_without_torch(arguments: list[str], code: int,
     )
     assert done.returncode == code, done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_long_work_prints_a_line_where_there_is_no_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("clew.commands.HEARTBEAT", 0.01)
+    with progress_bar("mazes solved", 1200) as progress:
+        progress(3)
+        time.sleep(0.3)
+    assert capsys.readouterr().err.startswith("clew: mazes solved: 3 of 1,200 after 0 s\n")
+    monkeypatch.setenv("CLEW_QUIET", "1")
+    with progress_bar("mazes solved", 1200):
+        time.sleep(0.1)
+    assert not capsys.readouterr().err
 
 
 def test_quiet_shows_no_progress(tmp_path: Path) -> None:

@@ -4,24 +4,54 @@ from __future__ import annotations
 
 import functools
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from clew.errors import is_quiet, printable
 
+HEARTBEAT = 30.0  # seconds between two lines where there is no terminal
+
 
 @contextmanager
 def progress_bar(description: str, total: int | None, in_bytes: bool = False) -> Iterator[Callable[[int], None]]:
-    """Show a progress bar on a terminal; yield a function that takes how much is done, or how many bytes more."""
+    """Show how much is done: a bar on a terminal, elsewhere a line on stderr every half minute.
+
+    Yields a function that takes how much is done, or how many bytes more.
+    """
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     counter = DownloadColumn() if in_bytes else MofNCompleteColumn()
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), counter, TimeRemainingColumn())
+    console, description = Console(stderr=True), printable(description)
+    text = TextColumn("{task.description}", markup=False)
+    columns = (text, BarColumn(), counter, TimeElapsedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=is_quiet() or not console.is_terminal) as bar:
-        task = bar.add_task(printable(description), total=total)
-        yield lambda done: bar.advance(task, done) if in_bytes else bar.update(task, completed=done)
+        task = bar.add_task(description, total=total)
+        ended, began = threading.Event(), time.monotonic()
+
+        def print_lines() -> None:
+            while not ended.wait(HEARTBEAT):
+                share = f"{bar.tasks[task].completed:,.0f}" + (f" of {total:,}" if total else "")
+                seconds = time.monotonic() - began
+                print(f"clew: {description}: {share} after {seconds:.0f} s", file=sys.stderr, flush=True)
+
+        lines = threading.Thread(target=print_lines, daemon=True)
+        if not is_quiet() and not console.is_terminal:
+            lines.start()
+        try:
+            yield lambda done: bar.advance(task, done) if in_bytes else bar.update(task, completed=done)
+        finally:
+            ended.set()
 
 
 def format_table(rows: Sequence[Sequence[str]], left: int = 2) -> str:

@@ -58,7 +58,7 @@ def solve(
         nonlocal failed
         failed += report_error(sentence)
 
-    with progress_bar("mazes", None) as progress:
+    with progress_bar("mazes solved", None) as progress:
         for read in iter_mazes(file, on_error=report):
             try:
                 text, valid = answer(read)
@@ -106,7 +106,7 @@ def _with_model(solver: str, decoder: str | None, json: bool) -> Answer:
     def answer(read: ReadTask) -> tuple[str, bool]:
         height, width = read.task.maze.height, read.task.maze.width
         if height * width > LARGE:
-            report_error(f"a maze of {height} by {width} cells takes a model some minutes; --solver astar is fast.")
+            report_error(f"a maze of {height} by {width} cells takes a model minutes or hours; --solver astar is fast.")
         found = model.solve(read.task, decoder)
         if found.shortest_path is None:
             raise UserError(str(found.problem))
