@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+import clew
 from clew.cli import run
 from clew.data.config import DataConfig
 from clew.evaluation.tasks import default_count
@@ -14,6 +15,7 @@ from clew.models.cell_network import CellNetworkConfig
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
 from clew.objectives.config import ObjectiveConfig
 from clew.solution import Solution
+from clew.tokenization.read import write_maze
 from clew.trained import export_weights, load
 from clew.training.checkpoint import model_tensors, write_checkpoint
 from clew.training.config import Budget, TrainConfig
@@ -162,7 +164,22 @@ def test_solving_with_a_model(cell_run, tmp_path, capsys):
     assert code == (1 if "not valid" in out or "no path could be read" in out else 0)
     run(["solve", str(file), "--solver", cell_run, "--decoder", "one-pass", "--json"])
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert set(lines[0]) == {"path", "length", "valid", "shortest", "problem", "passes", "seconds"}
+    assert set(lines[0]) == {"path", "length", "valid", "shortest", "problem", "passes", "seconds", "steps"}
+    assert lines[0]["steps"] is None
+
+
+def test_the_order_and_the_probabilities_of_a_models_answer_are_shown(text_run, tmp_path, capsys):
+    file = tmp_path / "maze.txt"
+    file.write_text(write_maze("ascii", clew.generate("dfs", size=4)[0][0]))
+    run(["solve", str(file), "--solver", text_run, "--trace", "--json"])
+    [line] = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert len(line["steps"]) == line["passes"]
+    for number, step in enumerate(line["steps"]):
+        assert (step["pass"], step["positions"], step["hidden"]) == (number + 1, [number], False)
+        assert len(step["tokens"]) == len(step["cells"]) == 1
+        assert 0 < step["probabilities"][0] <= 1
+    run(["solve", str(file), "--solver", text_run, "--trace"])
+    assert capsys.readouterr().out.count("pass ") == line["passes"]
 
 
 def test_an_invalid_path_is_exit_1_and_its_problem_is_told_in_x_and_y(tmp_path, monkeypatch, capsys):
@@ -235,7 +252,7 @@ def test_wrong_calls(cell_run, next_token_run, tmp_path, capsys):
     expect(capsys, ["evaluate", cell_run, "--family", "moss", "--mazes", "3"], "no family of mazes named 'moss'")
     expect(capsys, ["evaluate", cell_run, "--mazes", "3", "--embedded-in", "4"], "give a larger size")
     expect(capsys, ["solve", "x", "--solver", "bfs", "--decoder", "threshold"], "bfs is exact; leave it out")
-    expect(capsys, ["solve", "x", "--solver", cell_run, "--trace"], "use --solver astar")
+    expect(capsys, ["solve", "x", "--solver", "bfs", "--trace"], "use --solver astar")
 
 
 def test_solving_garbage_with_a_model(cell_run, text_run, tmp_path, capsys):

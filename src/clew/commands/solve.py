@@ -11,6 +11,7 @@ from clew.commands import announce_compilation, progress_bar
 from clew.errors import UserError, counted, report_error
 
 if TYPE_CHECKING:
+    from clew.decoding.decode import TaskStep
     from clew.mazes.maze import Path
     from clew.mazes.solvers import Event
     from clew.tokenization.read import ReadTask
@@ -25,11 +26,12 @@ def solve(
     or: clew solve mazes.txt --solver cells-dfs
 
     With --json, one line a maze: {"path","length","num_shortest","prompt","plan","trace"}, and with a model
-    {"path","length","valid","shortest","problem","passes","seconds"}. Cells are [x, y] everywhere in the JSON, as in
-    JSON mazes: x is the column and y the row, both from 0 at the top left. The length is the number of cells of the
-    path, both ends counted. Prompt and plan are wall-list text for mazes of wall cells and edge-list text for others;
-    of a path-star graph the path is a list of labels, and prompt and plan are path-star text. The trace is null
-    without --trace.
+    {"path","length","valid","shortest","problem","passes","seconds","steps"}. Cells are [x, y] everywhere in the JSON,
+    as in JSON mazes: x is the column and y the row, both from 0 at the top left. The length is the number of cells of
+    the path, both ends counted. Prompt and plan are wall-list text for mazes of wall cells and edge-list text for
+    others; of a path-star graph the path is a list of labels, and prompt and plan are path-star text. Trace and steps
+    are null without --trace. A step is {"pass","hidden","positions","tokens","cells","probabilities"}: the positions of
+    the response that a forward pass filled in, or hid again, in their order (of a cell network row * width + column).
 
     A maze that cannot be read or solved is named on stderr and the others are solved. The exit code is 1 if there was
     one, or if a model's path is not valid.
@@ -40,18 +42,19 @@ def solve(
         solver: bfs (breadth-first search), astar (with the tie-break of the paper's set), or a model: the folder of a
             run, or the name of a shipped model.
         decoder: how to decode a model's answer, as in `clew evaluate`.
-        trace: also print the trace of the A* search, as create and close tokens.
+        trace: also print the trace of the A* search, as create and close tokens, or the order and the probabilities
+            in which a model fills in its answer.
         json: print JSON lines instead of drawings.
     """
-    if trace and solver != "astar":
-        raise UserError(f"--trace tells how A* searched, which {solver} does not do; use --solver astar.")
+    if trace and solver == "bfs":
+        raise UserError("--trace tells how A* searched, which bfs does not do; use --solver astar.")
     if decoder is not None and solver in ("bfs", "astar"):
         raise UserError(f"--decoder says how to read a model's answer, but {solver} is exact; leave it out.")
 
     from clew.data.readers import iter_mazes
 
     announce_compilation()
-    answer = _exact(solver, trace, json) if solver in ("bfs", "astar") else _with_model(solver, decoder, json)
+    answer = _exact(solver, trace, json) if solver in ("bfs", "astar") else _with_model(solver, decoder, trace, json)
     failed = invalid = solved = 0
 
     def report(sentence: str) -> None:
@@ -95,7 +98,7 @@ def _exact(solver: str, trace: bool, json: bool) -> Answer:
     return answer
 
 
-def _with_model(solver: str, decoder: str | None, json: bool) -> Answer:
+def _with_model(solver: str, decoder: str | None, trace: bool, json: bool) -> Answer:
     from clew.api import load
 
     try:
@@ -111,7 +114,8 @@ def _with_model(solver: str, decoder: str | None, json: bool) -> Answer:
         if found.shortest_path is None:
             raise UserError(str(found.problem))
         if not json:
-            return f"{found}\n", found.is_valid
+            steps = [_step_line(step) for step in found.steps] if trace else []
+            return "\n".join([str(found), *steps, ""]), found.is_valid
         # Messages name cells as (row, col); JSON has one convention, [x, y].
         problem = found.problem and re.sub(r"\((\d+), (\d+)\)", r"[\2, \1]", found.problem)
         value = {
@@ -122,10 +126,29 @@ def _with_model(solver: str, decoder: str | None, json: bool) -> Answer:
             "problem": problem,
             "passes": found.passes,
             "seconds": round(found.seconds, 6),
+            "steps": [_plain_step(read, step) for step in found.steps] if trace else None,
         }
         return json_module.dumps(value), found.is_valid
 
     return answer
+
+
+def _plain_step(read: ReadTask, step: TaskStep) -> dict[str, Any]:
+    return {
+        "pass": step.number,
+        "hidden": step.hidden,
+        "positions": step.positions,
+        "tokens": step.tokens,
+        "cells": [None if cell is None else _plain_path(read, [cell])[0] for cell in step.cells],
+        "probabilities": [round(probability, 6) for probability in step.probabilities],
+    }
+
+
+def _step_line(step: TaskStep) -> str:
+    if step.hidden:
+        return f"pass {step.number} hides {' '.join(map(str, step.positions))}"
+    filled = zip(step.positions, step.tokens, step.probabilities, strict=True)
+    return f"pass {step.number}: " + ", ".join(f"{i} {token} {probability:.3f}" for i, token, probability in filled)
 
 
 def _plain_path(read: ReadTask, path: Path) -> list[Any]:
