@@ -210,7 +210,7 @@ class TrainedModel:
         if self.training_set is None:
             raise UserError("the model was trained on imported mazes; give their dataset with --data, or --input FILE.")
         split = open_dataset(self.training_set).split("test")
-        return split.slice(0, len(split) if n is None else n)
+        return split[:n]
 
     def leakage(self, groups: Sequence[TaskBatch]) -> Leakage:
         """Count the mazes whose layout may have been in training."""

@@ -82,7 +82,7 @@ def test_imported_mazes_make_a_dataset(tmp_path: Path, capsys: pytest.CaptureFix
     assert (dataset.settings.family, dataset.settings.format) == ("imported", "wall-list")
     assert run(["data", "verify", str(out)]) == 0
     wanted = {read.task.maze for read in iter_tasks(file)}
-    assert {task.maze for split in ("train", "test") for task, _ in dataset.split(split).slice(0, 80)} == wanted
+    assert {task.maze for split in ("train", "test") for task, _ in dataset.split(split)[:80]} == wanted
     capsys.readouterr()
     assert run(["data", "import", str(file), "--out", str(out)]) == 1
     assert "already holds a dataset" in capsys.readouterr().err

@@ -31,7 +31,7 @@ def test_every_path_has_as_many_cells_as_asked_for(tmp_path: Path) -> None:
     dataset = open_dataset(tmp_path)
     assert dataset.settings.min_path == 16
     for split in ("train", "test"):
-        assert dataset.split(split).slice(0, 10).length_N.min() >= 16
+        assert dataset.split(split)[:10].length_N.min() >= 16
 
 
 def test_the_former_name_of_astar_makes_the_same_dataset(tmp_path: Path) -> None:

@@ -28,13 +28,13 @@ def test_a_split_holds_the_generated_mazes(small: Dataset) -> None:
     train = small.split("train")
     assert len(train) == 303
     assert (train.height, train.width) == (5, 6)
-    assert same(train.slice(0, 303), made)
+    assert same(train[:303], made)
     index_N = np.array([302, 0, 17, 17])
     assert same(train.select(index_N), made.select(index_N))
-    assert same(train.slice(100, 110), made.select(np.arange(100, 110)))
-    assert same(train.slice(300, 400), made.select(np.arange(300, 303)))
+    assert same(train[100:110], made.select(np.arange(100, 110)))
+    assert same(train[300:400], made.select(np.arange(300, 303)))
     assert np.array_equal(train.length_N, made.length_N)
-    assert same(small.split("test").slice(0, 40), generate("dfs", 5, 6, seed=7, first=0, count=40, split="test"))
+    assert same(small.split("test")[:40], generate("dfs", 5, 6, seed=7, first=0, count=40, split="test"))
 
 
 def test_opening_reads_no_mazes(small: Dataset) -> None:
@@ -50,7 +50,7 @@ def test_opening_reads_no_mazes(small: Dataset) -> None:
 def test_a_dataset_without_test_mazes(tmp_path: Path) -> None:
     write_dataset(DatasetSettings("dfs", 3, 3, 0, {"train": 5, "test": 0}), tmp_path / "d")
     test = open_dataset(tmp_path / "d").split("test")
-    assert len(test) == len(test.slice(0, 10)) == 0
+    assert len(test) == len(test[:10]) == 0
 
 
 def test_description(small: Dataset) -> None:

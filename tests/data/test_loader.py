@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 import threading
 import time
-from collections.abc import Iterator
-from itertools import count, islice
+from contextlib import closing
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,14 +22,13 @@ from clew.data.dataset import Dataset, open_dataset
 from clew.data.loader import (
     DatasetLoader,
     Loader,
-    Prefetch,
     StreamLoader,
-    batches,
     build_loader,
     dataset_settings,
     held_out_draws,
     held_out_tasks,
     make_dataset,
+    prefetched,
     rank_part,
     sequence_lengths,
 )
@@ -142,7 +142,7 @@ def test_a_dataset_batch_is_the_text_of_its_mazes(small: Dataset, small_walls: D
         test, kind = dataset.split("test"), format_named(form)
         vocabulary = kind.vocabulary(test.height, test.width)
         for index, tokens, response in rows(batch):
-            task, path = test.slice(index, index + 1)[0]
+            task, path = test[index : index + 1][0]
             text_seed = text_seeds(dataset.settings.seed, "test", np.array([index]))[0]
             written = kind.encode(task, path, seed=int(text_seed))
             assert vocabulary.decode(tokens) == written.tokens
@@ -162,8 +162,8 @@ def test_stream_batches(small: Dataset) -> None:
 def test_batches_go_on_from_any_step(small: Dataset) -> None:
     loader = DatasetLoader(small, "train", "edge-list", 100, seed=0)
     assert loader.steps_per_epoch == 4
-    straight = list(islice(batches(loader, 0), 9))
-    resumed = list(islice(batches(DatasetLoader(small, "train", "edge-list", 100, seed=0), 5), 4))
+    straight = list(islice(prefetched(loader, 0), 9))
+    resumed = list(islice(prefetched(DatasetLoader(small, "train", "edge-list", 100, seed=0), 5), 4))
     for a, b in zip(straight[5:], resumed, strict=True):
         assert torch.equal(a.tokens_BT, b.tokens_BT)
 
@@ -182,7 +182,7 @@ def test_sequence_lengths_are_the_lengths_of_the_texts(small: Dataset, small_wal
     [
         ({"limit": 304}, "304 mazes cannot be taken from the 303 in train"),
         ({"limit": 0}, "0 mazes cannot be taken"),
-        ({"batch_size": 0}, "batch size of 0"),
+        ({"batch_size": 0}, "batch of 0 mazes"),
         ({"format_name": "prose"}, "no text format 'prose'"),
     ],
 )
@@ -379,57 +379,50 @@ def test_held_out_mazes_of_several_sizes() -> None:
     assert [(len(tasks), tasks.height) for tasks in sets] == [(6, 3), (6, 5)]
 
 
+class Counted:
+    """A loader whose batch is the step, and which fails at step 7."""
+
+    steps_per_epoch = None
+
+    def __init__(self) -> None:
+        self.made: list[int] = []
+
+    def batch(self, step: int, rank: int = 0, world_size: int = 1) -> Any:
+        if step == 7:
+            raise ValueError("the seventh")
+        self.made.append(step)
+        return step
+
+    def batch_size(self, step: int) -> int:
+        return 1
+
+
 def alive() -> int:
-    return sum(thread.name == "clew-prefetch" for thread in threading.enumerate())
+    return sum(thread.name.startswith("clew-prefetch") for thread in threading.enumerate())
 
 
-@pytest.mark.parametrize("depth", [1, 2, 10])
-def test_every_item_in_order_then_the_end(depth: int) -> None:
-    with Prefetch(iter(range(50)), depth) as ready:
-        assert list(ready) == list(range(50))
-        assert list(ready) == []
-    assert alive() == 0
-
-
-def test_it_runs_ahead_but_not_far() -> None:
-    made: list[int] = []
-
-    def source() -> Iterator[int]:
-        for i in count():
-            made.append(i)
-            yield i
-
-    with Prefetch(source(), depth=2) as ready:
-        assert next(ready) == 0
+def test_batches_are_made_ahead_in_order_but_not_far() -> None:
+    loader = Counted()
+    with closing(prefetched(loader, 2)) as ready:
+        assert next(ready) == 2
         time.sleep(0.2)
-        assert made == [0, 1, 2, 3]  # one taken, two ready, one in the making
-
-
-def test_closing_early_stops_the_thread() -> None:
-    with Prefetch(count(), depth=2) as ready:
-        assert list(islice(ready, 5)) == [0, 1, 2, 3, 4]
+        assert loader.made == [2, 3, 4, 5]  # one taken, three made
+        assert [next(ready), next(ready)] == [3, 4]
     assert alive() == 0
     assert list(ready) == []
-    ready.close()
 
 
-def test_an_error_arrives_in_its_place() -> None:
-    def source() -> Iterator[int]:
-        yield 1
-        yield 2
-        raise ValueError("the third")
-
-    with Prefetch(source(), depth=5) as ready:
-        assert [next(ready), next(ready)] == [1, 2]
-        with pytest.raises(ValueError, match="the third"):
-            next(ready)
-        assert list(ready) == []
+def test_an_error_of_the_loader_arrives_in_its_place() -> None:
+    ready = prefetched(Counted(), 5)
+    assert [next(ready), next(ready)] == [5, 6]
+    with pytest.raises(ValueError, match="the seventh"):
+        next(ready)
     assert alive() == 0
 
 
 def test_leaving_by_an_exception_stops_the_thread() -> None:
     def use() -> None:
-        with Prefetch(count(), depth=1) as ready:
+        with closing(prefetched(Counted(), 0)) as ready:
             next(ready)
             raise RuntimeError
 

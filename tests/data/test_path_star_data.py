@@ -32,7 +32,7 @@ def test_a_dataset_is_sound_and_reads_back(stars: Dataset) -> None:
     assert verify_dataset(stars.directory).settings == SETTINGS
     assert stars.settings.format == "path-star"
     assert {"0", "8", "|"} < set(stars.vocabulary)
-    task, path = stars.split("test").slice(0, 1)[0]
+    task, path = stars.split("test")[:1][0]
     assert len(path) == 4
     assert task.maze.path_between(task.start, task.goal) == path
 

@@ -375,5 +375,5 @@ def test_a_registered_family_makes_datasets(tmp_path: Path, format_name: str) ->
     write_dataset(DatasetSettings("striped", 5, 6, 0, {"train": 30, "test": 5}, format=format_name), tmp_path / "d")
     dataset = verify_dataset(tmp_path / "d")
     assert dataset.settings.format == format_name
-    task, path = dataset.split("test").slice(0, 5)[0]
+    task, path = dataset.split("test")[:5][0]
     assert (path[0], path[-1]) == (task.start, task.goal) == ((0, 0), (4, 5))

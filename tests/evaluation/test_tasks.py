@@ -30,9 +30,9 @@ def test_leakage_against_a_training_set(tmp_path):
     write_dataset(DatasetSettings("dfs", 5, 5, 0, {"train": 40, "test": 5}), tmp_path / "set")
     dataset = open_dataset(tmp_path / "set")
     layouts = training_layouts(dataset)
-    trained = dataset.split("train").slice(0, 7)
+    trained = dataset.split("train")[:7]
     assert check_leakage([trained], layouts).perhaps_trained == 7
-    assert check_leakage([dataset.split("test").slice(0, 5)], layouts).perhaps_trained == 0
+    assert check_leakage([dataset.split("test")[:5]], layouts).perhaps_trained == 0
     assert check_leakage([tasks_of(5, which="train")], layouts[:0]).perhaps_trained == 0
 
 

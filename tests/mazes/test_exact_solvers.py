@@ -179,21 +179,21 @@ def test_a_start_that_is_the_goal():
 @pytest.mark.parametrize("workers", [1, 2, None])
 def test_trace_batch_is_astar_of_each(workers):
     batch = generate("astar", 9, 11, seed=5, first=0, count=150, split="any")
-    traces = trace_batch(batch, workers=workers)
-    assert len(traces) == 150
+    event_E4, offset_N1 = trace_batch(batch, workers=workers)
+    assert len(offset_N1) == 151
     for i, (task, _) in enumerate(batch):
         expected = [
             [CREATE if kind == "create" else CLOSE, row * 11 + col, g, h]
             for kind, (row, col), g, h in astar(task).trace
         ]
-        assert traces.events_of(i).tolist() == expected
+        assert event_E4[offset_N1[i] : offset_N1[i + 1]].tolist() == expected
 
 
 def test_trace_batch_of_a_closed_maze_and_of_nothing():
     task = Task(Maze.from_walls(3, 3, [(1, 0), (1, 1), (1, 2)]), (0, 0), (2, 2))
     batch = TaskBatch.from_tasks([task], [[(0, 0)]])
-    assert len(trace_batch(batch).events_of(0)) == len(astar(task).trace) == 6
-    assert len(trace_batch(batch.select(np.array([], dtype=np.int64)))) == 0
+    assert len(trace_batch(batch)[0]) == len(astar(task).trace) == 6
+    assert len(trace_batch(batch.select(np.array([], dtype=np.int64)))[0]) == 0
     with pytest.raises(UserError, match="0 workers cannot work"):
         trace_batch(batch, workers=0)
 

@@ -384,7 +384,7 @@ def test_what_a_registered_family_does_wrong_is_named() -> None:
 
     with pytest.raises(UserError, match="the family 'too-small' must generate a Task of 5 rows and 5 columns"):
         draw("too-small")
-    with pytest.raises(UserError, match="no combs maze of 5 rows and 5 columns with a path of at least 6 cells was"):
+    with pytest.raises(UserError, match="none of the combs mazes of 5x5 with a path of at least 6 cells was"):
         draw("combs", min_path=6)
     with pytest.raises(UserError, match=r"choose one of dfs, .*combs.*--plugin"):
         draw("comb")

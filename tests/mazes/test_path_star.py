@@ -12,7 +12,7 @@ from clew.errors import UserError
 from clew.mazes.generate import describe_tasks, generate
 from clew.mazes.generators import StarShape, star_shape
 from clew.mazes.layouts import is_held_out, layout_hashes
-from clew.mazes.maze import ABSENT, MAX_LABELS, Maze, PathStar, Task, TaskBatch, graph_problems, maze_of
+from clew.mazes.maze import ABSENT, MAX_LABELS, Maze, PathStar, Task, TaskBatch, layout_problems, maze_of
 from clew.mazes.solvers import astar, bfs_path, check_batch, is_shortest, num_shortest, path_problem
 
 STAR = PathStar.from_pairs(8, [(3, 5), (5, 1), (3, 2), (2, 6)])
@@ -156,7 +156,7 @@ def test_what_is_wrong_with_a_path(path: list[tuple[int, int]], problem: str | N
     ("pairs", "says"),
     [
         ([(0, 1), (2, 1)], "to node 1 from 0 and from 2"),
-        ([(0, 0)], "to node 0 from itself"),
+        ([(0, 0)], "to node 0 from 0 and from 0"),
         ([(0, 9)], "node 9 is not among the 8 labels"),
         ([(0, 1), (1, 0)], "one centre without cycles"),
         ([(0, 1), (2, 3)], "one centre without cycles"),
@@ -175,7 +175,7 @@ def test_layouts_that_are_no_graphs_are_found() -> None:
     cycle[0, 3] = 1
     outside[0, 6] = 100
     layouts = np.stack([good, absent, cycle, outside, np.full_like(good, ABSENT)])
-    assert graph_problems(layouts).tolist() == [False, True, True, True, True]
+    assert layout_problems(layouts).tolist() == [False, True, True, True, True]
     with pytest.raises(UserError, match="one row of labels"):
         PathStar(np.zeros((2, 2), np.uint8))
     with pytest.raises(UserError, match=f"2 to {MAX_LABELS}"):

@@ -286,9 +286,9 @@ def test_other_files_are_refused(tmp_path, capsys):
         ({}, ["--size", "15"], "have 128 ids, but published models of 15x15 dfs mazes have 256"),
         ({"wte.weight": torch.zeros(128, 16)}, [], "wte.weight and lm_head.weight differ"),
         ({"wte.weight": torch.zeros(64, 16)}, [], "wte.weight and lm_head.weight differ"),
-        ({"lm_head.bias": torch.zeros(64)}, [], "lm_head.bias has the shape"),
-        ({"enc.ln_f.bias": torch.zeros(16).to_sparse()}, [], "enc.ln_f.bias holds"),
-        ({"enc.ln_f.bias": torch.zeros(16, device="meta")}, [], "enc.ln_f.bias holds"),
+        ({"lm_head.bias": torch.zeros(64)}, [], "'lm_head.bias' of shape"),
+        ({"enc.ln_f.bias": torch.zeros(16).to_sparse()}, [], "'enc.ln_f.bias' that are not finite"),
+        ({"enc.ln_f.bias": torch.zeros(16, device="meta")}, [], "'enc.ln_f.bias' that are not finite"),
     ],
 )
 def test_weights_that_do_not_fit_are_refused(tmp_path, capsys, change, options, message):

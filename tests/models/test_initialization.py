@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from clew.errors import UserError
-from clew.models.blocks import CrossBlock, SelfBlock, init_gpt2, make_positions, set_lookup_weights
+from clew.models.blocks import CrossBlock, SelfBlock, init_gpt2, init_lookup_heads, make_positions
 from clew.models.build import build_model, from_json, to_json
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
 
@@ -21,11 +21,11 @@ DECODER_ONLY = DecoderOnlyConfig(29, WIDTH, HEADS, init="lookup", depth=2)
 
 def scores(block: SelfBlock | CrossBlock, head: int, token_TD: Tensor) -> Tensor:
     """What each place (a row) makes of each other one, before the softmax."""
-    weights = block.attention_weights()
+    query_DD, key_DD, _, query_D, key_D, _ = block.projections()
     rows = slice(head * HEAD_WIDTH, (head + 1) * HEAD_WIDTH)
     x_TD = torch.nn.functional.layer_norm(token_TD, (WIDTH,))
-    query = x_TD @ weights.query_DD[rows].T + weights.query_bias_D[rows]
-    key = x_TD @ weights.key_DD[rows].T + weights.key_bias_D[rows]
+    query = x_TD @ query_DD[rows].T + query_D[rows]
+    key = x_TD @ key_DD[rows].T + key_D[rows]
     rotate = make_positions("rope-fp32", WIDTH, HEADS, LENGTH).rotation(torch.arange(len(token_TD))[None])
     turned = [rotate(x[None, None])[0, 0] for x in (query, key)]
     return turned[0] @ turned[1].T / HEAD_WIDTH**0.5
@@ -43,7 +43,7 @@ def block(request: pytest.FixtureRequest) -> SelfBlock | CrossBlock:
         torch.manual_seed(0)
         made: SelfBlock | CrossBlock = request.param(WIDTH, HEADS)
         init_gpt2(made, depth=2)
-        set_lookup_weights(made.attention_weights(), HEADS, (1, -2), rotary=True)
+        init_lookup_heads(torch.nn.ModuleList([made]), (1, -2), rotary=True)
     return made
 
 

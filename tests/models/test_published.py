@@ -21,6 +21,10 @@ def saved(tmp_path, change=lambda tensors: None, name="weights.safetensors"):
     return tmp_path / name
 
 
+def exported(model):
+    return to_published(model.state_dict(), model.config)
+
+
 def test_sizes_come_from_the_shapes_and_heads_from_the_json_beside():
     config = load_published(GOLDEN).config
     assert (config.vocabulary, config.width, config.heads) == (128, 32, 4)
@@ -30,11 +34,11 @@ def test_sizes_come_from_the_shapes_and_heads_from_the_json_beside():
 
 def test_names_go_there_and_back(tmp_path):
     published = without_prefix(load_file(GOLDEN))
-    back = to_published(load_published(saved(tmp_path)))
+    back = exported(load_published(saved(tmp_path)))
     assert back.keys() == published.keys()
     assert all(torch.equal(back[name], published[name]) for name in published)
     mine = encoder_decoder(seed=3)
-    save_file(to_published(mine), tmp_path / "mine.safetensors")
+    save_file(exported(mine), tmp_path / "mine.safetensors")
     again = load_published(tmp_path / "mine.safetensors", heads=2)
     assert again.config.heads == 2
     assert all(torch.equal(value, again.state_dict()[name]) for name, value in mine.state_dict().items())
@@ -87,16 +91,16 @@ def set_to(name, value):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda tensors: tensors.pop("enc.layers.0.ln_1.bias"), "lack enc.layers.0.ln_1.bias"),
+        (lambda tensors: tensors.pop("enc.layers.0.ln_1.bias"), "lacks 'enc.layers.0.ln_1.bias'"),
         (lambda tensors: tensors.pop("lm_head.weight"), "do not have the names"),
         (lambda tensors: tensors.clear(), "do not have the names"),
-        (set_to("enc.layers.0.attn.bias", torch.zeros(2)), "have 'enc.layers.0.attn.bias'"),
-        (set_to("enc.layers.7.ln_1.bias", torch.zeros(32)), "lack enc.layers"),
+        (set_to("enc.layers.0.attn.bias", torch.zeros(2)), "has, beyond the model's, 'enc.layers.0.attn.bias'"),
+        (set_to("enc.layers.7.ln_1.bias", torch.zeros(32)), "lacks 'enc.layers"),
         (set_to("enc.layers.999999.ln_1.bias", torch.zeros(32)), "blocks of these weights are missing"),
-        (set_to("lm_head.weight", torch.zeros(5)), "vocabulary by width"),
-        (set_to("dec.layers.0.attn.c_attn.weight", torch.zeros(96, 32)), "has the shape"),
-        (set_to("wpe.weight", torch.zeros(7, 32)), "wpe.weight has the shape"),
-        (set_to("dec.ln_f.bias", torch.zeros(32, dtype=torch.int64)), "not floating-point"),
+        (set_to("lm_head.weight", torch.zeros(5)), "do not have the names"),
+        (set_to("dec.layers.0.attn.c_attn.weight", torch.zeros(96, 32)), "c_attn.weight' of shape"),
+        (set_to("wpe.weight", torch.zeros(7, 32)), "'wpe.weight' of shape"),
+        (set_to("dec.ln_f.bias", torch.zeros(32, dtype=torch.int64)), "of shape .* \\(torch.int64\\)"),
         (set_to("dec.ln_f.bias", torch.full((32,), torch.nan)), "not finite"),
     ],
 )
@@ -112,10 +116,5 @@ def test_files_that_are_not_whole_safetensors_are_one_sentence(tmp_path):
     whole = GOLDEN.read_bytes()
     for content in (b"", whole[:100], whole[:-1], b"\xff" * 64, pickle.dumps({"a": 1})):
         path.write_bytes(content)
-        with pytest.raises(UserError, match="cannot be read as safetensors"):
+        with pytest.raises(UserError, match="is damaged"):
             load_published(path)
-
-
-def test_learned_positions_do_not_fit_the_published_model():
-    with pytest.raises(UserError, match="learned positions"):
-        to_published(encoder_decoder(positions="learned"))

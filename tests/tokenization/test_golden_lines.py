@@ -8,10 +8,9 @@ from pathlib import Path as FilePath
 import pytest
 
 from clew.mazes.solvers import astar, bfs_path, is_shortest, num_shortest
-from clew.tokenization.edge_list import EdgeList
+from clew.tokenization.format import EdgeList, WallList, plan_tokens, prompt_tokens, trace_tokens
 from clew.tokenization.read import iter_tasks
 from clew.tokenization.tokens import Vocabulary
-from clew.tokenization.wall_list import WallList, plan_tokens, prompt_tokens, trace_tokens
 
 GOLDEN = FilePath(__file__).parents[1] / "golden"
 ASTAR_LINES = [json.loads(line) for line in (GOLDEN / "astar.jsonl").read_text().splitlines()]

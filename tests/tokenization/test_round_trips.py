@@ -19,8 +19,8 @@ from clew.mazes.generate import generate
 from clew.mazes.maze import Cell, Maze, Path, PathStar, Task, TaskBatch
 from clew.registry import register
 from clew.tokenization.drawings import Style, draw_ascii, parse_drawing
-from clew.tokenization.edge_list import shuffled_edges
-from clew.tokenization.format import encode_batch, format_named
+from clew.tokenization.encoding import encode_batch
+from clew.tokenization.format import format_named, shuffled_edges
 from clew.tokenization.tokens import Encoded, Vocabulary
 
 SEEDS = st.integers(0, 2**64 - 1)

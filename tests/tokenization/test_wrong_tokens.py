@@ -92,7 +92,7 @@ def test_wall_list(text: str, message: str) -> None:
         ("<GRID_START> start+goal:E W / - goal:- <GRID_END>", "the maze has a goal already"),
         ("<GRID_START> start:E W / - - <GRID_END>", "no cell of the text is marked goal"),
         ("<GRID_START> goal:E W / - - <GRID_END>", "no cell of the text is marked start"),
-        ("<GRID_START> start:E goal:- / - - <GRID_END>", "open on one side only"),
+        ("<GRID_START> start:E goal:- / - - <GRID_END>", "open on the opposite side"),
         ("<GRID_START> start:- goal:- / - - <GRID_END> (0,0)", "token 8 .* but <PATH_START> or the end"),
         ("<GRID_START> start:- goal:- / - - <GRID_END> <PATH_START> (0,2)", r"token 9 .* to \(1,1\)"),
         ("<GRID_START> start:- goal:- <GRID_END>", "1 row and 2 columns"),

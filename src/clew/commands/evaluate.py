@@ -112,7 +112,7 @@ def evaluate(
         from clew.data.dataset import open_dataset
 
         split = open_dataset(data).split("test")
-        groups = [split.slice(0, len(split) if mazes is None else mazes)]
+        groups = [split[:mazes]]
         what = f"{len(groups[0]):,} mazes of the test split of {data}"
     else:
         groups, what = _held_out(models[0], mazes, family, size, embedded_in, embedding or "joined", seed)

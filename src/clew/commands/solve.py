@@ -158,8 +158,14 @@ def _plain_path(read: ReadTask, path: Path) -> list[Any]:
 
 def _json_line(read: ReadTask, path: Path, events: list[Event] | None) -> str:
     from clew.mazes.solvers import num_shortest
-    from clew.tokenization.edge_list import EdgeList, PathStarList, shuffled_edges
-    from clew.tokenization.wall_list import plan_tokens, prompt_tokens, trace_tokens
+    from clew.tokenization.format import (
+        EdgeList,
+        PathStarList,
+        plan_tokens,
+        prompt_tokens,
+        shuffled_edges,
+        trace_tokens,
+    )
 
     task = read.task
     # A maze that is open everywhere is told by both formats; it stays in the one it came in.
@@ -184,7 +190,7 @@ def _report(read: ReadTask, path: Path, events: list[Event] | None) -> str:
     """Return the drawing and what there is to say about it."""
     from clew.mazes.solvers import is_shortest, num_shortest, path_problem
     from clew.tokenization.drawings import draw_ascii
-    from clew.tokenization.wall_list import trace_tokens
+    from clew.tokenization.format import trace_tokens
 
     ways = num_shortest(read.task)
     lines = [

@@ -24,7 +24,8 @@ from clew.data.config import CELL_LABELS
 from clew.errors import UserError
 from clew.mazes.maze import TaskBatch
 from clew.mazes.solvers import reachable
-from clew.tokenization.format import encode_batch, format_named
+from clew.tokenization.encoding import encode_batch
+from clew.tokenization.format import format_named
 from clew.tokenization.tokens import Vocabulary
 
 

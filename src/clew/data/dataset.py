@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,12 +28,13 @@ import numpy.typing as npt
 
 from clew.data.config import IMPORTED, SPLITS, DatasetSettings
 from clew.errors import UserError
-from clew.files import json_text, read_json
+from clew.files import from_plain, json_text, read_json
 from clew.mazes.layouts import is_held_out, layout_hashes
-from clew.mazes.maze import ABSENT, EAST, NORTH, SOUTH, WALL, WEST, TaskBatch, graph_problems
+from clew.mazes.maze import ABSENT, WALL, TaskBatch, layout_problems
 from clew.mazes.solvers import check_batch, one_shortest
 
 BLOCK_BYTES = 1 << 20
+BLOCK_CELLS = 4_000_000  # cells of mazes that are read at a time
 
 
 @dataclass(frozen=True)
@@ -98,9 +99,10 @@ class Split(TaskBatch):
     directory: Path
     name: str
 
-    def slice(self, first: int, last: int) -> TaskBatch:
-        """Return the mazes from `first` up to, not including, `last`."""
-        return self.select(np.arange(*slice(first, last).indices(len(self))))
+    def blocks(self) -> Iterator[TaskBatch]:
+        """Yield the mazes in order, some at a time: a split need not fit into memory."""
+        block = max(1, BLOCK_CELLS // (self.height * self.width))
+        return (self[first : first + block] for first in range(0, len(self), block))
 
     def select(self, index_N: npt.NDArray[np.integer]) -> TaskBatch:
         """Return the mazes with these numbers, in this order, after checking cells that are used as indices."""
@@ -173,9 +175,12 @@ def open_dataset(directory: str | Path) -> Dataset:
     vocabulary, files = value.get("vocabulary"), value.get("files")
     if not isinstance(vocabulary, list) or not all(isinstance(token, str) for token in vocabulary):
         raise damaged(description, "has no vocabulary")
-    records = {name: _record(files, name, description) for name in FILE_NAMES}
-    for name, record in records.items():
-        path = directory / name
+    records = {}
+    for name in FILE_NAMES:
+        if not isinstance(files, dict) or name not in files:
+            raise damaged(description, f"says nothing of {name}")
+        path, record = directory / name, from_plain(FileRecord, files[name], f"{name} in {description}")
+        records[name] = record
         if not path.is_file():
             raise damaged(path, "is missing")
         if (size := path.stat().st_size) != record.bytes:
@@ -184,17 +189,6 @@ def open_dataset(directory: str | Path) -> Dataset:
     for split in SPLITS:
         dataset.split(split)  # reads the headers
     return dataset
-
-
-def _record(files: Any, name: str, description: Path) -> FileRecord:
-    entry = files.get(name) if isinstance(files, dict) else None
-    if (
-        not isinstance(entry, dict)
-        or not isinstance(entry.get("bytes"), int)
-        or not isinstance(entry.get("sha256"), str)
-    ):
-        raise damaged(description, f"says nothing of {name}")
-    return FileRecord(entry["bytes"], entry["sha256"])
 
 
 def _absent(directory: Path) -> UserError:
@@ -208,9 +202,6 @@ def _absent(directory: Path) -> UserError:
             f"the dataset in {directory} is only half made; run the same `clew generate` command again to finish it."
         )
     return UserError(f"{directory} holds no dataset ({DATASET_FILE} is missing); make one with `clew generate`.")
-
-
-BLOCK_CELLS = 4_000_000  # cells of mazes that are read at a time
 
 
 @dataclass(frozen=True)
@@ -228,10 +219,8 @@ def describe_split(split: Split) -> SplitFacts:
     """Return the statistics of a split, read in blocks."""
     if not len(split):
         return SplitFacts(0, 0, 0.0, 0.0, 0.0)
-    block = max(1, BLOCK_CELLS // (split.height * split.width))
     walls, unique, layouts = 0, 0, set[bytes]()
-    for first in range(0, len(split), block):
-        tasks = split.slice(first, first + block)
+    for tasks in split.blocks():
         walls += int((tasks.cells_NHW == WALL).sum())
         unique += int(one_shortest(tasks).sum())
         layouts.update(cells_HW.tobytes() for cells_HW in tasks.cells_NHW)
@@ -246,61 +235,47 @@ def describe_split(split: Split) -> SplitFacts:
 
 def split_problem(dataset: Dataset) -> str | None:
     """Return how the splits of a dataset overlap, in words, or None."""
-    # The user may have chosen the test mazes of an imported dataset, so they need not lie on a side.
-    by_side = dataset.settings.family != IMPORTED
-    return overlap(dataset.split("train").cells_NHW, dataset.split("test").cells_NHW, by_side)
+    hashes = [[layout_hashes(tasks.cells_NHW) for tasks in dataset.split(name).blocks()] for name in SPLITS]
+    train_N, test_N = (np.concatenate([np.empty(0, np.uint64), *blocks]) for blocks in hashes)
+    # The user may have chosen the test mazes of an imported dataset, so their layouts need not be those of the split.
+    return overlap(train_N, test_N, by_layout=dataset.settings.family != IMPORTED)
 
 
-def overlap(train_NHW: npt.NDArray[np.uint8], test_NHW: npt.NDArray[np.uint8], by_side: bool = True) -> str | None:
-    """Return how two splits overlap, in words, or None."""
-    train_N, test_N = _hashes(train_NHW), _hashes(test_NHW)
-    shared = np.intersect1d(train_N, test_N)
-    if len(shared):
-        return f"{len(shared)} layouts are both in train and in test"
+def overlap(train_N: npt.NDArray[np.uint64], test_N: npt.NDArray[np.uint64], by_layout: bool = True) -> str | None:
+    """Return how two splits with these layout hashes overlap, in words, or None."""
+    if shared := len(np.intersect1d(train_N, test_N)):
+        return f"{shared} layouts are both in train and in test"
     wrong_train, wrong_test = int(is_held_out(train_N).sum()), int((~is_held_out(test_N)).sum())
-    if by_side and (wrong_train or wrong_test):
-        return f"{wrong_train} mazes in train and {wrong_test} in test have a layout of the other side"
+    if by_layout and (wrong_train or wrong_test):
+        return f"{wrong_train} mazes in train and {wrong_test} in test have a layout of the other split"
     return None
-
-
-def _hashes(cells_NHW: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
-    """Return the layout hashes of mazes that need not fit into memory."""
-    block = max(1, BLOCK_CELLS // (cells_NHW.shape[1] * cells_NHW.shape[2]))
-    starts = range(0, len(cells_NHW), block)
-    return np.concatenate([np.empty(0, np.uint64), *(layout_hashes(cells_NHW[i : i + block]) for i in starts)])
 
 
 def verify_dataset(directory: str | Path, progress: Callable[[int], None] = lambda size: None) -> Dataset:
     """Check a dataset and return it; `progress` is called with the bytes of each block read."""
     dataset = open_dataset(directory)
-    _check_description(dataset.directory / DATASET_FILE)
+    description = dataset.directory / DATASET_FILE
+    # The text as well: a byte may change in a way that JSON does not mind.
+    if description.read_bytes() != json_text(read_json(description), checksum=True).encode():
+        raise damaged(description, "is not as it was written (its SHA-256 differs)")
     dataset.check_files(progress)
     for split in SPLITS:
-        _check_mazes(dataset, split)
-    if problem := split_problem(dataset):
-        raise damaged(dataset.directory / file_name("test", "cells"), f"fails the test: {problem}")
+        checked = 0
+        for tasks in dataset.split(split).blocks():
+            if found := _first_problem(tasks):
+                place, array, problem = found
+                path = dataset.directory / file_name(split, array)
+                raise damaged(path, f"is wrong: maze {checked + place} {problem}")
+            checked += len(tasks)
+    if problems := split_problem(dataset):
+        raise damaged(dataset.directory / file_name("test", "cells"), f"fails the test: {problems}")
     return dataset
-
-
-def _check_description(path: Path) -> None:
-    # The text as well: a byte may change in a way that JSON does not mind.
-    if path.read_bytes() != json_text(read_json(path), checksum=True).encode():
-        raise damaged(path, "is not as it was written (its SHA-256 differs)")
-
-
-def _check_mazes(dataset: Dataset, split: str) -> None:
-    mazes = dataset.split(split)
-    block = max(1, BLOCK_CELLS // (mazes.height * mazes.width))
-    for first in range(0, len(mazes), block):
-        if found := _first_problem(mazes.slice(first, first + block)):
-            place, array, problem = found
-            raise damaged(dataset.directory / file_name(split, array), f"is wrong: maze {first + place} {problem}")
 
 
 def _first_problem(tasks: TaskBatch) -> tuple[int, str, str] | None:
     """Return the index of the first bad maze, the array and what is wrong with it, or None."""
     rows_N, cells_NC = np.arange(len(tasks)), tasks.cells_NHW.reshape(len(tasks), -1)
-    if (bad_N := _ill_fitting(tasks.cells_NHW)).any():
+    if (bad_N := layout_problems(tasks.cells_NHW)).any():
         return int(bad_N.argmax()), "cells", "has cells that do not fit together"
     solid, where = (ABSENT, "at no node") if tasks.height == 1 else (WALL, "in a wall cell")
     for array, cell_N in (("start", tasks.start_N), ("goal", tasks.goal_N)):
@@ -312,15 +287,3 @@ def _first_problem(tasks: TaskBatch) -> tuple[int, str, str] | None:
     if not shortest_N.all():
         return int(shortest_N.argmin()), "path", "has a path that is not a shortest one"
     return None
-
-
-def _ill_fitting(cells_NHW: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
-    """Return which mazes have an impossible cell or a passage that is open on one side only or leads outside."""
-    if cells_NHW.shape[1] == 1:
-        return graph_problems(cells_NHW)
-    # With a rim of closed cells, a passage to the outside is one that is open on one side only.
-    rim_NHW = np.pad(cells_NHW, ((0, 0), (1, 1), (1, 1)))
-    down = ((rim_NHW[:, :-1] & SOUTH) != 0) != ((rim_NHW[:, 1:] & NORTH) != 0)
-    right = ((rim_NHW[:, :, :-1] & EAST) != 0) != ((rim_NHW[:, :, 1:] & WEST) != 0)
-    bad_N: npt.NDArray[np.bool_] = (cells_NHW > WALL).any((1, 2)) | down.any((1, 2)) | right.any((1, 2))
-    return bad_N

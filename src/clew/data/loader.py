@@ -12,12 +12,12 @@ Shape suffixes: N mazes, S steps of an epoch, L mazes with long paths, K candida
 
 from __future__ import annotations
 
-import contextlib
-import queue
-import threading
-from collections.abc import Iterator
+import itertools
+from collections import deque
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -34,14 +34,12 @@ from clew.mazes.maze import WALL, TaskBatch
 from clew.tokenization.format import format_named
 
 Ints = npt.NDArray[np.int64]
-T = TypeVar("T")
 
 # Candidates for long paths are numbered from here on, which no other maze of a stream reaches.
 _FIRST_LONG = 1 << 40
 # A lower bound for each cell of a maze in a batch: a text has three to four tokens a cell, of ten bytes each.
 _BYTES_PER_CELL = 10
-_BATCHES_IN_MEMORY = 4  # one in use, two in the prefetch queue, one being made
-_POLL_SECONDS = 0.1
+_BATCHES_IN_MEMORY = 4  # one in use, and three that `prefetched` has made or is making
 
 
 class Loader(Protocol):
@@ -70,14 +68,6 @@ def build_loader(data: DataConfig, batch_size: int, seed: int) -> Loader:
     return StreamLoader(data, batch_size)
 
 
-def batches(loader: Loader, first_step: int, rank: int = 0, world_size: int = 1) -> Iterator[Batch]:
-    """Yield the batches from a step on, without end."""
-    step = first_step
-    while True:
-        yield loader.batch(step, rank, world_size)
-        step += 1
-
-
 class StreamLoader:
     """Fresh mazes, never the same number twice, all with layouts of the train split.
 
@@ -89,14 +79,15 @@ class StreamLoader:
     steps_per_epoch = None
 
     def __init__(self, data: DataConfig, batch_size: int, workers: int | None = None) -> None:
-        _check_batch_size(batch_size)
+        _check_shares(batch_size, world_size=1)
         self._data, self._workers = data, workers
         height, width = data.shapes[-1]
         self._batch_sizes = [batch_size * height * width // (rows * columns) for rows, columns in data.shapes]
 
     def batch(self, step: int, rank: int = 0, world_size: int = 1) -> Batch:
         size = self.batch_size(step)
-        index_N = step * size + np.arange(size)[_process_rows(size, rank, world_size)]
+        _check_shares(size, world_size)
+        index_N = step * size + np.arange(size)[rank_part(size, rank, world_size)]
         tasks = self.tasks(step, rank, world_size)
         return encode_tasks(self._data.format, tasks, text_seeds(self._data.seed, "stream", index_N), index_N)
 
@@ -149,16 +140,10 @@ class DatasetLoader:
     """
 
     def __init__(
-        self,
-        dataset: Dataset,
-        split: str,
-        format_name: str,
-        batch_size: int,
-        seed: int,
-        limit: int | None = None,
+        self, dataset: Dataset, split: str, format_name: str, batch_size: int, seed: int, limit: int | None = None
     ) -> None:
         """`limit` takes the first mazes of the split only."""
-        _check_batch_size(batch_size)
+        _check_shares(batch_size, world_size=1)
         self._split = dataset.split(split)
         count = len(self._split) if limit is None else limit
         if not 1 <= count <= len(self._split):
@@ -176,7 +161,8 @@ class DatasetLoader:
 
     def batch(self, step: int, rank: int = 0, world_size: int = 1) -> Batch:
         index_N = self.indices(step)
-        index_N = index_N[_process_rows(len(index_N), rank, world_size)]
+        _check_shares(len(index_N), world_size)
+        index_N = index_N[rank_part(len(index_N), rank, world_size)]
         seed_N = text_seeds(self._text_seed, self._split_name, index_N)
         return encode_tasks(self._format_name, self._split.select(index_N), seed_N, index_N)
 
@@ -201,16 +187,10 @@ def rank_part(count: int, rank: int, world_size: int) -> slice:
     return slice(rank, count, world_size)
 
 
-def _process_rows(count: int, rank: int, world_size: int) -> slice:
-    """Return `rank_part`, where every process must get a maze: models take no empty batch."""
-    if count < world_size:
-        raise UserError(f"a batch of {count} mazes cannot be shared by {world_size} processes; use a larger batch.")
-    return rank_part(count, rank, world_size)
-
-
-def _check_batch_size(batch_size: int) -> None:
-    if batch_size < 1:
-        raise UserError(f"a batch size of {batch_size} is impossible; use 1 or more.")
+def _check_shares(mazes: int, world_size: int) -> None:
+    """Raise UserError unless every process gets a maze: models take no empty batch."""
+    if mazes < world_size or mazes < 1:
+        raise UserError(f"a batch of {mazes} mazes cannot be shared by {world_size} processes; use a larger batch.")
 
 
 def sequence_lengths(split: Split | TaskBatch, format_name: str, count: int) -> Ints:
@@ -314,7 +294,7 @@ def held_out_tasks(data: DataConfig, count: int) -> list[TaskBatch]:
             raise UserError(
                 f"{data.dataset_folder} holds out {len(split)} mazes, fewer than {count}; lower --held-out."
             )
-        return [split.slice(0, count)]
+        return [split[:count]]
     each, share = -(-count // len(data.shapes)), _open_share(data)
     return [
         generate(data.family, height, width, seed=data.seed, first=0, count=each, split="test", open_share=share)
@@ -326,52 +306,23 @@ def _open_share(data: DataConfig) -> float:
     return DEFAULT_OPEN_SHARE if data.open_share is None else data.open_share
 
 
-class Prefetch(Iterator[T], Generic[T]):
-    """Run an iterator in a background thread, at most `depth` items ahead (and one more in the making).
+def prefetched(
+    loader: Loader, first_step: int, rank: int = 0, world_size: int = 1, depth: int = 3
+) -> Generator[Batch, None, None]:
+    """Yield this process's batches from a step on, without end, made ahead in a background thread.
 
-        with Prefetch(batches(loader, first_step=step)) as ready:
+        with closing(prefetched(loader, first_step=step)) as ready:
             for batch in ready: ...
 
-    The items come in order; an exception is raised where its item would have been. Close it, or use it in a `with`,
-    to stop its thread.
+    At most `depth` batches are ready or being made. An exception is raised where its batch would have been.
     """
-
-    def __init__(self, source: Iterator[T], depth: int = 2) -> None:
-        self._ready: queue.Queue[tuple[T | None, BaseException | None]] = queue.Queue(depth)
-        self._stop, self._ended = threading.Event(), False
-        self._thread = threading.Thread(target=self._run, args=(source,), name="clew-prefetch", daemon=True)
-        self._thread.start()
-
-    def _run(self, source: Iterator[T]) -> None:
-        error: BaseException | None = None
-        while error is None and not self._stop.is_set():
-            item: T | None = None
-            try:
-                item = next(source)
-            except BaseException as raised:  # StopIteration too; raised again by __next__ in the consumer's thread
-                error = raised
-            while not self._stop.is_set():  # wait for a free slot
-                with contextlib.suppress(queue.Full):
-                    self._ready.put((item, error), timeout=_POLL_SECONDS)
-                    break
-
-    def __next__(self) -> T:
-        if self._ended:
-            raise StopIteration
-        item, error = self._ready.get()
-        if error is not None:
-            self.close()
-            raise error
-        return item  # type: ignore[return-value]
-
-    def close(self) -> None:
-        """Stop the thread after its current item and wait for it."""
-        self._ended = True
-        self._stop.set()
-        self._thread.join()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
+    pool = ThreadPoolExecutor(1, "clew-prefetch")
+    try:
+        made = (pool.submit(loader.batch, step, rank, world_size) for step in itertools.count(first_step))
+        ahead = deque(itertools.islice(made, depth))
+        while True:
+            batch = ahead.popleft().result()
+            ahead.append(next(made))
+            yield batch
+    finally:
+        pool.shutdown(cancel_futures=True)

@@ -37,10 +37,8 @@ from clew.mazes.maze import Cell, Path, TaskBatch
 from clew.mazes.solvers import MAX_EVENTS_PER_CELL
 from clew.models.cell_network import OFF, ON, CellNetwork, Stop
 from clew.models.config import Model
-from clew.tokenization.cell_grid import LABELS
-from clew.tokenization.format import format_named
+from clew.tokenization.format import LABELS, PLAN, format_named
 from clew.tokenization.tokens import Vocabulary, cell_token
-from clew.tokenization.wall_list import PLAN
 
 MAX_PROMPT_WORDS = 16  # tokens of a prompt that are part of neither a passage nor a wall
 RULED_OUT = -1.0  # replaces the probability of a cell that is visibly off the path

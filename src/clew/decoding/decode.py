@@ -143,18 +143,16 @@ def decode_steps(model: Model, state: DecodingState | CellState, decoder: Decode
     check_decoder(model, decoder, isinstance(state, CellState))
     state.to(device_of(model))
     steps = decoder.steps(model, state, torch.arange(len(state), device=device_of(model)))
+    module = model if isinstance(model, nn.Module) else nn.Module()
     while True:
         # Set and restored around each step, so that the caller's code between two steps is not affected.
-        training = isinstance(model, nn.Module) and model.training
-        if isinstance(model, nn.Module):
-            model.eval()
+        training = module.training
+        module.eval()
         try:
             with torch.no_grad():
                 step = next(steps, None)
         finally:
-            if training:
-                assert isinstance(model, nn.Module)
-                model.train()
+            module.train(training)
         if step is None:
             return
         yield step
@@ -239,7 +237,5 @@ def is_causal(model: Model) -> bool:
 
 def device_of(model: Model) -> torch.device:
     """Return the device of the model's weights."""
-    if isinstance(model, nn.Module):
-        for parameter in model.parameters():
-            return parameter.device
-    return torch.device("cpu")
+    parameter = next(model.parameters(), None) if isinstance(model, nn.Module) else None
+    return torch.device("cpu") if parameter is None else parameter.device

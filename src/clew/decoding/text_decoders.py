@@ -40,10 +40,9 @@ from torch import Tensor
 from clew.decoding.codec import Codec, Decoder, DecodingState, Step
 from clew.errors import UserError
 from clew.mazes.maze import Task
-from clew.models.blocks import KeysAndValues
 from clew.models.config import Model
 from clew.models.transformers import DecoderOnly
-from clew.tokenization.wall_list import BEGIN
+from clew.tokenization.format import BEGIN
 
 Measure = Literal["probability", "margin", "entropy"]
 TOKENS_PER_CELL = {"edge-list": 1, "grid": 1, "path-star": 1, "wall-list": 3}
@@ -92,11 +91,7 @@ def _cached_steps(model: DecoderOnly, state: DecodingState, row_N: Tensor) -> It
             return
         if len(active) < len(row_N):
             row_N, first_N = row_N[active], first_N[active]
-            cache.real_BK = None if cache.real_BK is None else cache.real_BK[active]
-            for number, block in enumerate(cache.blocks):
-                assert block.key_BHKE is not None
-                assert block.value_BHKE is not None
-                cache.blocks[number] = KeysAndValues(block.key_BHKE[active], block.value_BHKE[active])
+            cache.keep(active)
         x_N1D = model.extend(cache, state.token_BR[row_N, position][:, None], (first_N + position)[:, None])
         logits_NV = model.head(x_N1D[:, 0])
 

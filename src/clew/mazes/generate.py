@@ -3,8 +3,8 @@
     batch = generate("dfs", 10, 10, seed=0, first=0, count=1000, split="train")
     batch = generate("astar", 10, 10, seed=0, count=50, split="train", all_pairs=True)      # all tasks of 50 layouts
 
-A maze is a pure function of (family, shape, seed, its index, split). Path-star graphs (path_star.py) have height 1 and
-the number of labels as width. Layouts are redrawn until they belong to the wanted split (layouts.py), so training mazes
+A maze is a pure function of (family, shape, seed, its index, split). Path-star graphs have height 1 and the number of
+labels as width. Layouts are redrawn until they belong to the wanted split (layouts.py), so training mazes
 and test mazes never share a layout, whatever their seeds.
 
 A plug-in adds a family with a class that draws tasks; the split, the path and the order are taken care of here:
@@ -29,19 +29,21 @@ from clew.mazes.compiled import Stream, begin_stream, parallel_map
 from clew.mazes.generators import (
     MAX_PAIRS,
     PATH_STAR,
+    StarShape,
     carve_dfs,
     carve_kruskal,
     carve_wilson,
     draw_astar_paths,
     draw_path,
-    generate_stars,
+    draw_star,
+    draw_star_path,
     make_workspace,
     open_passages,
     place_walls,
     star_shape,
 )
-from clew.mazes.layouts import HELD_OUT_IN, Keys, is_held_out, layout_hash, layout_hashes, layout_keys
-from clew.mazes.maze import Cells, Task, TaskBatch, check_shape, offsets
+from clew.mazes.layouts import HELD_OUT_IN, Keys, graph_hash, is_held_out, layout_hash, layout_hashes, layout_keys
+from clew.mazes.maze import Cells, Task, TaskBatch, check_labels, check_shape, offsets
 from clew.mazes.solvers import Indices, astar
 from clew.registry import registered, registered_names
 
@@ -55,8 +57,9 @@ FAMILIES = {
     "percolation": "each passage open by chance: loops and cells out of reach, the stored path found by A*",
 }
 _FORMER_NAMES = {"walls": "astar"}  # in datasets, runs and weights that were written before the family was renamed
-_DFS, _ASTAR, _WILSON, _KRUSKAL, _PERCOLATION = range(len(FAMILIES))  # in the order above
-_TRAIN, _TEST, _ANY = 0, 1, 2
+_DFS, _ASTAR, _WILSON, _KRUSKAL, _PERCOLATION, _STAR = range(6)  # in the order above, and path-star graphs
+_SPLITS = get_args(Split)
+_TEST, _ANY = _SPLITS.index("test"), _SPLITS.index("any")
 
 # After so many layouts there is none of the wanted split, or none with a long enough path.
 MAX_ATTEMPTS = 100_000
@@ -118,8 +121,8 @@ def generate(
     family, index_N = canonical_family(family), np.asarray(index_N)
     check_family(family, height, width)
     check_min_path(min_path, height, width)
-    if split not in get_args(Split):
-        raise UserError(f"there is no split {split!r}; choose one of {', '.join(get_args(Split))}.")
+    if split not in _SPLITS:
+        raise UserError(f"there is no split {split!r}; choose one of {', '.join(_SPLITS)}.")
     if not 0 <= seed < 2**63:
         raise UserError(f"the seed {seed} is out of range; use a whole number from 0 to 2**63 - 1.")
     if index_N.ndim != 1 or index_N.dtype.kind not in "iu" or (index_N.size and int(index_N.min()) < 0):
@@ -128,15 +131,22 @@ def generate(
         raise UserError(f"an open share of {open_share} is not a chance; use a number above 0 and up to 1.")
     if not 1 <= draws <= MAX_PAIRS:
         raise UserError(f"{draws} draws of start and goal are out of range; use 1 to {MAX_PAIRS}.")
-    number_N, split_number = index_N.astype(np.uint64), get_args(Split).index(split)
-    if (star := star_shape(family)) is not None:
-        return generate_stars(star, width, number_N, seed, split_number, workers, MAX_ATTEMPTS)
-    if family not in FAMILIES:
+    star = star_shape(family)
+    if family not in FAMILIES and star is None:
         return _generate_registered(family, height, width, index_N, seed, split, min_path)
 
-    attempts = MAX_ATTEMPTS if min_path <= 1 else MAX_LONG_ATTEMPTS
-    family_number, tries = list(FAMILIES).index(family), attempts * MAX_PAIRS // draws
-    options = _Options(family_number, split_number, seed, open_share, min_path, draws, all_pairs, tries)
+    number_N, attempts = index_N.astype(np.uint64), MAX_ATTEMPTS if min_path <= 1 else MAX_LONG_ATTEMPTS
+    options = _Options(
+        _STAR if star else list(FAMILIES).index(family),
+        _SPLITS.index(split),
+        seed,
+        open_share,
+        min_path,
+        draws,
+        all_pairs,
+        attempts * MAX_PAIRS // draws,
+        star or StarShape(2, 2),
+    )
     cells_NHW = np.empty((len(index_N), height, width), dtype=np.uint8)
     tasks_N, stop = np.empty(len(index_N), dtype=np.int64), np.zeros(1, dtype=np.bool_)
 
@@ -165,7 +175,11 @@ def canonical_family(name: str) -> str:
 def check_family(family: str, height: int, width: int) -> None:
     """Raise UserError unless there is such a family, with mazes (or graphs) of this shape."""
     if (star := star_shape(family)) is not None:
-        star.check(height, width)
+        if height != 1:
+            raise UserError(f"a {family} graph has labels, not {height} rows: use 1 row, and the labels as width.")
+        check_labels(width)
+        if width < star.nodes:
+            raise UserError(f"{width} labels are too few for the {star.nodes} nodes of a {family} graph.")
         return
     if family not in FAMILIES and registered("family", family) is None:
         known = ", ".join([*FAMILIES, f"{PATH_STAR}-ARMSxLENGTH", *registered_names("family")])
@@ -191,12 +205,14 @@ def describe_tasks(family: str, height: int, width: int) -> str:
 
 
 def _not_found(family: str, height: int, width: int, split: Split, min_path: int, attempts: int) -> UserError:
+    hint = "use a larger or squarer maze, a shorter path, or another family."
+    if star_shape(family):
+        hint = "there are too few such graphs; use more arms, longer ones, or more labels."
     return UserError(
-        f"no {family} maze of {height} rows and {width} columns "
+        f"none of the {describe_tasks(family, height, width)} "
         + ("" if split == "any" else f"in the {split} split ")
         + ("" if min_path <= 1 else f"with a path of at least {min_path} cells ")
-        + f"was found in {attempts:,} attempts: use a larger or squarer maze, "
-        + ("or another family." if min_path <= 1 else "a shorter path, or another family.")
+        + f"was found in {attempts:,} attempts: {hint}"
     )
 
 
@@ -211,6 +227,7 @@ class _Options(NamedTuple):
     draws: int
     all_pairs: bool
     attempts: int
+    star: StarShape  # of path-star graphs
 
 
 @njit(nogil=True)
@@ -226,12 +243,12 @@ def _fill(
 
     When a layout cannot be found, set `stop`, which all threads watch, and return.
     """
-    family, split, seed, open_share, min_path, draws, all_pairs, attempts = options
+    family, split, seed, open_share, min_path, draws, all_pairs, attempts, (arms, arm_length) = options
     count, height, width = cells_NHW.shape
     pairs = MAX_PAIRS if all_pairs else 1
     state = np.empty(1, dtype=np.uint64)
     workspace = make_workspace(height, width, pairs)
-    layout_path, end_K = workspace.path, workspace.end_K
+    layout_path, end_K, label_V = workspace.path, workspace.end_K, workspace.free_C
     cell_NC = cells_NHW.reshape(count, height * width)
     min_length = max(min_path, max(height, width) if family == _ASTAR else 2)
     length = np.empty(count * pairs, dtype=np.int32)
@@ -243,12 +260,17 @@ def _fill(
             if stop[0]:
                 return length[:0], path[:0]
             begin_stream(state, seed, index_N[i], attempt)
-            _draw_layout(family, cells_NHW[i], state, open_share)
+            if family == _STAR:
+                draw_star(cells_NHW[i], state, arms, arm_length, label_V)
+            else:
+                _draw_layout(family, cells_NHW[i], state, open_share)
             if split != _ANY:
-                held_out = layout_hash(cells_NHW[i], keys_SM) % np.uint64(HELD_OUT_IN) == np.uint64(0)
-                if held_out != (split == _TEST):
+                code = graph_hash(cell_NC[i]) if family == _STAR else layout_hash(cells_NHW[i], keys_SM)
+                if (code % np.uint64(HELD_OUT_IN) == np.uint64(0)) != (split == _TEST):
                     continue
-            if family in (_ASTAR, _PERCOLATION):
+            if family == _STAR:
+                found = draw_star_path(state, arms, arm_length, label_V, layout_path, end_K)
+            elif family in (_ASTAR, _PERCOLATION):
                 found = draw_astar_paths(cell_NC[i], width, state, min_length, draws, all_pairs, workspace)
             else:
                 found = draw_path(cells_NHW[i], state, min_path, layout_path, end_K)

@@ -1,26 +1,24 @@
 """Generators of layouts, one for each family, and the draw of start and goal.
 
-Each generator overwrites `cells_HW` with a fresh layout. `draw_path` draws a pair in a perfect maze, which joins every
-two cells. `draw_astar_paths` draws pairs in mazes with loops and unconnected cells, whose A* path is long enough: the
-first such pair, or every one of 100 draws, as Searchformer does.
+Each generator overwrites `cells_HW` with a fresh layout; that of a path-star graph is one row (see clew.mazes.maze).
+`draw_path` draws a pair in a perfect maze, which joins every two cells. `draw_astar_paths` draws pairs in mazes with
+loops and unconnected cells, whose A* path is long enough: the first such pair, or every one of 100 draws, as
+Searchformer does.
 
-Shape suffixes: H rows, W columns, C = H * W cells by index, P = C + 2 * W, E events, K draws of a pair.
+Shape suffixes: H rows, W columns, C = H * W cells by index, P = C + 2 * W, E events, K draws of a pair, V labels.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from clew.errors import UserError
 from clew.jit import njit
-from clew.mazes.compiled import Stream, begin_stream, below, njit_inline, parallel_map, shuffle_first, unit
-from clew.mazes.layouts import HELD_OUT_IN, graph_hash
-from clew.mazes.maze import ABSENT, EAST, NORTH, SOUTH, WALL, WEST, Cells, TaskBatch, check_labels
+from clew.mazes.compiled import Stream, below, njit_inline, shuffle_first, unit
+from clew.mazes.maze import ABSENT, EAST, NORTH, SOUTH, WALL, WEST, Cells
 from clew.mazes.solvers import (
     MAX_EVENTS_PER_CELL,
     Events,
@@ -33,6 +31,7 @@ from clew.mazes.solvers import (
 )
 
 MAX_PAIRS = 100  # draws of start and goal in one layout
+PATH_STAR = "path-star"
 
 _SEEN = 32  # a bit that no side uses
 
@@ -301,23 +300,11 @@ def _mark_component(cell_C: Cells, width: int, start: int, mark: int, mark_P: In
     return tail
 
 
-PATH_STAR = "path-star"
-_STAR_NAME = re.compile(rf"{PATH_STAR}-([0-9]{{1,3}})x([0-9]{{1,3}})")
-
-
-@dataclass(frozen=True)
-class StarShape:
-    """The number of arms, and of nodes from the centre to an arm's end."""
+class StarShape(NamedTuple):
+    """The number of arms of a path-star graph, and of nodes from its centre to an arm's end."""
 
     arms: int
     length: int
-
-    def __post_init__(self) -> None:
-        if self.arms < 2 or self.length < 2:
-            raise UserError(
-                f"a path-star graph of {self.arms} arms with {self.length} nodes each leaves nothing to find: use at "
-                "least 2 arms and a length of 2."
-            )
 
     @property
     def nodes(self) -> int:
@@ -327,88 +314,38 @@ class StarShape:
     def family(self) -> str:
         return f"{PATH_STAR}-{self.arms}x{self.length}"
 
-    def check(self, height: int, labels: int) -> None:
-        """Raise UserError unless graphs of this shape fit a batch of this height and width."""
-        if height != 1:
-            raise UserError(f"a {self.family} graph has labels, not {height} rows: use 1 row, and the labels as width.")
-        check_labels(labels)
-        if labels < self.nodes:
-            raise UserError(f"{labels} labels are too few for the {self.nodes} nodes of a {self.family} graph.")
-
 
 def star_shape(family: str) -> StarShape | None:
     """Return the shape that a family's name says, or None if it is no family of path-star graphs."""
-    if family != PATH_STAR and not family.startswith(f"{PATH_STAR}-"):
+    if not f"{family}-".startswith(f"{PATH_STAR}-"):
         return None
-    match = _STAR_NAME.fullmatch(family)
-    if not match or (shape := StarShape(int(match[1]), int(match[2]))).family != family:
-        raise UserError(f"a family of path-star graphs is named {PATH_STAR}-ARMSxLENGTH, such as {PATH_STAR}-2x5.")
+    match = re.fullmatch(rf"{PATH_STAR}-([1-9][0-9]{{0,2}})x([1-9][0-9]{{0,2}})", family)
+    if not match or min(shape := StarShape(int(match[1]), int(match[2]))) < 2:
+        raise UserError(
+            f"a family of path-star graphs is named {PATH_STAR}-ARMSxLENGTH, with at least 2 arms and a length of 2, "
+            f"such as {PATH_STAR}-2x5; there is no {family}."
+        )
     return shape
 
 
-def generate_stars(
-    shape: StarShape,
-    labels: int,
-    index_N: npt.NDArray[np.uint64],
-    seed: int,
-    split: int,
-    workers: int | None,
-    limit: int,
-) -> TaskBatch:
-    """Return the graphs with these indices of a split (0 train, 1 test, 2 any), each found in `limit` attempts."""
-    before_NV = np.empty((len(index_N), labels), dtype=np.uint8)
-    path_NL = np.empty((len(index_N), shape.length), dtype=np.int32)
-
-    def fill(chunk: slice) -> bool:
-        filled: bool = _fill_stars(shape.arms, seed, index_N[chunk], split, limit, before_NV[chunk], path_NL[chunk])
-        return filled
-
-    if not all(parallel_map(fill, len(index_N), labels, workers)):
-        raise UserError(
-            f"no {shape.family} graph with {labels} labels in the {('train', 'test', 'any')[split]} split was found in "
-            f"{limit:,} attempts: there are too few such graphs; use more arms, longer ones, or more labels."
-        )
-    offset_N1 = shape.length * np.arange(len(index_N) + 1, dtype=np.int64)
-    start_N, goal_N = path_NL[:, 0].copy(), path_NL[:, -1].copy()
-    return TaskBatch(before_NV[:, None], start_N, goal_N, path_NL.reshape(-1), offset_N1)
+@njit()
+def draw_star(cells_HW: Cells, state: Stream, arms: int, length: int, label_V: Indices) -> None:
+    """Overwrite `cells_HW` with a path-star graph and `label_V` with its labels: the centre's, then arm by arm."""
+    for v in range(label_V.size):
+        label_V[v] = v
+    shuffle_first(state, label_V, arms * (length - 1) + 1)
+    cells_HW[:] = ABSENT
+    cells_HW[0, label_V[0]] = label_V[0]
+    for i in range(arms * (length - 1)):
+        cells_HW[0, label_V[1 + i]] = label_V[i if i % (length - 1) else 0]
 
 
-@njit(nogil=True)
-def _fill_stars(
-    arms: int,
-    seed: int,
-    index_N: npt.NDArray[np.uint64],
-    split: int,
-    limit: int,
-    before_NV: npt.NDArray[np.uint8],
-    path_NL: npt.NDArray[np.int32],
-) -> bool:
-    """Draw the graphs of `index_N`; return False if one is not found of its split."""
-    labels, length = before_NV.shape[1], path_NL.shape[1]
-    steps = length - 1
-    state = np.empty(1, dtype=np.uint64)
-    label_V = np.empty(labels, dtype=np.int32)
-    for i in range(len(index_N)):
-        for attempt in range(limit):
-            begin_stream(state, seed, index_N[i], attempt)
-            for v in range(labels):
-                label_V[v] = v
-            shuffle_first(state, label_V, arms * steps + 1)
-            # The first label is the centre's; then come the arms, each from the centre outwards.
-            before_NV[i] = ABSENT
-            before_NV[i, label_V[0]] = label_V[0]
-            for arm in range(arms):
-                before = label_V[0]
-                for step in range(steps):
-                    node = label_V[1 + arm * steps + step]
-                    before_NV[i, node] = before
-                    before = node
-            if split == 2 or (graph_hash(before_NV[i]) % np.uint64(HELD_OUT_IN) == np.uint64(0)) == (split == 1):
-                break
-        else:
-            return False
-        arm = below(state, arms)
-        path_NL[i, 0] = label_V[0]
-        for step in range(steps):
-            path_NL[i, 1 + step] = label_V[1 + arm * steps + step]
-    return True
+@njit()
+def draw_star_path(state: Stream, arms: int, length: int, label_V: Indices, path: Indices, end_K: Indices) -> int:
+    """Write the path from the centre to the end of a random arm; return 1."""
+    first = below(state, arms) * (length - 1)
+    path[0] = label_V[0]
+    for step in range(1, length):
+        path[step] = label_V[first + step]
+    end_K[0] = length
+    return 1

@@ -60,10 +60,6 @@ def _check_inside(what: str, cell: Cell, height: int, width: int) -> None:
         raise UserError(f"{what} {cell} lies outside the maze of {height} rows and {width} columns.")
 
 
-def _first(bad: npt.NDArray[np.bool_]) -> tuple[int, ...]:
-    return tuple(int(i) for i in np.argwhere(bad)[0])
-
-
 def _side_towards(a: Cell, b: Cell) -> int:
     """Return the side of `a` that faces its neighbour `b`, or 0 if they are not neighbours."""
     step = (b[0] - a[0], b[1] - a[1])
@@ -88,15 +84,12 @@ class Maze:
         if cells.ndim != 2:
             raise UserError(f"a maze is a grid of rows and columns, not an array of {cells.ndim} dimensions.")
         check_shape(*cells.shape)
-        if (bad := cells > WALL).any():
-            cell = _first(bad)
-            raise UserError(f"cell {cell} holds {cells[cell]}: a cell has open sides (0 to 15) or is a wall (16).")
-        north, south, west, east = ((cells & side) != 0 for side in SIDES)
-        for here, there in ((south[:-1], north[1:]), (east[:, :-1], west[:, 1:])):
-            if (bad := here != there).any():
-                raise UserError(f"the passage at cell {_first(bad)} is open on one side only.")
-        if any(side.any() for side in (north[0], south[-1], west[:, 0], east[:, -1])):
-            raise UserError("a cell at the border is open to the outside of the maze.")
+        if (bad_HW := _misfits(cells[None])[0]).any():
+            row, col = np.argwhere(bad_HW)[0].tolist()
+            raise UserError(
+                f"cell {(row, col)} holds {cells[row, col]}, which does not fit: a cell has open sides (0 to 15), each "
+                "towards a cell that is open on the opposite side, or is a wall (16)."
+            )
 
     @classmethod
     def from_edges(cls, height: int, width: int, edges: Iterable[Edge]) -> Maze:
@@ -172,13 +165,8 @@ class Maze:
 
     def edges(self) -> list[Edge]:
         """Return every passage once, in index order, first cell above or left of the second."""
-        found: list[Edge] = []
-        for row, col in np.ndindex(self.cells.shape):
-            if self.cells[row, col] & EAST:
-                found.append(((row, col), (row, col + 1)))
-            if self.cells[row, col] & SOUTH:
-                found.append(((row, col), (row + 1, col)))
-        return found
+        cells = [(row, col) for row in range(self.height) for col in range(self.width)]
+        return [(cell, there) for cell in cells for there in sorted(self.neighbours(cell)) if there > cell]
 
     def walls(self) -> list[Cell]:
         """Return every wall cell, in index order."""
@@ -213,7 +201,7 @@ class PathStar(Maze):
         if cells.ndim != 2 or cells.shape[0] != 1:
             raise UserError(f"a path-star graph is one row of labels, not an array of shape {cells.shape}.")
         check_labels(cells.shape[1])
-        if bool(graph_problems(cells[None])[0]):
+        if layout_problems(cells[None])[0]:
             raise UserError("the edges do not lead away from one centre without cycles: check the list of edges.")
 
     @classmethod
@@ -227,8 +215,10 @@ class PathStar(Maze):
                 if not 0 <= node < labels:
                     raise UserError(f"node {node} is not among the {labels} labels: use 0 to {labels - 1}.")
             if a == b or b in before:
-                other = f"from {before[b]} and from {a}" if b in before else "from itself"
-                raise UserError(f"the edges lead to node {b} {other}, but they must form a tree, centre first.")
+                raise UserError(
+                    f"the edges lead to node {b} from {before.get(b, b)} and from {a}, but they must form a tree, "
+                    "centre first."
+                )
             before[b] = a
             nodes |= {a, b}
         cells = np.full((1, labels), ABSENT, dtype=np.uint8)
@@ -301,20 +291,31 @@ def check_labels(labels: int) -> None:
         )
 
 
-def graph_problems(cells_NHW: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
-    """Return which layouts of one row are not trees with one centre."""
+def layout_problems(cells_NHW: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
+    """Return which layouts have cells that do not fit together or, of one row, are not trees with one centre."""
+    if cells_NHW.shape[1] > 1:
+        return np.asarray(_misfits(cells_NHW).any((1, 2)))
     labels = cells_NHW.shape[2]
     before_NV = np.full((len(cells_NHW), labels + 1), labels, dtype=np.int64)  # the last column stands for no label
     before_NV[:, :labels] = np.minimum(cells_NHW[:, 0], labels)
     is_centre_NV = before_NV[:, :labels] == np.arange(labels)
     # From every node, as many steps as there are labels lead to the centre, unless there is a cycle.
-    steps = 1
-    while steps < labels:
+    for _ in range(labels.bit_length()):
         before_NV = np.take_along_axis(before_NV, before_NV, axis=1)  # twice as many at once
-        steps *= 2
     lost_NV = (cells_NHW[:, 0] != ABSENT) & (before_NV[:, :labels] != is_centre_NV.argmax(1)[:, None])
-    bad_N: npt.NDArray[np.bool_] = lost_NV.any(1) | (is_centre_NV.sum(1) != 1)
-    return bad_N
+    return np.asarray(lost_NV.any(1) | (is_centre_NV.sum(1) != 1))
+
+
+def _misfits(cells_NHW: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
+    """Return which cells have an impossible value, or a side that is open here or there only."""
+    # With a rim of closed cells, a passage to the outside is one that is open on one side only.
+    rim_NHW = np.pad(cells_NHW, ((0, 0), (1, 1), (1, 1)))
+    bad_NHW: npt.NDArray[np.bool_] = cells_NHW > WALL
+    height, width = cells_NHW.shape[1:]
+    for side, (row, col, opposite) in SIDES.items():
+        there_NHW = rim_NHW[:, 1 + row : 1 + row + height, 1 + col : 1 + col + width]
+        bad_NHW |= ((cells_NHW & side) != 0) != ((there_NHW & opposite) != 0)
+    return bad_NHW
 
 
 def maze_of(cells: Cells) -> Maze:

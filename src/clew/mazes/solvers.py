@@ -62,20 +62,6 @@ class AStarResult:
     trace: list[Event]
 
 
-@dataclass(frozen=True)
-class TraceBatch:
-    """The traces of many tasks; the events of task i are event_E4[offset_N1[i] : offset_N1[i + 1]]."""
-
-    event_E4: Events  # int32 rows (kind, cell index, g, h), kind being CREATE or CLOSE
-    offset_N1: npt.NDArray[np.int64]
-
-    def __len__(self) -> int:
-        return len(self.offset_N1) - 1
-
-    def events_of(self, i: int) -> Events:
-        return self.event_E4[self.offset_N1[i] : self.offset_N1[i + 1]]
-
-
 def bfs_path(task: Task) -> Path | None:
     """Return a shortest path, both ends included; of several, the one that breadth-first search meets first."""
     if isinstance(task.maze, PathStar):
@@ -91,10 +77,8 @@ def astar(task: Task) -> AStarResult:
         return AStarResult(task.maze.path_between(task.start, task.goal), [])
     start, goal = task.maze.index(task.start), task.maze.index(task.goal)
     cell_C, width = task.maze.cells.ravel(), task.maze.width
-    scratch, trace_E4 = (
-        astar_scratch(*task.maze.cells.shape),
-        np.empty((MAX_EVENTS_PER_CELL * cell_C.size, 4), np.int32),
-    )
+    scratch = astar_scratch(*task.maze.cells.shape)
+    trace_E4 = np.empty((MAX_EVENTS_PER_CELL * cell_C.size, 4), np.int32)
     length, events = search_astar(cell_C, width, start, goal, scratch, trace_E4)
     trace = [
         Event("close" if kind == CLOSE else "create", divmod(cell, width), g, h)
@@ -132,8 +116,11 @@ def one_shortest(batch: TaskBatch) -> npt.NDArray[np.bool_]:
     return one_N
 
 
-def trace_batch(batch: TaskBatch, workers: int | None = None) -> TraceBatch:
-    """Return the A* trace of every task."""
+def trace_batch(batch: TaskBatch, workers: int | None = None) -> tuple[Events, npt.NDArray[np.int64]]:
+    """Return the events of all A* traces, rows (kind, cell index, g, h), and where each task's begin and end, [N + 1].
+
+    A kind is CREATE or CLOSE.
+    """
     count_N = np.empty(len(batch), dtype=np.int64)
 
     def trace(chunk: slice) -> Events:
@@ -141,7 +128,7 @@ def trace_batch(batch: TaskBatch, workers: int | None = None) -> TraceBatch:
         return event_E4
 
     events = parallel_map(trace, len(batch), batch.height * batch.width, workers)
-    return TraceBatch(np.concatenate([np.empty((0, 4), dtype=np.int32), *events]), offsets(count_N))
+    return np.concatenate([np.empty((0, 4), dtype=np.int32), *events]), offsets(count_N)
 
 
 @njit()

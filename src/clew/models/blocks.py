@@ -1,7 +1,7 @@
 """Parts of text models: GPT-2 blocks, position encodings and initial weights.
 
     x_BKD = SelfBlock(width, heads)(x_BKD, rotate, AttentionMask(causal=True))
-    x_BQD = CrossBlock(width, heads)(x_BQD, memory_BKD, rotate_Q, rotate_K, AttentionMask(mask_B1QK))
+    x_BQD = CrossBlock(width, heads)(x_BQD, memory_BKD, rotate_Q, rotate_K, AttentionMask(mask_BQK))
     positions = make_positions("rope-fp32", width=128, heads=4, max_length=4096)
     x_BTD = positions.add(x_BTD, position_BT)     # before the first block; adds learned positions
     rotate = positions.rotation(position_BT)      # RoPE rotates queries and keys in every block
@@ -67,28 +67,8 @@ FAST_PAIRS = 5
 class AttentionMask:
     """A boolean mask, True where a query attends to a key, or a causal mask, or (neither) full attention."""
 
-    mask_B1QK: Tensor | None = None
+    mask_BQK: Tensor | None = None
     causal: bool = False
-
-    @classmethod
-    def of(cls, mask_BQK: Tensor | None) -> AttentionMask:
-        return cls(None if mask_BQK is None else mask_BQK[:, None])
-
-
-@dataclass
-class KeysAndValues:
-    """The cached keys (already rotated) and values of one block."""
-
-    key_BHKE: Tensor | None = None
-    value_BHKE: Tensor | None = None
-
-    def append(self, key_BHKE: Tensor, value_BHKE: Tensor) -> tuple[Tensor, Tensor]:
-        if self.key_BHKE is not None and self.value_BHKE is not None:
-            key_BHKE = torch.cat([self.key_BHKE, key_BHKE], dim=2)
-            value_BHKE = torch.cat([self.value_BHKE, value_BHKE], dim=2)
-        # Values are a view of queries, keys and values; a cached view would keep all three in memory.
-        self.key_BHKE, self.value_BHKE = key_BHKE, value_BHKE.contiguous()
-        return key_BHKE, value_BHKE
 
 
 class FeedForward(nn.Module):
@@ -117,20 +97,23 @@ class SelfBlock(nn.Module):
         self.feed_forward_norm = nn.LayerNorm(width)
         self.feed_forward = FeedForward(width, activation)
 
-    def forward(self, x_BKD: Tensor, rotate: Rotate, mask: AttentionMask, cache: KeysAndValues | None = None) -> Tensor:
+    def forward(self, x_BKD: Tensor, rotate: Rotate, mask: AttentionMask, cache: list[Tensor] | None = None) -> Tensor:
+        """`cache` holds the rotated keys and the values of earlier tokens, or nothing yet; these are appended."""
         query, key, value = self.query_key_value(self.attention_norm(x_BKD)).chunk(3, dim=-1)
         query_BHKE, key_BHKE = rotate(_split(query, self.heads)), rotate(_split(key, self.heads))
         value_BHKE = _split(value, self.heads)
         if cache is not None:
-            key_BHKE, value_BHKE = cache.append(key_BHKE, value_BHKE)
+            if cache:
+                key_BHKE, value_BHKE = torch.cat([cache[0], key_BHKE], 2), torch.cat([cache[1], value_BHKE], 2)
+            # Values are a view of queries, keys and values; a cached view would keep all three in memory.
+            cache[:] = key_BHKE, value_BHKE.contiguous()
         x_BKD = x_BKD + self.attention_out(_attend(query_BHKE, key_BHKE, value_BHKE, mask))
         out_BKD: Tensor = x_BKD + self.feed_forward(self.feed_forward_norm(x_BKD))
         return out_BKD
 
-    def attention_weights(self) -> AttentionWeights:
-        query_DD, key_DD, value_DD = self.query_key_value.weight.chunk(3)
-        query_bias_D, key_bias_D, _ = self.query_key_value.bias.chunk(3)
-        return AttentionWeights(query_DD, query_bias_D, key_DD, key_bias_D, value_DD, self.attention_out.weight)
+    def projections(self) -> tuple[Tensor, ...]:
+        """Return the weights of queries, keys and values, then their biases."""
+        return *self.query_key_value.weight.chunk(3), *self.query_key_value.bias.chunk(3)
 
 
 class CrossBlock(nn.Module):
@@ -156,19 +139,10 @@ class CrossBlock(nn.Module):
         out_BQD: Tensor = x_BQD + self.feed_forward(self.feed_forward_norm(x_BQD))
         return out_BQD
 
-    def attention_weights(self) -> AttentionWeights:
-        key_DD, value_DD = self.memory_key_value.weight.chunk(2)
-        key_bias_D, _ = self.memory_key_value.bias.chunk(2)
-        return AttentionWeights(
-            self.query.weight, self.query.bias, key_DD, key_bias_D, value_DD, self.attention_out.weight
-        )
-
-
-def init_lookup_heads(blocks: nn.ModuleList, offsets: Sequence[int], rotary: bool) -> None:
-    """Initialize the attention heads of a stack as lookups (clew.models.blocks)."""
-    for block in blocks:
-        assert isinstance(block, SelfBlock | CrossBlock)
-        set_lookup_weights(block.attention_weights(), block.heads, offsets, rotary)
+    def projections(self) -> tuple[Tensor, ...]:
+        """Return the weights of queries, keys and values, then their biases."""
+        key_value = self.memory_key_value
+        return self.query.weight, *key_value.weight.chunk(2), self.query.bias, *key_value.bias.chunk(2)
 
 
 def run_in_groups(
@@ -197,9 +171,8 @@ def _split(x_BKD: Tensor, heads: int) -> Tensor:
 
 
 def _attend(query_BHQE: Tensor, key_BHKE: Tensor, value_BHKE: Tensor, mask: AttentionMask) -> Tensor:
-    mixed_BHQE = F.scaled_dot_product_attention(
-        query_BHQE, key_BHKE, value_BHKE, attn_mask=mask.mask_B1QK, is_causal=mask.causal
-    )
+    mask_B1QK = None if mask.mask_BQK is None else mask.mask_BQK[:, None]
+    mixed_BHQE = F.scaled_dot_product_attention(query_BHQE, key_BHKE, value_BHKE, mask_B1QK, is_causal=mask.causal)
     return mixed_BHQE.transpose(1, 2).flatten(2)
 
 
@@ -306,31 +279,15 @@ def round_to_half(x: Tensor) -> Tensor:
 
 def make_positions(choice: PositionChoice, width: int, heads: int, max_length: int) -> Positions:
     """Return the module of a choice."""
-    if choice == "rope-fp32":
-        return RotaryPositions(width // heads)
-    if choice == "rope-fp16":
-        return HalfRotaryPositions(width // heads)
-    if choice == "learned":
-        return LearnedPositions(width, max_length)
-    return Positions()
+    if choice.startswith("rope"):
+        return RotaryPositions(width // heads) if choice == "rope-fp32" else HalfRotaryPositions(width // heads)
+    return LearnedPositions(width, max_length) if choice == "learned" else Positions()
 
 
 def frequencies(head_width: int, device: torch.device) -> Tensor:
     """Return RoPE's rotation of each pair of a head per position, the fastest first: [P]."""
     exponent_P = torch.arange(0, head_width, 2, dtype=torch.float32, device=device) / head_width
     return ROPE_BASE**-exponent_P
-
-
-@dataclass(frozen=True)
-class AttentionWeights:
-    """Views of the parameters of one attention layer: [D, D] and [D]."""
-
-    query_DD: Tensor
-    query_bias_D: Tensor
-    key_DD: Tensor
-    key_bias_D: Tensor
-    value_DD: Tensor
-    out_DD: Tensor
 
 
 def init_gpt2(module: nn.Module, depth: int) -> None:
@@ -368,21 +325,20 @@ def scale_embeddings(*embeddings: Tensor) -> None:
 
 
 @torch.no_grad()
-def set_lookup_weights(weights: AttentionWeights, heads: int, offsets: Sequence[int], rotary: bool) -> None:
-    """Make the first heads attend to these offsets, one each, and the others to equal tokens."""
-    head_width = weights.query_DD.shape[0] // heads
-    for head in range(heads):
-        rows = slice(head * head_width, (head + 1) * head_width)
-        if head >= len(offsets):
-            same_ED = _equal_token_projection(weights.query_DD[rows])
-            weights.query_DD[rows] += same_ED
-            weights.key_DD[rows] += same_ED
-        elif rotary:
-            query_E, key_E = _offset_query_and_key(weights.query_bias_D[rows], offsets[head])
-            weights.query_bias_D[rows] = query_E
-            weights.key_bias_D[rows] = key_E
-    nn.init.orthogonal_(weights.value_DD)
-    nn.init.orthogonal_(weights.out_DD, gain=OUT_SCALE)
+def init_lookup_heads(blocks: nn.ModuleList, offsets: Sequence[int], rotary: bool) -> None:
+    """Make the first heads of each block attend to these offsets, one each, and the others to equal tokens."""
+    for block in blocks:
+        assert isinstance(block, SelfBlock | CrossBlock)
+        query_DD, key_DD, value_DD, query_D, key_D, _ = block.projections()
+        for head, rows in enumerate(torch.arange(len(query_DD)).chunk(block.heads)):
+            if head >= len(offsets):
+                same_ED = _equal_token_projection(query_DD[rows])
+                query_DD[rows] += same_ED
+                key_DD[rows] += same_ED
+            elif rotary:
+                query_D[rows], key_D[rows] = _offset_query_and_key(query_D[rows], offsets[head])
+        nn.init.orthogonal_(value_DD)
+        nn.init.orthogonal_(block.attention_out.weight, gain=OUT_SCALE)
 
 
 def _equal_token_projection(like_ED: Tensor) -> Tensor:

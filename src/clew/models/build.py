@@ -71,7 +71,7 @@ def sized_config(kind: str, size: str, vocabulary: int, **changes: Any) -> Encod
     """Return the config of a text model of one of the paper's sizes (`3m`, `8m`, `25m`) or `tiny`, with changes."""
     if size not in SIZES:
         raise UserError(f"there is no size '{size}'; choose one of {', '.join(SIZES)}.")
-    width, heads, depth = dataclasses.astuple(SIZES[size])
+    width, heads, depth = SIZES[size]
     fields: Json = {"kind": kind, "vocabulary": vocabulary, "width": width, "heads": heads}
     if kind == "encoder-decoder":
         fields |= {"encoder_depth": depth // 2, "decoder_depth": depth // 2}

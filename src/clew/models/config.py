@@ -42,22 +42,9 @@ def autocast(precision: Precision, device: torch.device) -> AbstractContextManag
     return torch.autocast(device.type, dtype=_DTYPES[precision])
 
 
-@dataclass(frozen=True)
-class Size:
-    """Width, heads and depth; an encoder-decoder gives half of the depth to each of its two stacks."""
-
-    width: int
-    heads: int
-    depth: int
-
-
-# The paper's, named after its rounded parameter counts, and one for laptops.
-SIZES = {
-    "tiny": Size(width=64, heads=4, depth=8),
-    "3m": Size(width=128, heads=4, depth=14),
-    "8m": Size(width=128, heads=4, depth=40),
-    "25m": Size(width=256, heads=4, depth=32),
-}
+# Width, heads and depth of the paper's models, named after their rounded parameter counts, and of one for laptops. An
+# encoder-decoder gives half of the depth to each of its two stacks.
+SIZES = {"tiny": (64, 4, 8), "3m": (128, 4, 14), "8m": (128, 4, 40), "25m": (256, 4, 32)}
 
 # Numbers that a block holds at once for each token and unit of width in a forward pass without gradients; 21 to 36
 # were measured on a CPU with widths of 128.

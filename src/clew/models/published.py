@@ -2,7 +2,7 @@
 
     model = load_published("mlmu.safetensors", heads=4)      # an EncoderDecoder, or a DecoderOnly
     reorder_ids(model, published_tokens("astar", 10, 10), vocabulary)
-    save_file(to_published(model), "back.safetensors")       # of an EncoderDecoder
+    save_file(to_published(model.state_dict(), model.config), "back.safetensors")
 
 The published MLM-U encoder-decoder has the parameters `enc.layers.N.attn.c_attn` (queries, keys and values),
 `dec.layers.N.attn.c_attn` (queries), `dec.layers.N.attn.c_attn_mem` (keys and values of the memory), `wpe` (the
@@ -23,14 +23,12 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor
 
 from clew.errors import UserError
@@ -38,6 +36,7 @@ from clew.files import read_json
 from clew.models.build import build_model
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
 from clew.models.transformers import DecoderOnly, EncoderDecoder
+from clew.models.weights import check_tensors, read_tensors
 from clew.tokenization.format import format_named
 from clew.tokenization.tokens import PAD, SPECIAL_TOKENS, Vocabulary
 
@@ -92,16 +91,17 @@ def load_published(
     if heads is None:
         stored = made.get("n_head", made.get("num_attention_heads"))
         heads = (stored if type(stored) is int else read_sidecar(path).heads) or DEFAULT_HEADS
-    config: TextConfig
-    if any(name.startswith("transformer.") for name in tensors):
-        config = _decoder_only_config(tensors, heads, bos_id, made.get("activation_function", "relu"))
-    else:
-        config = _encoder_decoder_config(tensors, heads, made.get("train_mode") == "ar" if causal is None else causal)
+    causal = made.get("train_mode") == "ar" if causal is None else causal
+    config = _read_config(tensors, heads, causal, bos_id, made.get("activation_function", "relu"))
     _check_size(path, *tensors.values())
-    state = _from_published(tensors, config)
+    with torch.device("meta"):  # names and shapes without memory
+        own = build_model(config, seed=0).state_dict()
+    check_tensors(to_published(own, config), tensors, path)
     model = build_model(config, seed=0)
     assert isinstance(model, EncoderDecoder | DecoderOnly)
-    model.load_state_dict(state)
+    names = _published_names(config)
+    state = {ours: tensors[theirs].T if is_turned else tensors[theirs] for ours, (theirs, is_turned) in names.items()}
+    model.load_state_dict({name: tensor.float().reshape(own[name].shape) for name, tensor in state.items()})
     return model
 
 
@@ -114,18 +114,8 @@ def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise UserError(f"there is no file {path}; give the path of a safetensors file or a PyTorch checkpoint.")
     with open(path, "rb") as file:
         zipped = file.read(2) == b"PK"
-    if zipped or path.suffix in CHECKPOINT_SUFFIXES:
-        return _read_checkpoint(path, zipped)
-    try:
-        return load_file(path), {}
-    except (SafetensorError, OSError) as error:
-        raise UserError(
-            f"{path} cannot be read as safetensors ({error}); it may be cut off, or of another kind: a checkpoint of "
-            f"torch.save must be named {', '.join(CHECKPOINT_SUFFIXES)}."
-        ) from None
-
-
-def _read_checkpoint(path: Path, zipped: bool) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    if not zipped and path.suffix not in CHECKPOINT_SUFFIXES:
+        return read_tensors(path), {}
     try:
         found = _load_pickle(path, zipped)
     except MemoryError:
@@ -183,17 +173,17 @@ class _Placeholder:
         pass
 
 
-def _placeholder(name: str) -> Callable[..., Any]:
+class _EmptyDict(_Placeholder):
+    def __new__(cls, *args: Any) -> Any:
+        return {}
+
+
+def _placeholder(name: str) -> type:
     """Return a stand-in for the class of this name; torch finds it by its module and name."""
     module, _, own = name.rpartition(".")
-    if name == "collections.defaultdict":
-
-        def stand_in(*args: Any) -> Any:
-            return {}  # entries are set in it, which the reader allows in a plain dict only
-
-        stand_in.__module__, stand_in.__name__, stand_in.__qualname__ = module, own, own
-        return stand_in
-    return type(own, (_Placeholder,), {"__module__": module, "__qualname__": own})
+    # Entries are set in a defaultdict, which the reader allows in a plain dict only.
+    base = _EmptyDict if name == "collections.defaultdict" else _Placeholder
+    return type(own, (base,), {"__module__": module, "__qualname__": own})
 
 
 def without_prefix(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -220,42 +210,25 @@ def _deduplicate(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return kept
 
 
-def _encoder_decoder_config(tensors: Mapping[str, Tensor], heads: int, causal: bool) -> EncoderDecoderConfig:
-    encoder_depth, decoder_depth = _depth(tensors, "enc.layers"), _depth(tensors, "dec.layers")
-    if "lm_head.weight" not in tensors or not encoder_depth or not decoder_depth:
+def _read_config(
+    tensors: Mapping[str, Tensor], heads: int, causal: bool, bos_id: int | None, activation: Any
+) -> TextConfig:
+    """Return the config that the names and shapes of the tensors describe."""
+    gpt2, encoder, decoder = (_depth(tensors, stack) for stack in ("transformer.h", "enc.layers", "dec.layers"))
+    embedding, positions = tensors.get("lm_head.weight"), tensors.get("transformer.wpe.weight")
+    if embedding is None or embedding.dim() != 2 or not ((encoder and decoder) or (gpt2 and positions is not None)):
         raise UserError(
             "these weights do not have the names of the published MLM-U encoder-decoder (enc.layers.N..., "
-            "dec.layers.N..., lm_head.weight) or of GPT-2 (transformer.h.N...); rename them first."
+            "dec.layers.N..., lm_head.weight) or of GPT-2 (transformer.h.N..., transformer.wte.weight, "
+            "transformer.wpe.weight); get the whole file, or rename them first."
         )
-    return EncoderDecoderConfig(
-        *_embedding_shape(tensors),
-        heads,
-        encoder_depth=encoder_depth,
-        decoder_depth=decoder_depth,
-        causal=causal,
-        attend_self=not causal,
-    )
-
-
-def _decoder_only_config(
-    tensors: Mapping[str, Tensor], heads: int, bos_id: int | None, activation: Any
-) -> DecoderOnlyConfig:
-    depth, positions = _depth(tensors, "transformer.h"), tensors.get("transformer.wpe.weight")
-    if "lm_head.weight" not in tensors or not depth or positions is None or positions.dim() != 2:
-        raise UserError(
-            "these weights lack transformer.wte.weight, transformer.wpe.weight or transformer.h.0..., so they are not "
-            "those of a whole GPT-2; get the whole file."
-        )
-    return DecoderOnlyConfig(
-        *_embedding_shape(tensors),
-        heads,
-        "learned",
-        max_length=len(positions),
-        activation=activation,
-        head_bias=False,
-        depth=depth,
-        bos_id=bos_id,
-    )
+    vocabulary, width = embedding.shape
+    if positions is not None and gpt2:
+        length = len(positions) if positions.dim() else 0
+        gpt2_config = DecoderOnlyConfig(vocabulary, width, heads, "learned", length, depth=gpt2, bos_id=bos_id)
+        return replace(gpt2_config, activation=activation, head_bias=False)
+    config = EncoderDecoderConfig(vocabulary, width, heads, encoder_depth=encoder, decoder_depth=decoder)
+    return replace(config, causal=causal, attend_self=not causal)
 
 
 def _depth(tensors: Mapping[str, Tensor], stack: str) -> int:
@@ -265,14 +238,6 @@ def _depth(tensors: Mapping[str, Tensor], stack: str) -> int:
     if depth > len(tensors):
         raise UserError("some blocks of these weights are missing; get the whole file.")
     return depth
-
-
-def _embedding_shape(tensors: Mapping[str, Tensor]) -> tuple[int, int]:
-    embedding = tensors["lm_head.weight"]
-    if embedding.dim() != 2:
-        raise UserError(f"lm_head.weight has the shape {list(embedding.shape)}, but it must be vocabulary by width.")
-    vocabulary, width = embedding.shape
-    return vocabulary, width
 
 
 def read_sidecar(path: Path) -> Sidecar:
@@ -292,68 +257,31 @@ def read_sidecar(path: Path) -> Sidecar:
     return Sidecar(config.get("heads"), config.get("grid"), tokens)
 
 
-def _from_published(tensors: Mapping[str, Tensor], config: TextConfig) -> dict[str, Tensor]:
-    """Return the state dict of our model, each tensor checked against the shape that the config needs."""
+def to_published(state: Mapping[str, Tensor], config: TextConfig) -> dict[str, Tensor]:
+    """Return the state dict of our model under the published names, without a prefix; the token ids stay ours."""
     names = _published_names(config)
-    with torch.device("meta"):  # shapes without memory
-        ours = build_model(config, seed=0).state_dict()
-    missing, unknown = sorted(set(names.values()) - set(tensors)), sorted(set(tensors) - set(names.values()))
-    if missing:
-        raise UserError(f"the weights lack {missing[0]} ({len(missing)} missing in all); get the whole file.")
-    if unknown:
-        raise UserError(f"the weights have {unknown[0]!r}, which the published model does not; remove it.")
-    state = {}
-    for name, theirs in names.items():
-        tensor, shape = tensors[theirs], tuple(ours[name].shape)
-        transposed = _is_transposed(config, name)
-        shape = (1, *shape) if name == "query" else shape[::-1] if transposed else shape
-        if tuple(tensor.shape) != shape:
-            raise UserError(
-                f"{theirs} has the shape {list(tensor.shape)}, but the rest of the weights needs {list(shape)}; "
-                "these are not the weights of one model."
-            )
-        if tensor.layout is not torch.strided or tensor.is_meta or not tensor.is_floating_point():
-            raise UserError(f"{theirs} holds {tensor.dtype}, not floating-point numbers; save the weights as float32.")
-        if not bool(torch.isfinite(tensor).all()):
-            raise UserError(f"{theirs} holds numbers that are not finite; get weights from an earlier checkpoint.")
-        state[name] = (tensor.T if transposed else tensor).float().reshape(ours[name].shape)
-    return state
+    turned = {theirs: state[ours].T if is_turned else state[ours] for ours, (theirs, is_turned) in names.items()}
+    return {name: tensor.view(1, -1) if name == "wpe.weight" else tensor for name, tensor in turned.items()}
 
 
-def to_published(model: EncoderDecoder) -> dict[str, Tensor]:
-    """Return the weights of a model under the published names, without a prefix; the token ids stay ours."""
-    config = model.config
-    if not config.rotary or config.activation != "gelu" or not config.head_bias:
-        raise UserError(
-            f"the published model has RoPE, GELU and a head with bias, so weights with {config.positions} positions, "
-            f"{config.activation} and head_bias={config.head_bias} do not fit it."
-        )
-    state, names = model.state_dict(), _published_names(config)
-    return {theirs: state[ours].view(1, -1) if ours == "query" else state[ours] for ours, theirs in names.items()}
-
-
-def _published_names(config: TextConfig) -> dict[str, str]:
-    """Return the published name of each of our parameters."""
+def _published_names(config: TextConfig) -> dict[str, tuple[str, bool]]:
+    """Return the published name of each of our parameters, and whether it is transposed there, as in GPT-2's blocks."""
     if isinstance(config, DecoderOnlyConfig):
-        pairs = {"norm": "transformer.ln_f"} | _stack("blocks", config.depth, "transformer.h", _SELF_BLOCK)
+        layers = {"norm": "transformer.ln_f"} | _stack("blocks", config.depth, "transformer.h", _SELF_BLOCK)
         alone = {"positions.table.weight": "transformer.wpe.weight"}
     else:
-        pairs = {"encoder_norm": "enc.ln_f", "decoder_norm": "dec.ln_f"}
-        pairs |= _stack("encoder", config.encoder_depth, "enc.layers", _SELF_BLOCK)
-        pairs |= _stack("decoder", config.decoder_depth, "dec.layers", _CROSS_BLOCK)
+        layers = {"encoder_norm": "enc.ln_f", "decoder_norm": "dec.ln_f"}
+        layers |= _stack("encoder", config.encoder_depth, "enc.layers", _SELF_BLOCK)
+        layers |= _stack("decoder", config.decoder_depth, "dec.layers", _CROSS_BLOCK)
         alone = {"head_bias": "lm_head.bias", "query": "wpe.weight"}
-    names = {f"{ours}.{part}": f"{theirs}.{part}" for ours, theirs in pairs.items() for part in ("weight", "bias")}
-    return names | {"embedding.weight": "lm_head.weight"} | alone
+    names = {f"{ours}.{part}": f"{theirs}.{part}" for ours, theirs in layers.items() for part in ("weight", "bias")}
+    names |= {"embedding.weight": "lm_head.weight"} | alone
+    transposed = re.compile(r"blocks\.\d+\.(?!.*norm).*\.weight")
+    return {ours: (theirs, transposed.fullmatch(ours) is not None) for ours, theirs in names.items()}
 
 
 def _stack(ours: str, depth: int, theirs: str, block: Mapping[str, str]) -> dict[str, str]:
     return {f"{ours}.{n}.{name}": f"{theirs}.{n}.{block[name]}" for n in range(depth) for name in block}
-
-
-def _is_transposed(config: TextConfig, name: str) -> bool:
-    """Return whether GPT-2 of transformers stores this weight as inputs by outputs."""
-    is_block = isinstance(config, DecoderOnlyConfig) and name.startswith("blocks.")
-    return is_block and name.endswith(".weight") and "norm" not in name
 
 
 def published_tokens(family: str, height: int, width: int) -> list[str]:

@@ -42,7 +42,6 @@ from clew.errors import UserError
 from clew.models.blocks import (
     AttentionMask,
     CrossBlock,
-    KeysAndValues,
     SelfBlock,
     init_gpt2,
     init_lookup_heads,
@@ -54,7 +53,18 @@ from clew.models.blocks import (
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig, attended
 
 
-class EncoderDecoder(nn.Module):
+class TextModel(nn.Module):
+    """The head, which is the transposed embedding."""
+
+    embedding: nn.Embedding
+    head_bias: nn.Parameter | None
+
+    def head(self, x: Tensor) -> Tensor:
+        """Return logits [..., V]."""
+        return F.linear(x, self.embedding.weight, self.head_bias)
+
+
+class EncoderDecoder(TextModel):
     """See the module's docstring."""
 
     def __init__(self, config: EncoderDecoderConfig) -> None:
@@ -96,14 +106,14 @@ class EncoderDecoder(nn.Module):
 
         real_B1K = real_BK[:, None]
         if bool((order_BK * real_BK).any()):
-            encoder_mask = AttentionMask.of(real_B1K & (order_BK[:, None] <= order_BK[:, :, None]))
-            decoder_mask = AttentionMask.of(real_B1K & (order_BK[:, None] < order_BQ[:, :, None]))
+            encoder_mask = AttentionMask(real_B1K & (order_BK[:, None] <= order_BK[:, :, None]))
+            decoder_mask = AttentionMask(real_B1K & (order_BK[:, None] < order_BQ[:, :, None]))
         else:
-            encoder_mask = decoder_mask = AttentionMask.of(None if bool(real_BK.all()) else real_B1K)
+            encoder_mask = decoder_mask = AttentionMask(None if bool(real_BK.all()) else real_B1K)
         if self.config.causal:
             encoder_mask = AttentionMask(causal=True)
             if not self.config.attend_self:
-                encoder_mask = AttentionMask.of(_strictly_before(position_BK)[None])
+                encoder_mask = AttentionMask(_strictly_before(position_BK)[None])
         memory_BKD = self.encode(token_BK, position_BK, encoder_mask)
         return self.head(self.decode(memory_BKD, position_BK, position_BQ, decoder_mask)[real_BQ])
 
@@ -125,10 +135,6 @@ class EncoderDecoder(nn.Module):
         out_BQD: Tensor = self.decoder_norm(x_BQD)
         return out_BQD
 
-    def head(self, x: Tensor) -> Tensor:
-        """Return logits [..., V]."""
-        return F.linear(x, self.embedding.weight, self.head_bias)
-
     def _everywhere(self, batch: Batch, order_BT: Tensor, query_BT: Tensor) -> Tensor:
         """Return the same logits, computed at all T positions with dense masks."""
         token_BT = batch.tokens_BT.masked_fill(order_BT < 0, 0)
@@ -141,8 +147,8 @@ class EncoderDecoder(nn.Module):
             encoder_BTT &= (key_B1T < row_BT1) | before_TT
         # Positions that are no query attend to order 0, so that their softmax is finite.
         decoder_BTT = (key_B1T >= 0) & (key_B1T < row_BT1.clamp(min=1))
-        memory_BTD = self.encode(token_BT, position_BT, AttentionMask.of(encoder_BTT))
-        logits_BTV = self.head(self.decode(memory_BTD, position_BT, position_BT, AttentionMask.of(decoder_BTT)))
+        memory_BTD = self.encode(token_BT, position_BT, AttentionMask(encoder_BTT))
+        logits_BTV = self.head(self.decode(memory_BTD, position_BT, position_BT, AttentionMask(decoder_BTT)))
         return logits_BTV[query_BT]
 
 
@@ -172,22 +178,26 @@ def _strictly_before(position_BK: Tensor) -> Tensor:
 class Cache:
     """Keys and values of the tokens so far; `real_BK` is False at padding, or None if there is none."""
 
-    blocks: list[KeysAndValues]
+    blocks: list[list[Tensor]]
     real_BK: Tensor | None = None
 
+    def keep(self, rows: Tensor) -> None:
+        """Remove all other mazes."""
+        self.blocks = [[x_BHKE[rows] for x_BHKE in block] for block in self.blocks]
+        self.real_BK = None if self.real_BK is None else self.real_BK[rows]
 
-class DecoderOnly(nn.Module):
+
+class DecoderOnly(TextModel):
     """See the module's docstring."""
 
     def __init__(self, config: DecoderOnlyConfig) -> None:
         super().__init__()
         self.config = config
         self.naive = False
+        block = config.width, config.heads, config.activation
         self.embedding = nn.Embedding(config.vocabulary, config.width)
         self.positions = make_positions(config.positions, config.width, config.heads, config.max_length)
-        self.blocks = nn.ModuleList(
-            SelfBlock(config.width, config.heads, config.activation) for _ in range(config.depth)
-        )
+        self.blocks = nn.ModuleList(SelfBlock(*block) for _ in range(config.depth))
         self.norm = nn.LayerNorm(config.width)
         self.head_bias = nn.Parameter(torch.empty(config.vocabulary)) if config.head_bias else None
         if config.init == "pytorch":
@@ -212,20 +222,14 @@ class DecoderOnly(nn.Module):
         else:
             token_BT, read_BT = F.pad(token_BT, (1, -1), value=self.config.bos_id), query_BT
         position_BT = torch.arange(token_BT.shape[1], device=token_BT.device).expand_as(token_BT)
-        if self.naive:
-            logits_BTV = self.head(self._run(token_BT, position_BT, AttentionMask(causal=True)))
-            return logits_BTV[read_BT]
         # At least one token, so that a batch without queries still gives every weight a zero gradient.
-        length = max(int((read_BT * (position_BT + 1)).max()), 1)
+        length = token_BT.shape[1] if self.naive else max(int((read_BT * (position_BT + 1)).max()), 1)
         x_BTD = self._run(token_BT[:, :length], position_BT[:, :length], AttentionMask(causal=True))
-        return self.head(x_BTD[read_BT[:, :length]])
-
-    def head(self, x: Tensor) -> Tensor:
-        """Return logits [..., V]."""
-        return F.linear(x, self.embedding.weight, self.head_bias)
+        read_BT = read_BT[:, :length]
+        return self.head(x_BTD)[read_BT] if self.naive else self.head(x_BTD[read_BT])
 
     def new_cache(self) -> Cache:
-        return Cache([KeysAndValues() for _ in self.blocks])
+        return Cache([[] for _ in self.blocks])
 
     def extend(self, cache: Cache, token_BS: Tensor, position_BS: Tensor, real_BS: Tensor | None = None) -> Tensor:
         """Append tokens to the cache and return their output [B, S, D], the input of the head.
@@ -235,11 +239,11 @@ class DecoderOnly(nn.Module):
         """
         bos_id = self.config.bos_id
         position_BS = position_BS if bos_id is None else position_BS + 1
-        if cache.blocks[0].key_BHKE is not None:
+        if cache.blocks[0]:
             assert token_BS.shape[1] == 1, "after the prompts one token is appended at a time"
             if cache.real_BK is not None:
                 cache.real_BK = F.pad(cache.real_BK, (0, 1), value=True)
-            mask = AttentionMask.of(None if cache.real_BK is None else cache.real_BK[:, None])
+            mask = AttentionMask(None if cache.real_BK is None else cache.real_BK[:, None])
             return self._run(token_BS, position_BS, mask, cache)
         if real_BS is not None:
             token_BS = token_BS.masked_fill(~real_BS, 0)

@@ -11,7 +11,7 @@ of versions that stored none are read unchecked. Nothing is read with pickle.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -70,11 +70,11 @@ def build_trained(config: ModelConfig, tensors: Mapping[str, Tensor], where: Pat
 
     UserError, before memory is allocated for the model, if the weights are of another model or not finite.
     """
-    own = _planned_tensors(config, tensors, where)
-    if own is not None:
-        check_tensors(own, tensors, where)
+    problem = f"the config describes a larger model than {where} holds; use the weights with their own config."
+    # Twice: a tied weight is registered under its second name and then replaced.
+    own = _plan(config, 2 * sum(tensor.numel() for tensor in tensors.values()), 2 * len(tensors), problem)
+    check_tensors(build_model(config, seed=0).state_dict() if own is None else own, tensors, where)
     model = build_model(config, seed=0)
-    check_tensors(model.state_dict(), tensors, where)
     model.load_state_dict(dict(tensors))
     return model.eval()
 
@@ -90,69 +90,44 @@ def check_tensors(own: Mapping[str, Tensor], tensors: Mapping[str, Tensor], wher
                 f"{where} holds {name!r} of shape {list(tensor.shape)} ({tensor.dtype}), but the model needs "
                 f"{list(own[name].shape)} ({own[name].dtype}); use it with its own config."
             )
-        if not bool(torch.isfinite(tensor).all()):
+        if tensor.layout is not torch.strided or tensor.is_meta or not bool(torch.isfinite(tensor).all()):
             raise UserError(f"{where} holds numbers in {name!r} that are not finite; restore it, or train anew.")
 
 
 def check_memory(config: ModelConfig) -> None:
     """Raise UserError, before anything is built, if training a model takes more memory than this machine has."""
-    most = machine_memory() // 16  # bytes of a parameter, its gradient and the two averages of AdamW
-    total = registered = 0
-
-    def too_large(parameter: nn.Parameter | None) -> bool:
-        nonlocal total, registered
-        total, registered = total + (0 if parameter is None else parameter.numel()), registered + 1
-        return total > most or registered > 50_000
-
-    try:
-        _plan(config, too_large)
-    except _TooLarge:
-        raise UserError(
-            f"the model is too large to be trained here: with its optimizer it takes more than the "
-            f"{machine_memory() / 1e9:,.0f} GB of memory of this machine; use a smaller --model.width or depth."
-        ) from None
+    problem = (
+        f"the model is too large to be trained here: with its optimizer it takes more than the "
+        f"{machine_memory() / 1e9:,.0f} GB of memory of this machine; use a smaller --model.width or depth."
+    )
+    _plan(config, machine_memory() // 16, 50_000, problem)  # bytes of a value, its gradient and AdamW's two averages
 
 
 class _TooLarge(Exception):
     pass
 
 
-def _planned_tensors(config: ModelConfig, tensors: Mapping[str, Tensor], where: Path | str) -> dict[str, Tensor] | None:
-    """Return the names and shapes of the model as tensors without memory; None if its class needs memory.
+def _plan(config: ModelConfig, most: int, count: int, problem: str) -> dict[str, Tensor] | None:
+    """Return the names and shapes of a model as tensors without memory; None if its class needs memory.
 
-    A config may ask for 10**18 layers: construction ends as soon as the model exceeds the weights.
+    A config may ask for 10**18 layers: construction ends, with the `problem` as UserError, after `most` values or
+    `count` parameters.
     """
-    largest = max((tensor.numel() for tensor in tensors.values()), default=0)
-    registered = 0
-
-    def too_large(parameter: nn.Parameter | None) -> bool:
-        nonlocal registered
-        registered += 1
-        # Twice: a tied weight is registered under its second name and then replaced.
-        return registered > 2 * len(tensors) or (parameter is not None and parameter.numel() > largest)
-
-    try:
-        return _plan(config, too_large)
-    except _TooLarge:
-        raise UserError(
-            f"the config describes a larger model than {where} holds; use the weights with their own config."
-        ) from None
-
-
-def _plan(config: ModelConfig, too_large: Callable[[nn.Parameter | None], bool]) -> dict[str, Tensor] | None:
-    """Build a model without memory and return its tensors; raise _TooLarge as soon as a parameter is too large."""
+    total = registered = 0
 
     def check_parameter(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
-        if too_large(parameter):
+        nonlocal total, registered
+        total, registered = total + (0 if parameter is None else parameter.numel()), registered + 1
+        if total > most or registered > count:
             raise _TooLarge
 
     hook = register_module_parameter_registration_hook(check_parameter)
     try:
         with torch.device("meta"):
             return dict(build_model(config, seed=0).state_dict())
-    except (RuntimeError, ArithmeticError, TypeError, ValueError):  # such as sizes beyond 64 bits
-        if kind_of(config) in KINDS:
-            raise _TooLarge from None
+    except (_TooLarge, RuntimeError, ArithmeticError, TypeError, ValueError) as error:  # also sizes beyond 64 bits
+        if isinstance(error, _TooLarge) or kind_of(config) in KINDS:
+            raise UserError(problem) from None
         return None
     finally:
         hook.remove()

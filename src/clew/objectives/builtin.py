@@ -1,9 +1,9 @@
 """Masking rates, the objectives of the paper and their variants; `clew.objectives.config` builds them by name.
 
-    MaskedTokens(Rates(UniformRate()))(batch, generator)     # MLM-U
-    MaskedTokens(Rates(FixedRate(0.15)))(batch, generator)   # BERT's rate, without token substitution
-    OrderedMask(Rates(UniformRate()))(batch, generator)      # hide everything right of a cut
-    NextAfterPrefix(Rates(UniformRate()))(batch, generator)  # the same, and predict only the first hidden token
+    MaskedTokens(Rates())(batch, generator)                  # MLM-U
+    MaskedTokens(Rates(fixed_rate(0.15)))(batch, generator)  # BERT's rate, without token substitution
+    OrderedMask(Rates())(batch, generator)                   # hide everything right of a cut
+    NextAfterPrefix(Rates())(batch, generator)               # the same, and predict only the first hidden token
     NextToken()(batch, generator)                            # predict each token from those to its left
     AnyOrder()(batch, generator)                             # the same in a random order
 
@@ -24,8 +24,9 @@ Shape suffixes: B mazes, T positions, N rows of a batch, K bins of a histogram.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -54,53 +55,32 @@ Weighting = Literal["token", "rate"]
 # The weight 1/u has no finite variance as u goes to 0, so it is capped.
 MAX_WEIGHT = 100.0
 Sampling = Literal["sequence", "stratified", "batch"]
+Quantile = Callable[[Tensor], Tensor]  # p in [0, 1) -> the rate below which a share p of the rates lies
 _BETA_TABLE_CELLS = 4096
 
 
-class RateShape(Protocol):
-    """A distribution of masking rates on [0, 1]."""
-
-    def quantile(self, p: Tensor) -> Tensor:
-        """Return the rate below which a share p of the rates lies."""
-        ...
-
-
-class UniformRate:
+def uniform_rate(p: Tensor) -> Tensor:
     """u = p, so u ~ U(0, 1)."""
-
-    def quantile(self, p: Tensor) -> Tensor:
-        return p
+    return p
 
 
-@dataclass(frozen=True)
-class FixedRate:
-    """u = rate."""
-
-    rate: float
-
-    def quantile(self, p: Tensor) -> Tensor:
-        return torch.full_like(p, self.rate)
-
-
-class CosineRate:
+def cosine_rate(p: Tensor) -> Tensor:
     """u = cos(pi (1 - p) / 2): mostly high rates, median 0.71. The density is 2 / (pi sqrt(1 - u^2))."""
-
-    def quantile(self, p: Tensor) -> Tensor:
-        return torch.cos((1 - p) * (math.pi / 2))
+    return torch.cos((1 - p) * (math.pi / 2))
 
 
-class BetaRate:
+def fixed_rate(rate: float) -> Quantile:
+    """u = rate."""
+    return lambda p: torch.full_like(p, rate)
+
+
+def beta_rate(a: float, b: float) -> Quantile:
     """u ~ Beta(a, b), with a and b at least 1/2; a > b favours high rates."""
-
-    def __init__(self, a: float, b: float) -> None:
-        # With u = sin^2(x) the density of x, sin^(2a-1) cos^(2b-1), is bounded even where Beta's is not.
-        angle = torch.linspace(0, math.pi / 2, _BETA_TABLE_CELLS + 1, dtype=torch.float64)
-        middle = (angle[1:] + angle[:-1]) / 2
-        mass = torch.exp((2 * a - 1) * middle.sin().log() + (2 * b - 1) * middle.cos().log())
-        self._angle, self._cdf = angle.float(), _cdf_of(mass)
-
-    def quantile(self, p: Tensor) -> Tensor:
-        return torch.sin(_interpolate(p, self._cdf, self._angle)).square()
+    # With u = sin^2(x) the density of x, sin^(2a-1) cos^(2b-1), is bounded even where Beta's is not.
+    angle = torch.linspace(0, math.pi / 2, _BETA_TABLE_CELLS + 1, dtype=torch.float64)
+    middle = (angle[1:] + angle[:-1]) / 2
+    cdf = _cdf_of(torch.exp((2 * a - 1) * middle.sin().log() + (2 * b - 1) * middle.cos().log()))
+    return lambda p: torch.sin(_interpolate(p, cdf, angle.float())).square()
 
 
 class AdaptiveRate:
@@ -113,9 +93,9 @@ class AdaptiveRate:
     0 where the model is certain, small where it guesses, largest at loss 1. A bin without rows has the mean score of
     the others. Each step, on every process:
 
-        tally_2K = shape.tally(share_B, loss_B)      # sums over this process's rows
+        tally_2K = rate.tally(share_B, loss_B)       # sums over this process's rows
         torch.distributed.all_reduce(tally_2K)       # the processes must agree
-        shape.update(tally_2K)
+        rate.update(tally_2K)
     """
 
     def __init__(self, bins: int = 20, floor: float = 0.2, memory: float = 0.99) -> None:
@@ -124,7 +104,7 @@ class AdaptiveRate:
         self._edge = torch.linspace(0, 1, bins + 1)
         self._cdf = self._edge.clone()
 
-    def quantile(self, p: Tensor) -> Tensor:
+    def __call__(self, p: Tensor) -> Tensor:
         return _interpolate(p, self._cdf, self._edge)
 
     def tally(self, share_B: Tensor, loss_B: Tensor) -> Tensor:
@@ -164,11 +144,9 @@ class AdaptiveRate:
 
     def load_state(self, state: dict[str, list[float | None]]) -> None:
         """Restore what `state` returned."""
-        losses = state.get("loss")
-        if (
-            not isinstance(losses, list)
-            or len(losses) != self.bins
-            or not all(x is None or (isinstance(x, int | float) and 0 <= x < math.inf) for x in losses)
+        losses = state.get("loss", [])
+        if len(losses) != self.bins or any(
+            x is not None and not (isinstance(x, int | float) and 0 <= x < math.inf) for x in losses
         ):
             raise UserError(f"the saved masking rates are not {self.bins} losses: resume with the saved objective.")
         self.loss_K = list(losses)
@@ -196,7 +174,7 @@ def _interpolate(p: Tensor, cdf: Tensor, value: Tensor) -> Tensor:
 class Rates:
     """Draw the masking rates of a batch."""
 
-    shape: RateShape
+    quantile: Quantile = uniform_rate
     sampling: Sampling = "sequence"
     fully_hidden: float = 0.0
 
@@ -211,9 +189,9 @@ class Rates:
         else:
             p_B = noise.uniform_B(RATE)
         if not self.fully_hidden:
-            return self.shape.quantile(p_B)
+            return self.quantile(p_B)
         full_B = noise.permutation_B(RATE_ORDER) < full
-        return self.shape.quantile(p_B.masked_fill(full_B, 0.0)).masked_fill(full_B, 1.0)
+        return self.quantile(p_B.masked_fill(full_B, 0.0)).masked_fill(full_B, 1.0)
 
 
 @dataclass(frozen=True)

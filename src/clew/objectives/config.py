@@ -22,20 +22,20 @@ from clew.objectives.builtin import (
     MAX_WEIGHT,
     AdaptiveRate,
     AnyOrder,
-    BetaRate,
-    CosineRate,
-    FixedRate,
     MaskedTokens,
     NextAfterPrefix,
     NextToken,
     OrderedMask,
+    Quantile,
     Rates,
-    RateShape,
     Sampling,
-    UniformRate,
     Weighting,
+    beta_rate,
+    cosine_rate,
+    fixed_rate,
+    uniform_rate,
 )
-from clew.objectives.targets import Noise, Objective, Predict, Targets
+from clew.objectives.targets import Objective
 from clew.registry import registered, unknown_component
 
 ObjectiveName: TypeAlias = str
@@ -142,11 +142,11 @@ _RATE_LIMITS: dict[str, tuple[float, float]] = {
     "adaptive_floor": (0.01, 1),
     "adaptive_memory": (0, 0.9999),
 }
-_RATE_SHAPES: dict[str, Callable[[RateConfig], RateShape]] = {
-    "uniform": lambda config: UniformRate(),
-    "fixed": lambda config: FixedRate(config.fixed),
-    "beta": lambda config: BetaRate(config.beta_a, config.beta_b),
-    "cosine": lambda config: CosineRate(),
+_RATE_SHAPES: dict[str, Callable[[RateConfig], Quantile]] = {
+    "uniform": lambda config: uniform_rate,
+    "fixed": lambda config: fixed_rate(config.fixed),
+    "beta": lambda config: beta_rate(config.beta_a, config.beta_b),
+    "cosine": lambda config: cosine_rate,
     "adaptive": lambda config: AdaptiveRate(config.adaptive_bins, config.adaptive_floor, config.adaptive_memory),
 }
 
@@ -154,8 +154,8 @@ _RATE_SHAPES: dict[str, Callable[[RateConfig], RateShape]] = {
 def build_rates(config: RateConfig) -> Rates:
     """Return the sampler of masking rates that a config describes."""
     make = _RATE_SHAPES.get(config.shape)
-    shape = make(config) if make else registered("mask-rate", config.shape)()  # type: ignore[misc]
-    return Rates(shape, config.sampling, config.fully_hidden)
+    quantile = make(config) if make else registered("mask-rate", config.shape)().quantile  # type: ignore[misc]
+    return Rates(quantile, config.sampling, config.fully_hidden)
 
 
 def build_objective(config: ObjectiveConfig) -> Objective:
@@ -172,31 +172,15 @@ def build_objective(config: ObjectiveConfig) -> Objective:
         return AnyOrder()
     if name in ("next-token", "trace"):
         return NextToken()
-    return _Registered(registered("objective", name)())  # type: ignore[misc]
-
-
-class _Registered(Objective):
-    """An objective from outside the package, which may have `targets` alone."""
-
-    def __init__(self, component: Any) -> None:
-        self.component, self.rates = component, getattr(component, "rates", None)
-
-    def targets(self, batch: Any, noise: Noise) -> Targets:
-        found: Targets = self.component.targets(batch, noise)
-        return found
-
-    def targets_for(self, model: Predict, batch: Any, noise: Noise) -> Targets:
-        if not hasattr(self.component, "targets_for"):
-            return self.targets(batch, noise)
-        found: Targets = self.component.targets_for(model, batch, noise)
-        return found
+    component: Any = registered("objective", name)
+    made: Objective = type(name, (component, Objective), {})()  # what the class lacks comes from Objective
+    return made
 
 
 def adaptive_of(objective: Objective) -> AdaptiveRate | None:
     """Return the adaptive rates of an objective, which training updates with the losses, or None."""
-    rates = getattr(objective, "rates", None)
-    shape = rates.shape if isinstance(rates, Rates) else None
-    return shape if isinstance(shape, AdaptiveRate) else None
+    quantile = getattr(getattr(objective, "rates", None), "quantile", None)
+    return quantile if isinstance(quantile, AdaptiveRate) else None
 
 
 def _check_range(name: str, value: object, low: float, high: float) -> None:

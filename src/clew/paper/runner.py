@@ -254,7 +254,7 @@ def curve_evaluator(run: RunSpec, world: World) -> Callable[[nn.Module], dict[st
 def training_mazes(data: DataConfig, count: int) -> TaskBatch:
     """Return the first mazes of a run's training set."""
     assert data.mazes is not None, "a stream has no training set"
-    return open_matching(data).split("train").slice(0, min(count, data.mazes))
+    return open_matching(data).split("train")[: min(count, data.mazes)]
 
 
 def score_run(run: RunSpec, options: Options) -> None:

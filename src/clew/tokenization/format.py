@@ -1,55 +1,127 @@
-"""The Format protocol, the formats by name, and whole batches of tasks as token ids.
+"""Text formats: a task as prompt tokens, a path as response tokens, and back.
 
     form = format_named("edge-list")
     encoded = form.encode(task, path, seed=7)           # encoded.prompt, encoded.response: lists of tokens
     parsed = form.parse(encoded.tokens)                 # parsed.task, parsed.path
-    encoded = encode_batch("edge-list", tasks, seed_N)
-    encoded.tokens_NT[i, : encoded.total_length_N[i]]   # the ids of encode(task, path, seed=seed_N[i])
 
-A plug-in adds a format with a class that has the methods of `Format`:
+Each text is one line; clew.tokenization.encoding writes whole batches as token ids. A plug-in adds a format with a
+class that has the methods of `Format`:
 
     @clew.register("format", "my-format")
     class MyFormat: ...
 
-`encode_batch` writes each built-in format for all tasks at once, token for token as its `encode` writes one; the tests
-compare the two. A registered format is written by its `encode`, task by task.
+`edge-list`, the paper's for DFS mazes, as maze-dataset writes it, and `path-star` for path-star graphs:
 
-Shape suffixes: N mazes, H rows, W columns, C = H * W cells, T tokens, P items of all mazes, K tokens of each, E edges
-of all mazes.
+    <ADJLIST_START> (0,0) (0,1) ; (1,1) (0,1) ; <ADJLIST_END>
+    <ORIGIN_START> (0,0) <ORIGIN_END> <TARGET_START> (1,1) <TARGET_END>
+    <PATH_START> (0,0) (0,1) (1,1) <PATH_END>
+
+    3 5 | 5 1 | 3 2 | 2 6 | 3 6 <PATH_START> 3 2 6 <PATH_END>
+
+Cells are (row,col), one token each; edges come in random order, passages of a maze with their two ends in random order,
+edges of a graph with the node nearer to the centre first. A wall cell reads back as a cell without passages. A graph's
+start and goal follow its edges. `path-star-reversed` writes the path from the goal to the start, so that every node is
+the predecessor of the last one and nothing is left to choose.
+
+`wall-list`, the paper's for A* mazes, as Searchformer writes it; cells are x y, one token a number or word:
+
+    bos start 0 1 goal 2 0 wall 1 0 wall 1 1 eos <PATH_START> bos plan 0 1 plan 0 2 ... eos
+
+`wall-list-trace` puts the log of the A* search before the plan: `create x y cG cH` (put on the open list) and
+`close x y cG cH` (taken from it), with g and h as cost tokens. The plain texts of Searchformer, which are the same
+without the bracketing words, are read too, with or without trace and plan.
+
+`grid` has one token a cell, and `cell-labels` also in the response:
+
+    <GRID_START> start:E SW / - goal:N / # - <GRID_END> <PATH_START> (0,0) (0,1) (1,1) <PATH_END>
+    <GRID_START> start:E SW / - goal:N <GRID_END> <PATH_START> on on off on <PATH_END>
+
+A cell's token lists its open sides as letters, always in the order N S W E, or is `-` for a free cell without any;
+`#` is a wall cell. `start:` and `goal:` stand before the sides of these two (`start+goal:` if they are one cell). A
+`/` stands between rows, so the text tells the maze's size, and every maze can be written. A shortest path never touches
+itself, so the set of its cells determines it: labels are read back by walking from the start over the cells that are
+on. A path that touches itself cannot be written with labels.
+
+Lists of edges or walls do not tell the maze's size. Where `parse` is not told it, it takes the smallest shape, for a
+wall-list the smallest square, that holds all cells of the text.
+
+Shape suffixes: N mazes, E edges of all mazes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cache, lru_cache
-from typing import Any, Protocol
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from clew.errors import UserError
 from clew.jit import njit
-from clew.mazes.maze import ABSENT, EAST, SOUTH, WALL, Path, Task, TaskBatch, cells_from_solid
-from clew.mazes.solvers import trace_batch
+from clew.mazes.compiled import begin_stream, next_64, shuffle_first
+from clew.mazes.maze import (
+    EAST,
+    MAX_SIDE,
+    MIN_LABELS,
+    MIN_SIDE,
+    NORTH,
+    SOUTH,
+    WALL,
+    WEST,
+    Cell,
+    Edge,
+    Maze,
+    Path,
+    PathStar,
+    Task,
+    check_labels,
+    check_shape,
+    offsets,
+)
+from clew.mazes.solvers import Event, astar
 from clew.registry import registered, registered_names
-from clew.tokenization import cell_grid, edge_list, wall_list
-from clew.tokenization.cell_grid import CellLabels, Grid
-from clew.tokenization.edge_list import EdgeList, PathStarList
-from clew.tokenization.tokens import PATH_END, PATH_START, Encoded, Parsed, Vocabulary, cell_tokens
-from clew.tokenization.wall_list import WallList
+from clew.tokenization.tokens import (
+    PATH_END,
+    PATH_START,
+    Encoded,
+    Parsed,
+    TokenReader,
+    Vocabulary,
+    cell_token,
+    cell_tokens,
+)
+
+ADJLIST_START, ADJLIST_END = "<ADJLIST_START>", "<ADJLIST_END>"
+ORIGIN_START, ORIGIN_END = "<ORIGIN_START>", "<ORIGIN_END>"
+TARGET_START, TARGET_END = "<TARGET_START>", "<TARGET_END>"
+EDGE_END, STAR_EDGE_END = ";", "|"
+CONNECTOR = "<-->"  # some versions of maze-dataset put it between the two cells; it is read, never written
+
+BEGIN, END = "bos", "eos"
+START, GOAL, WALL_WORD, PLAN, CREATE, CLOSE = "start", "goal", "wall", "plan", "create", "close"
+
+LABELS = ("off", "on")
+GRID_START, GRID_END, ROW_END = "<GRID_START>", "<GRID_END>", "/"
+# The role of a cell, by whether it is the start (1) and whether it is the goal (2).
+ROLES = ("", "start:", "goal:", "start+goal:")
+_LETTERS = ((NORTH, "N"), (SOUTH, "S"), (WEST, "W"), (EAST, "E"))
+# The value of a cell in Maze.cells -> its token without role.
+SIDES_TOKENS = ["".join(letter for bit, letter in _LETTERS if sides & bit) or "-" for sides in range(WALL)] + ["#"]
+# A cell's token -> its value in Maze.cells and its role.
+_MEANING = {role + token: (sides, role) for role in ROLES for sides, token in enumerate(SIDES_TOKENS[:WALL])}
+_MEANING["#"] = (WALL, "")
+
+# Sets these streams apart from those that drew the maze itself, which may have had the same seed.
+_STREAM_OF_TEXT = 0x7465787400000000
+_LOWEST_BIT = np.uint64(1)
 
 
 class Format(Protocol):
     """A way to write tasks and paths as tokens."""
 
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def end_token(self) -> str:
-        """The last token of every response."""
-        ...
+    name: str
+    end_token: str  # the last token of every response
 
     def __hash__(self) -> int: ...
 
@@ -70,16 +142,311 @@ class Format(Protocol):
         ...
 
 
-_BUILT_IN: tuple[Format, ...] = (
-    EdgeList(),
-    WallList(with_trace=False),
-    WallList(with_trace=True),
-    Grid(),
-    CellLabels(),
-    PathStarList(),
-    PathStarList(reverse=True),
-)
-FORMATS = {form.name: form for form in _BUILT_IN}
+class EdgeList:
+    """The format of the DFS mazes."""
+
+    name, end_token = "edge-list", PATH_END
+
+    def vocabulary(self, height: int, width: int) -> Vocabulary:
+        check_shape(height, width)
+        words = [ADJLIST_START, ADJLIST_END, ORIGIN_START, ORIGIN_END, TARGET_START, TARGET_END]
+        return Vocabulary.of([*words, EDGE_END, PATH_START, PATH_END, *cell_tokens(height, width)])
+
+    def encode(self, task: Task, path: Path | None, *, seed: int = 0) -> Encoded:
+        check_kind(self.name, isinstance(task.maze, PathStar))
+        return self.encode_edges(shuffled_edges(task.maze, seed), task, path)
+
+    def encode_edges(self, edges: Sequence[Edge], task: Task, path: Path | None) -> Encoded:
+        """Return the text with its edges in this order and direction."""
+        prompt = [ADJLIST_START, *(token for a, b in edges for token in (cell_token(a), cell_token(b), EDGE_END))]
+        prompt += [ADJLIST_END, ORIGIN_START, cell_token(task.start), ORIGIN_END]
+        prompt += [TARGET_START, cell_token(task.goal), TARGET_END, PATH_START]
+        return Encoded(prompt, [] if path is None else [*map(cell_token, path), PATH_END])
+
+    def parse(self, tokens: Sequence[str], *, height: int | None = None, width: int | None = None) -> Parsed:
+        reader = TokenReader(tokens)
+
+        def cell(otherwise: str = "") -> Cell:
+            return reader.cell(height, width, otherwise)
+
+        edges: list[Edge] = []
+        reader.expect(ADJLIST_START)
+        while not reader.skip(ADJLIST_END):
+            a = cell(f" or {ADJLIST_END}")
+            reader.skip(CONNECTOR)
+            b = cell()
+            if abs(a[0] - b[0]) + abs(a[1] - b[1]) != 1:
+                raise UserError(
+                    f"token {reader.at} is {cell_token(b)}, but a neighbour of {cell_token(a)} is expected there."
+                )
+            reader.expect(EDGE_END)
+            edges.append((a, b))
+        reader.expect(ORIGIN_START)
+        start = cell()
+        reader.expect(ORIGIN_END, TARGET_START)
+        goal = cell()
+        reader.expect(TARGET_END)
+        path = reader.path(cell)
+        cells = [cell for edge in edges for cell in edge] + [start, goal] + (path or [])
+        rows, cols = (max(MIN_SIDE, 1 + max(cell[axis] for cell in cells)) for axis in (0, 1))
+        maze = Maze.from_edges(height or rows, width or cols, edges)
+        return Parsed(Task(maze, start, goal), path, edges=tuple(edges))
+
+    def parse_response(self, tokens: Sequence[str], *, height: int, width: int) -> Path:
+        return _read_cells(tokens, height, width)
+
+
+class PathStarList:
+    """The format of path-star graphs; `reverse` writes the path from the goal to the start."""
+
+    end_token = PATH_END
+
+    def __init__(self, reverse: bool = False) -> None:
+        self.reverse, self.name = reverse, "path-star-reversed" if reverse else "path-star"
+
+    def vocabulary(self, height: int, width: int) -> Vocabulary:
+        """Return the tokens of graphs with `width` labels; `height` is 1."""
+        check_labels(width)
+        return Vocabulary.of([STAR_EDGE_END, PATH_START, PATH_END, *map(str, range(width))])
+
+    def encode(self, task: Task, path: Path | None, *, seed: int = 0) -> Encoded:
+        check_kind(self.name, isinstance(task.maze, PathStar))
+        return self.encode_edges(shuffled_edges(task.maze, seed), task, path)
+
+    def encode_edges(self, edges: Sequence[Edge], task: Task, path: Path | None) -> Encoded:
+        """Return the text with its edges in this order."""
+        prompt = [token for a, b in edges for token in (str(a[1]), str(b[1]), STAR_EDGE_END)]
+        prompt += [str(task.start[1]), str(task.goal[1]), PATH_START]
+        nodes = [str(node) for _, node in path or []]
+        return Encoded(prompt, [*(nodes[::-1] if self.reverse else nodes), PATH_END] if nodes else [])
+
+    def parse(self, tokens: Sequence[str], *, height: int | None = None, width: int | None = None) -> Parsed:
+        reader = TokenReader(tokens)
+        pairs: list[tuple[int, int]] = []
+        while True:
+            start, goal = reader.number(width, "a node"), reader.number(width, "a node")
+            if not reader.skip(STAR_EDGE_END):
+                break
+            pairs.append((start, goal))
+        if reader.peek() not in (None, PATH_START):
+            reader.fail(f"{STAR_EDGE_END}, {PATH_START} or the end of the text")
+        path = reader.path(lambda otherwise: (0, reader.number(width, "a node", otherwise)))
+        named = [node for pair in pairs for node in pair]
+        for what, node in (("start", start), ("goal", goal)):
+            if node not in named:
+                raise UserError(f"the {what} {node} is on no edge of the graph; name one of its nodes.")
+        labels = width or max(MIN_LABELS, 1 + max([*named, *(node for _, node in path or [])]))
+        task = Task(PathStar.from_pairs(labels, pairs), (0, start), (0, goal))
+        edges = tuple(((0, a), (0, b)) for a, b in pairs)
+        return Parsed(task, path[::-1] if path and self.reverse else path, edges=edges)
+
+    def parse_response(self, tokens: Sequence[str], *, height: int, width: int) -> Path:
+        reader = TokenReader(tokens)
+        path = reader.response(lambda otherwise: (0, reader.number(width, "a node", otherwise)))
+        return path[::-1] if self.reverse else path
+
+
+class WallList:
+    """The format of the A* mazes; `with_trace` puts the log of the search before the plan."""
+
+    end_token = END
+
+    def __init__(self, with_trace: bool) -> None:
+        self.with_trace, self.name = with_trace, "wall-list-trace" if with_trace else "wall-list"
+
+    def vocabulary(self, height: int, width: int) -> Vocabulary:
+        check_shape(height, width)
+        words = [BEGIN, END, START, GOAL, WALL_WORD, PLAN, PATH_START, *map(str, range(max(height, width)))]
+        if self.with_trace:
+            words += [CREATE, CLOSE, *(f"c{cost}" for cost in range(height * width + 1))]
+        return Vocabulary.of(words)
+
+    def encode(self, task: Task, path: Path | None, *, seed: int = 0) -> Encoded:
+        """Return the task and its path; the trace is that of the deterministic A*, whatever found the path."""
+        check_kind(self.name, isinstance(task.maze, PathStar))
+        prompt = [BEGIN, *prompt_tokens(task), END, PATH_START]
+        if path is None:
+            return Encoded(prompt, [])
+        trace = trace_tokens(astar(task).trace) if self.with_trace else []
+        return Encoded(prompt, [BEGIN, *trace, *plan_tokens(path), END])
+
+    def parse(self, tokens: Sequence[str], *, height: int | None = None, width: int | None = None) -> Parsed:
+        reader = TokenReader(tokens)
+        start, goal, walls = self._parse_prompt(reader, height, width)
+        # The response is read when there is one; a prompt may end with <PATH_START>.
+        reader.skip(PATH_START)
+        trace, path = ([], []) if reader.is_done else self._parse_response(reader, height, width)
+        cells = [start, goal, *walls, *path, *(step.cell for step in trace)]
+        side = max(MIN_SIDE, 1 + max(max(cell) for cell in cells))
+        maze = Maze.from_walls(height or side, width or side, walls)
+        return Parsed(Task(maze, start, goal), path or None, trace=tuple(trace) or None)
+
+    def parse_response(self, tokens: Sequence[str], *, height: int, width: int) -> Path:
+        return self._parse_response(TokenReader(tokens), height, width)[1]
+
+    def _parse_prompt(
+        self, reader: TokenReader, height: int | None, width: int | None
+    ) -> tuple[Cell, Cell, list[Cell]]:
+        bracketed = reader.skip(BEGIN)
+        reader.expect(START)
+        start = reader.x_y(height, width)
+        reader.expect(GOAL)
+        goal = reader.x_y(height, width)
+        walls: list[Cell] = []
+        while reader.skip(WALL_WORD):
+            wall = reader.x_y(height, width)
+            if wall in (start, goal):
+                raise UserError(
+                    f"tokens {reader.at - 1} and {reader.at} put a wall on the {'start' if wall == start else 'goal'} "
+                    f"{cell_token(wall)}, which must be a free cell."
+                )
+            walls.append(wall)
+        if bracketed and not reader.skip(END):
+            reader.fail(f"{WALL_WORD} or {END}")
+        if not bracketed and reader.peek() not in (None, PATH_START, BEGIN, CREATE, PLAN):
+            reader.fail(f"{WALL_WORD}, {CREATE}, {PLAN} or the end of the text")
+        return start, goal, walls
+
+    def _parse_response(self, reader: TokenReader, height: int | None, width: int | None) -> tuple[list[Event], Path]:
+        bracketed = reader.skip(BEGIN)
+        trace: list[Event] = []
+        path: Path = []
+        while (word := reader.peek()) in (CREATE, CLOSE):
+            reader.at += 1
+            cell = reader.x_y(height, width)
+            trace.append(Event("create" if word == CREATE else "close", cell, reader.cost(), reader.cost()))
+        while reader.skip(PLAN):
+            path.append(reader.x_y(height, width))
+        if not path:
+            reader.fail(f"{CREATE}, {CLOSE} or {PLAN}")
+        if bracketed and not reader.skip(END):
+            reader.fail(f"{PLAN} or {END}")
+        reader.expect_end("the end of the text" if bracketed else f"{PLAN} or the end of the text")
+        return trace, path
+
+
+class Grid:
+    """One token a cell."""
+
+    name, end_token = "grid", PATH_END
+
+    def vocabulary(self, height: int, width: int) -> Vocabulary:
+        check_shape(height, width)
+        words = [GRID_START, GRID_END, ROW_END, PATH_START, PATH_END, *_MEANING]
+        return Vocabulary.of([*words, *cell_tokens(height, width)])
+
+    def encode(self, task: Task, path: Path | None, *, seed: int = 0) -> Encoded:
+        check_kind(self.name, isinstance(task.maze, PathStar))
+        prompt = [GRID_START]
+        for row, sides_W in enumerate(task.maze.cells.tolist()):
+            prompt += [ROW_END] * (row > 0)
+            for col, sides in enumerate(sides_W):
+                role = ROLES[((row, col) == task.start) + 2 * ((row, col) == task.goal)]
+                prompt.append(role + SIDES_TOKENS[sides])
+        response = [] if path is None else [*map(cell_token, path), PATH_END]
+        return Encoded([*prompt, GRID_END, PATH_START], response)
+
+    def parse(self, tokens: Sequence[str], *, height: int | None = None, width: int | None = None) -> Parsed:
+        """Return what the text says; the size, if given, must be the text's own."""
+        reader = TokenReader(tokens)
+        rows, role_cells = self._parse_rows(reader, width)
+        if height not in (None, len(rows)):
+            raise UserError(f"the text has {len(rows)} rows, but a maze of {height} rows is expected.")
+        for role in ("start", "goal"):
+            if role not in role_cells:
+                raise UserError(f"no cell of the text is marked {role}: put `{role}:` before the sides of one.")
+        path = reader.path(lambda otherwise: reader.cell(len(rows), len(rows[0]), otherwise))
+        maze = Maze(np.array(rows, dtype=np.uint8))
+        return Parsed(Task(maze, role_cells["start"], role_cells["goal"]), path)
+
+    def parse_response(self, tokens: Sequence[str], *, height: int, width: int) -> Path:
+        return _read_cells(tokens, height, width)
+
+    def _parse_rows(self, reader: TokenReader, width: int | None) -> tuple[list[list[int]], dict[str, Cell]]:
+        """Read the cells' values row by row, and where start and goal are."""
+        rows: list[list[int]] = [[]]
+        role_cells: dict[str, Cell] = {}
+        reader.expect(GRID_START)
+        while True:
+            token, values = reader.peek(), rows[-1]
+            if token in (ROW_END, GRID_END):
+                if len(values) < (width or 1):
+                    reader.fail(f"cell {len(values) + 1} of the row")
+                if token == ROW_END and len(rows) == MAX_SIDE:
+                    reader.fail(f"{GRID_END} after {MAX_SIDE} rows")
+                reader.at += 1
+                if token == GRID_END:
+                    return rows, role_cells
+                width = len(rows[0])
+                rows.append([])
+                continue
+            if len(values) == (width or MAX_SIDE):
+                reader.fail(f"{ROW_END} or {GRID_END} after {len(values)} cells in the row")
+            if token not in _MEANING:
+                reader.fail("a cell such as SE, start:N, - or #" + (f", {ROW_END} or {GRID_END}" if values else ""))
+            value, role = _MEANING[token]
+            for name in role[:-1].split("+") if role else ():
+                if name in role_cells:
+                    raise UserError(f"token {reader.at + 1} is {token!r}, but the maze has a {name} already.")
+                role_cells[name] = (len(rows) - 1, len(values))
+            values.append(value)
+            reader.at += 1
+
+
+class CellLabels(Grid):
+    """The format of the cell network, as text: a label for each cell instead of the path."""
+
+    name = "cell-labels"
+
+    def vocabulary(self, height: int, width: int) -> Vocabulary:
+        return Vocabulary.of([*super().vocabulary(height, width).tokens, *LABELS])
+
+    def encode(self, task: Task, path: Path | None, *, seed: int = 0) -> Encoded:
+        prompt = super().encode(task, None).prompt
+        if path is None:
+            return Encoded(prompt, [])
+        on = set(path)
+        if path_from_labels(task, on) != list(path):
+            raise UserError("this path touches itself, so labels on cells do not determine it; use another format.")
+        labels = [LABELS[(row, col) in on] for row in range(task.maze.height) for col in range(task.maze.width)]
+        return Encoded(prompt, [*labels, PATH_END])
+
+    def parse(self, tokens: Sequence[str], *, height: int | None = None, width: int | None = None) -> Parsed:
+        """Return what the text says; the size, if given, must be the text's own."""
+        first = next((i for i, token in enumerate(tokens) if token in LABELS), len(tokens))
+        task = super().parse(tokens[:first], height=height, width=width).task
+        if first == len(tokens):
+            return Parsed(task, None)
+        cells = self.parse_response(tokens[first:], height=task.maze.height, width=task.maze.width)
+        return Parsed(task, path_from_labels(task, set(cells)))
+
+    def parse_response(self, tokens: Sequence[str], *, height: int, width: int) -> Path:
+        """Return the labelled cells in reading order; their order on the path needs the maze: `path_from_labels`."""
+        reader = TokenReader(tokens)
+        on = []
+        for cell in range(height * width):
+            if reader.peek() not in LABELS:
+                reader.fail(f"the label {' or '.join(LABELS)} of cell {cell + 1} of {height * width}")
+            if tokens[reader.at] == LABELS[1]:
+                on.append(divmod(cell, width))
+            reader.at += 1
+        reader.expect(PATH_END)
+        reader.expect_end()
+        return on
+
+
+FORMATS: dict[str, Format] = {
+    form.name: form
+    for form in (
+        EdgeList(),
+        WallList(with_trace=False),
+        WallList(with_trace=True),
+        Grid(),
+        CellLabels(),
+        PathStarList(),
+        PathStarList(reverse=True),
+    )
+}
 
 
 def format_named(name: str) -> Format:
@@ -101,205 +468,94 @@ def _instance(component: type[Format]) -> Format:
     return component()
 
 
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
+def check_kind(name: str, is_graph: bool) -> None:
+    """Raise UserError for a path-star graph in a built-in format of cells, and for a maze in one of graphs."""
+    if is_graph != name.startswith("path-star"):
+        kinds, other = ("mazes", "path-star graphs"), "path-star" if is_graph else "edge-list or grid"
+        raise UserError(f"{name} text is for {kinds[not is_graph]}, not for {kinds[is_graph]}; use {other}.")
 
 
-@dataclass(frozen=True)
-class EncodedBatch:
-    """Texts as ids, each a prompt, then a response, then [PAD] up to the longest."""
-
-    tokens_NT: Int32
-    prompt_length_N: Int64
-    total_length_N: Int64  # prompt and response
+def _read_cells(tokens: Sequence[str], height: int, width: int) -> Path:
+    """Return the path of a response with one token a cell."""
+    reader = TokenReader(tokens)
+    return reader.response(lambda otherwise: reader.cell(height, width, otherwise))
 
 
-def encode_batch(format_name: str, batch: TaskBatch, seed_N: npt.NDArray[np.uint64]) -> EncodedBatch:
-    """Return the texts of all tasks and their paths; a path without cells gives a prompt without response."""
-    if len(seed_N) != len(batch):
-        raise UserError(f"every maze needs a seed for its text: {len(batch)} mazes, {len(seed_N)} seeds.")
-    form = format_named(format_name)
-    texts = _Texts(_vocabulary(form, batch.height, batch.width), batch)
-    if not len(batch):
-        pass
-    elif format_name not in FORMATS:
-        _write_each(texts, form, seed_N)
-    elif format_name.startswith("wall-list"):
-        _write_wall_list(texts, with_trace=format_name == "wall-list-trace")
-    elif format_name == "grid":
-        _write_grid(texts)
-    elif format_name == "cell-labels":
-        _write_grid(texts, labels=True)
-    elif format_name == "edge-list":
-        _write_edge_list(texts, np.ascontiguousarray(seed_N, dtype=np.uint64))
-    else:
-        reverse = format_name == "path-star-reversed"
-        _write_path_star(texts, np.ascontiguousarray(seed_N, dtype=np.uint64), reverse)
-    return texts.encoded()
+def path_from_labels(task: Task, on: set[Cell]) -> Path | None:
+    """Return the path that consists of exactly these cells, or None if they do not determine one."""
+    path, left = [task.start], on - {task.start}
+    if task.start not in on:
+        return None
+    while path[-1] != task.goal:
+        near = [cell for cell in task.maze.neighbours(path[-1]) if cell in left]
+        if len(near) != 1:
+            return None
+        path.append(near[0])
+        left.remove(near[0])
+    return None if left else path
 
 
-@lru_cache(maxsize=16)
-def _vocabulary(form: Format, height: int, width: int) -> Vocabulary:
-    """Return the vocabulary; kept, since making it takes longer than encoding a small batch."""
-    return form.vocabulary(height, width)
+def prompt_tokens(task: Task) -> list[str]:
+    """Return Searchformer's plain prompt: `start x y goal x y wall x y ...`, walls in index order."""
+    if not task.maze.has_wall_cells_only:
+        raise UserError(
+            "the wall-list format can only write mazes whose walls are whole cells; "
+            "use edge-list for mazes with walls between cells."
+        )
+    return [START, *_x_y(task.start), GOAL, *_x_y(task.goal), *_each(WALL_WORD, task.maze.walls())]
 
 
-@lru_cache(maxsize=16)
-def _cell_ids(vocabulary: Vocabulary, height: int, width: int) -> Int32:
-    return vocabulary.encode(cell_tokens(height, width))
+def plan_tokens(path: Path) -> list[str]:
+    """Return Searchformer's plain plan: `plan x y plan x y ...`."""
+    return _each(PLAN, path)
 
 
-class _Texts:
-    """The texts of a batch, written piece by piece for all mazes at once."""
+def trace_tokens(trace: Iterable[Event]) -> list[str]:
+    """Return Searchformer's plain trace: `create x y cG cH close x y cG cH ...`."""
+    return [token for kind, cell, cost, estimate in trace for token in (kind, *_x_y(cell), f"c{cost}", f"c{estimate}")]
 
-    def __init__(self, vocabulary: Vocabulary, batch: TaskBatch) -> None:
-        self.vocabulary, self.batch = vocabulary, batch
-        self.all_N = np.arange(len(batch))
-        self.with_path = np.flatnonzero(batch.length_N)
-        self.row_of_path = np.repeat(self.all_N, batch.length_N)
-        self.length_N = self.prompt_length_N = np.zeros(len(batch), dtype=np.int64)
-        self.pieces: list[tuple[Int64, Int32]] = []
 
-    def ids(self, *tokens: str) -> Int32:
-        return self.vocabulary.encode(tokens)
+def _x_y(cell: Cell) -> tuple[str, str]:
+    return str(cell[1]), str(cell[0])
 
-    def append(self, row_P: Int64, *columns: Any) -> None:
-        """Append to the text of maze row_P[p], for each p, one token of every column; row_P rises."""
-        ids_PK = np.empty((len(row_P), len(columns)), dtype=np.int32)
-        for k, column in enumerate(columns):
-            ids_PK[:, k] = column
-        self.pieces.append((row_P, ids_PK))
-        self.length_N = self.length_N + len(columns) * np.bincount(row_P, minlength=len(self.length_N))
 
-    def end_prompt(self) -> None:
-        self.append(self.all_N, *self.ids(PATH_START))
-        self.prompt_length_N = self.length_N
+def _each(word: str, cells: Iterable[Cell]) -> list[str]:
+    return [token for cell in cells for token in (word, *_x_y(cell))]
 
-    def encoded(self) -> EncodedBatch:
-        shape = len(self.all_N), int(self.length_N.max(initial=0))
-        tokens_NT, end_N = np.full(shape, self.vocabulary.pad_id, dtype=np.int32), np.zeros(len(self.all_N), np.int64)
-        for piece in self.pieces:
-            _write(*piece, end_N, tokens_NT)
-        return EncodedBatch(tokens_NT, self.prompt_length_N, self.length_N)
+
+def shuffled_edges(maze: Maze, seed: int) -> list[Edge]:
+    """Return the edges in the order and direction of the seed; the direction is part of a path-star graph."""
+    edges = maze.edges()
+    seed_N = np.array([seed & 0xFFFFFFFFFFFFFFFF], dtype=np.uint64)
+    order_E, turned_E = edge_orders(np.array([len(edges)]), seed_N)
+    can_turn = not isinstance(maze, PathStar)
+    return [edges[i][::-1] if turn and can_turn else edges[i] for i, turn in zip(order_E, turned_E, strict=True)]
+
+
+def edge_orders(
+    count_N: npt.NDArray[np.int64], seed_N: npt.NDArray[np.uint64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Return a random order of each maze's edges, and whether each is turned round, both fixed by the maze's seed.
+
+    The edges of all mazes stand one after the other; place i of the order has edge order_E[i] of all.
+    """
+    offset_N1 = offsets(count_N)
+    order_E, turned_E = np.arange(offset_N1[-1]), np.empty(offset_N1[-1], dtype=np.bool_)
+    _shuffle(offset_N1, seed_N, order_E, turned_E)
+    return order_E, turned_E
 
 
 @njit(nogil=True)
-def _write(row_P: Int64, ids_PK: Int32, end_N: Int64, tokens_NT: Int32) -> None:
-    for p in range(len(row_P)):
-        row = row_P[p]
-        end = end_N[row]
-        for k in range(ids_PK.shape[1]):
-            tokens_NT[row, end + k] = ids_PK[p, k]
-        end_N[row] = end + ids_PK.shape[1]
-
-
-def _write_path(texts: _Texts, ids_C: Int32, path: Int32 | None = None) -> None:
-    texts.append(texts.row_of_path, ids_C[texts.batch.path if path is None else path])
-    texts.append(texts.with_path, *texts.ids(PATH_END))
-
-
-def _write_edge_list(texts: _Texts, seed_N: npt.NDArray[np.uint64]) -> None:
-    batch, words = texts.batch, edge_list
-    ids_C = _cell_ids(texts.vocabulary, batch.height, batch.width)
-    is_edge_NC2 = np.stack([batch.cells_NHW & EAST, batch.cells_NHW & SOUTH], axis=-1).astype(bool)
-    # Place 2 * cell leads east from a cell, 2 * cell + 1 south.
-    row_E, place_E = np.divmod(np.flatnonzero(is_edge_NC2), 2 * len(ids_C))
-    order_E, turned_E = edge_list.edge_orders(np.bincount(row_E, minlength=len(batch)), seed_N)
-    place_E = place_E[order_E]
-    east_C, south_C = np.roll(ids_C, -1), np.roll(ids_C, -batch.width)
-    a_E, b_E = np.repeat(ids_C, 2)[place_E], np.stack([east_C, south_C], axis=-1).ravel()[place_E]
-    texts.append(texts.all_N, *texts.ids(words.ADJLIST_START))
-    texts.append(row_E, np.where(turned_E, b_E, a_E), np.where(turned_E, a_E, b_E), *texts.ids(words.EDGE_END))
-    end, start, start_end, goal, goal_end = texts.ids(
-        words.ADJLIST_END, words.ORIGIN_START, words.ORIGIN_END, words.TARGET_START, words.TARGET_END
-    )
-    texts.append(texts.all_N, end, start, ids_C[batch.start_N], start_end, goal, ids_C[batch.goal_N], goal_end)
-    texts.end_prompt()
-    _write_path(texts, ids_C)
-
-
-def _write_path_star(texts: _Texts, seed_N: npt.NDArray[np.uint64], reverse: bool) -> None:
-    batch = texts.batch
-    ids_V = texts.ids(*map(str, range(batch.width)))
-    before_NV = batch.cells_NHW[:, 0]
-    row_E, node_E = np.nonzero((before_NV != ABSENT) & (before_NV != np.arange(batch.width)))
-    order_E, _ = edge_list.edge_orders(np.bincount(row_E, minlength=len(batch)), seed_N)
-    node_E = node_E[order_E]
-    texts.append(row_E, ids_V[before_NV[row_E, node_E]], ids_V[node_E], *texts.ids(edge_list.STAR_EDGE_END))
-    texts.append(texts.all_N, ids_V[batch.start_N], ids_V[batch.goal_N])
-    texts.end_prompt()
-    path = batch.path
-    if reverse:
-        last_P = (batch.offset_N1[:-1] + batch.offset_N1[1:] - 1)[texts.row_of_path]
-        path = path[last_P - np.arange(len(path))]
-    _write_path(texts, ids_V, path)
-
-
-def _write_wall_list(texts: _Texts, with_trace: bool) -> None:
-    batch, words = texts.batch, wall_list
-    wrong_N = (batch.cells_NHW != cells_from_solid(batch.cells_NHW == WALL)).any((1, 2))
-    if wrong_N.any():
-        raise UserError(
-            f"maze {int(wrong_N.argmax())} of the batch has walls between cells, which the wall-list format cannot "
-            "write; use edge-list."
-        )
-    ids = texts.ids(*map(str, range(max(batch.height, batch.width))))
-    bos, eos, start, goal, wall, plan = texts.ids(
-        words.BEGIN, words.END, words.START, words.GOAL, words.WALL_WORD, words.PLAN
-    )
-
-    def x_y(cell_P: npt.NDArray[Any]) -> tuple[Int32, Int32]:
-        return ids[cell_P % batch.width], ids[cell_P // batch.width]
-
-    row_P, cell_P = np.nonzero(batch.cells_NHW.reshape(len(batch), -1) == WALL)
-    texts.append(texts.all_N, bos, start, *x_y(batch.start_N), goal, *x_y(batch.goal_N))
-    texts.append(row_P, wall, *x_y(cell_P))
-    texts.append(texts.all_N, eos)
-    texts.end_prompt()
-    texts.append(texts.with_path, bos)
-    if with_trace:
-        traces = trace_batch(batch, workers=1)  # one thread, as for all else here
-        row_P = np.repeat(texts.all_N, np.diff(traces.offset_N1))
-        kept_P = batch.length_N[row_P] > 0
-        row_P, (kind_P, cell_P, g_P, h_P) = row_P[kept_P], traces.event_E4[kept_P].T
-        kinds = texts.ids(words.CREATE, words.CLOSE)  # in the order of their numbers in a trace
-        costs = texts.ids(*(f"c{cost}" for cost in range(batch.height * batch.width + 1)))
-        texts.append(row_P, kinds[kind_P], *x_y(cell_P), costs[g_P], costs[h_P])
-    texts.append(texts.row_of_path, plan, *x_y(batch.path))
-    texts.append(texts.with_path, eos)
-
-
-def _write_grid(texts: _Texts, labels: bool = False) -> None:
-    batch, words = texts.batch, cell_grid
-    begin, row_end, end = texts.ids(words.GRID_START, words.ROW_END, words.GRID_END)
-    # By role and value of a cell; a wall cell has no role.
-    ids = np.stack([texts.ids(*(role + t for t in words.SIDES_TOKENS[:WALL]), "#") for role in words.ROLES])
-    role_NC = np.zeros((len(batch), batch.height * batch.width), dtype=np.int64)
-    role_NC[texts.all_N, batch.start_N] += 1
-    role_NC[texts.all_N, batch.goal_N] += 2
-    # One column more than the maze, for the end of the row.
-    ids_NHW = np.full((len(batch), batch.height, batch.width + 1), row_end)
-    ids_NHW[:, :, :-1] = ids[role_NC.reshape(batch.cells_NHW.shape), batch.cells_NHW]
-    ids_NHW[:, -1, -1] = end
-    texts.append(texts.all_N, begin)
-    texts.append(np.repeat(texts.all_N, ids_NHW[0].size), ids_NHW.reshape(-1))
-    texts.end_prompt()
-    if not labels:
-        _write_path(texts, _cell_ids(texts.vocabulary, batch.height, batch.width))
-        return
-    label_NC = np.zeros(role_NC.shape, dtype=np.int64)
-    label_NC[texts.row_of_path, batch.path] = 1
-    row_P = np.repeat(texts.with_path, label_NC.shape[1])
-    texts.append(row_P, texts.ids(*words.LABELS)[label_NC[texts.with_path].reshape(-1)])
-    texts.append(texts.with_path, *texts.ids(PATH_END))
-
-
-def _write_each(texts: _Texts, form: Format, seed_N: npt.NDArray[np.uint64]) -> None:
-    pairs = zip(texts.batch, seed_N.tolist(), strict=True)
-    written = [form.encode(task, path or None, seed=seed) for (task, path), seed in pairs]
-    for part in ("prompt", "response"):
-        tokens = [getattr(each, part) for each in written]
-        row_P = np.repeat(texts.all_N, [len(each) for each in tokens])
-        texts.append(row_P, texts.ids(*(token for each in tokens for token in each)))
-        if part == "prompt":
-            texts.prompt_length_N = texts.length_N
+def _shuffle(
+    offset_N1: npt.NDArray[np.int64],
+    seed_N: npt.NDArray[np.uint64],
+    order_E: npt.NDArray[np.int64],
+    turned_E: npt.NDArray[np.bool_],
+) -> None:
+    state = np.empty(1, dtype=np.uint64)
+    for n in range(len(seed_N)):
+        begin, end = offset_N1[n], offset_N1[n + 1]
+        begin_stream(state, seed_N[n], _STREAM_OF_TEXT, 0)
+        shuffle_first(state, order_E[begin:end], end - begin)
+        for i in range(begin, end):
+            turned_E[i] = (next_64(state) & _LOWEST_BIT) == _LOWEST_BIT

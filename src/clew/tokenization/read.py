@@ -39,11 +39,8 @@ import numpy as np
 from clew.errors import UserError
 from clew.mazes.maze import MAX_SIDE, SIDES, WALL, Cell, Edge, Maze, Path, PathStar, Task, check_shape
 from clew.tokenization import drawings
-from clew.tokenization.cell_grid import GRID_START
-from clew.tokenization.edge_list import ADJLIST_START
-from clew.tokenization.format import FORMATS, format_named
+from clew.tokenization.format import ADJLIST_START, FORMATS, GRID_START, format_named, plan_tokens, prompt_tokens
 from clew.tokenization.tokens import Parsed, quoted
-from clew.tokenization.wall_list import plan_tokens, prompt_tokens
 
 # The longest text that a maze of 255 x 255 cells can have is shorter.
 MAX_LINE_BYTES = 8_000_000

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack, closing, nullcontext
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -30,12 +30,11 @@ from torch import nn
 from clew.data.batch import Batch
 from clew.data.config import CELL_LABELS
 from clew.data.loader import (
-    Prefetch,
-    batches,
     build_loader,
     check_batch_memory,
     held_out_tasks,
     make_dataset,
+    prefetched,
     rank_part,
 )
 from clew.decoding.codec import Codec, Decoder
@@ -218,7 +217,7 @@ class Trainer:
     def _run_steps(self) -> int:
         """Run the steps up to the end of the budget, or to a signal, which is returned; else 0."""
         state = self.state
-        with Prefetch(batches(self.loader, state.step, self.world.rank, self.world.size)) as ready:
+        with closing(prefetched(self.loader, state.step, self.world.rank, self.world.size)) as ready:
             self.clock.run()
             if state.step:
                 self._evaluate_and_save()  # what a signal may have prevented
