@@ -99,7 +99,7 @@ def dfs_10(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 
 @pytest.mark.parametrize("objective", ["next-token", "mlm-u"])
 def test_every_token_has_the_loss_weight_of_a_plain_shuffle(dfs_10: Dataset, objective: ObjectiveName) -> None:
-    """The loss of a step is a mean over its asked tokens, so batches sorted by length would weigh all mazes alike."""
+    """The loss of a step is a mean over its queried tokens, so batches sorted by length would weigh all mazes alike."""
     loader = DatasetLoader(dfs_10, "train", "grid", batch_size=64, seed=0)
     length_N = dfs_10.split("train").length_N
     weight_N = np.zeros(len(length_N))  # of each maze in the loss of an epoch, whose steps weigh alike
@@ -154,7 +154,7 @@ def test_stream_batches(small: Dataset) -> None:
     batch = StreamLoader(data, 10).batch(4)
     assert isinstance(batch, CellBatch)
     assert batch.index_B.tolist() == list(range(40, 50))
-    # The same seed and side as the dataset's, so the same mazes.
+    # The same seed and split as the dataset's, so the same mazes.
     assert np.array_equal(batch.cells_BHW.numpy(), small.split("train").cells_NHW[40:50])
     assert batch.tokens_BT.sum(1).tolist() == small.split("train").length_N[40:50].tolist()
 
@@ -299,13 +299,13 @@ def test_processes_share_a_step_of_any_shape() -> None:
 
 
 @pytest.mark.parametrize("world_size", [2, 3])
-def test_a_maze_of_a_dataset_is_asked_the_same_by_one_process_and_by_many(tmp_path: Path, world_size: int) -> None:
+def test_a_maze_of_a_dataset_has_the_same_queries_in_one_process_and_in_many(tmp_path: Path, world_size: int) -> None:
     data = DataConfig("dataset", sizes=(5,), folder=str(tmp_path / "data"), mazes=40)
     make_dataset(data)
     loader, objective = build_loader(data, batch_size=14, seed=0), build_objective(ObjectiveConfig())
 
-    def asked(step: int, world: World) -> dict[int, list[int]]:
-        """The places of each maze that are asked for."""
+    def queries(step: int, world: World) -> dict[int, list[int]]:
+        """Return the queried positions of each maze."""
         batch = loader.batch(step, world.rank, world.size)
         part = draw_part(batch, objective, 0, step, loader.batch_size(step), world)
         query_BT = part.targets.query_BT
@@ -314,8 +314,8 @@ def test_a_maze_of_a_dataset_is_asked_the_same_by_one_process_and_by_many(tmp_pa
     for step in range(3):
         shared: dict[int, list[int]] = {}
         for rank in range(world_size):
-            shared |= asked(step, World(rank, world_size))
-        assert shared == asked(step, World())
+            shared |= queries(step, World(rank, world_size))
+        assert shared == queries(step, World())
 
 
 def test_a_dataset_is_made_where_it_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,6 @@
-"""Models with known state, and small random ones, for the tests of decoding.
+"""Models with known responses, and small random ones, for the tests of decoding.
 
-Shape suffixes: B mazes, T positions, Q asked positions.
+Shape suffixes: B mazes, T positions, Q queried positions.
 """
 
 from __future__ import annotations
@@ -68,21 +68,21 @@ def random_models(codec: Codec) -> dict[str, torch.nn.Module]:
             size, **two, positions="learned", max_length=128, activation="relu", head_bias=False, depth=2, bos_id=7
         ),
     }
-    return {name: stirred(build_model(config, seed=0)) for name, config in configs.items()}
+    return {name: perturbed(build_model(config, seed=0)) for name, config in configs.items()}
 
 
-def stirred(model):
-    """Weights so large that the state differ from maze to maze and from step to step."""
+def perturbed(model):
+    """Return the model with weights so large that responses differ from maze to maze and from step to step."""
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            if name != "head_bias":  # it would outweigh all that the model sees
+            if name != "head_bias":  # it would outweigh the input
                 parameter.add_(0.5 * torch.randn(parameter.shape, generator=generator))
     return model
 
 
 class WithEnds(torch.nn.Module):
-    """A model that is made to say the end now and then, so that state of a random model have lengths of their own."""
+    """A model with a larger logit of the end token, so that responses of a random model differ in length."""
 
     def __init__(self, model: torch.nn.Module, end: int, bonus: float) -> None:
         super().__init__()

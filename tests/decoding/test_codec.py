@@ -1,4 +1,4 @@
-"""Scripts: tasks to canvases and state back to paths, also of smaller mazes; a sentence for what does not fit."""
+"""Codec: tasks to decoding states and responses to paths, also of smaller mazes; one sentence for what does not fit."""
 
 import pytest
 import torch

@@ -58,7 +58,7 @@ def test_decoders_for_a_model_are_those_that_suit_it():
         assert list(decoders_for(models[kind], codec)) == ["left-to-right"]
     assert set(decoders_for(models["encoder-decoder"], codec)) == set(DECODERS)
     model = CellNetwork(CellNetworkConfig(width=4, hidden=4))
-    assert decoders_for(model, Codec.of("cell-labels", 4, 4)) == CELL_DECODERS
+    assert decoders_for(model, Codec.of("cell-labels", 4, 4)) == list(CELL_DECODERS)
     assert default_decoder(Codec.of("grid", 4, 4)) == "left-to-right"
     assert default_decoder(Codec.of("cell-labels", 4, 4)) == "walk-repair"
 

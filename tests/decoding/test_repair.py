@@ -1,4 +1,4 @@
-"""Repair: what is wrong is found, hidden with a margin and asked for again; what is sound stays."""
+"""Repair: wrong positions are hidden with a margin and queried again; the others stay."""
 
 import pytest
 import torch
@@ -65,7 +65,7 @@ class WrongOnce(Oracle):
         return logits
 
 
-def test_a_wrong_place_is_hidden_with_its_margin_and_asked_for_again():
+def test_a_wrong_position_is_hidden_with_its_margin_and_queried_again():
     tasks = tasks_for("grid")
     tasks = tasks.select((tasks.length_N > 6).nonzero()[0])
     codec = Codec.of("grid", 5, 5)

@@ -150,7 +150,7 @@ def test_fast_equals_naive_token_for_token(form, kind):
     length = codec.max_response_length(4, 4)
 
     def run(decoder, end):
-        return decode(model, DecodingState(prompt, end=end, max_response_length=length), decoder)
+        return decode(model, DecodingState(prompt, end, length, None, None), decoder)
 
     # A random model may never predict the end: a token that occurs at different positions serves as the end instead.
     said_BR = run(LeftToRightNaive(), -2).token_BR
@@ -190,8 +190,8 @@ def test_the_greedy_tokens_of_the_published_implementation(decoder):
     golden = load_file(GOLDEN / "mlmu-tiny.safetensors")
     vocabulary = json.loads((GOLDEN / "mlmu-tiny.json").read_text())["vocab"]
     path = golden["path_mask"].bool()
-    batch = TokenBatch(golden["input_ids"], torch.ones_like(path), path, torch.arange(len(path)))
-    state = DecodingState(batch, end=vocabulary.index("<PATH_END>"), max_response_length=int(path.sum(1).max()))
+    prompt = TokenBatch(golden["input_ids"], ~path, torch.zeros_like(path), torch.arange(len(path)))
+    state = DecodingState(prompt, vocabulary.index("<PATH_END>"), int(path.sum(1).max()), None, None)
     decoded = decode(load_published(GOLDEN / "mlmu-tiny.safetensors"), state, decoder)
     for row in range(len(path)):
         theirs = golden["greedy"][row, int(path[row].int().argmax()) :].tolist()

@@ -97,28 +97,28 @@ def test_the_start_is_gpt2s():
 
 @pytest.mark.parametrize("config", CONFIGS)
 def test_saved_and_loaded_weights_give_the_same_numbers(config):
-    asked = left_to_right(make_batch(3, 5, 5, seed=0))
+    case = left_to_right(make_batch(3, 5, 5, seed=0))
     model, other = build_model(config, seed=0), build_model(config, seed=1)
     other.load_state_dict(load(save(model.state_dict())))
-    answers = [m(asked.batch, asked.order_BT, asked.query_BT) for m in (model, other)]
+    answers = [m(case.batch, case.order_BT, case.query_BT) for m in (model, other)]
     assert torch.equal(*answers)
 
 
 def test_counted_operations_are_those_that_torch_sees():
     # One maze, so that nothing is padded.
-    asked = hide(make_batch(1, 9, 9, seed=1), 0.5, seed=0)
-    assert asked.query_BT.sum() > 1
+    case = hide(make_batch(1, 9, 9, seed=1), 0.5, seed=0)
+    assert case.query_BT.sum() > 1
     config = CONFIGS[0]
     model = build_model(config, 0).requires_grad_(False)
     # Torch does not count within the CPU's fused attention.
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
-        model(asked.batch, asked.order_BT, asked.query_BT)
-    assert counter.get_total_flops() == training_flops(config, asked.batch, asked.order_BT, asked.query_BT) / 3
+        model(case.batch, case.order_BT, case.query_BT)
+    assert counter.get_total_flops() == training_flops(config, case.batch, case.order_BT, case.query_BT) / 3
 
 
 def test_a_triangle_counts_half():
-    asked = left_to_right(make_batch(1, 9, 9, seed=1))
+    case = left_to_right(make_batch(1, 9, 9, seed=1))
     width, depth, vocabulary = 16, 2, VOCABULARY
-    seen, targets = int(asked.batch.valid_BT.sum()) - 1, int(asked.query_BT.sum())
+    seen, targets = int(case.batch.valid_BT.sum()) - 1, int(case.query_BT.sum())
     forward = depth * (24 * width**2 * seen + 4 * width * seen * (seen + 1) / 2) + 2 * width * vocabulary * targets
-    assert training_flops(CONFIGS[2], asked.batch, asked.order_BT, asked.query_BT) == 3 * forward
+    assert training_flops(CONFIGS[2], case.batch, case.order_BT, case.query_BT) == 3 * forward

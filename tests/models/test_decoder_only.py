@@ -12,51 +12,51 @@ from clew.models.transformers import check_left_to_right
 batches = st.builds(make_batch, st.integers(1, 4), st.integers(1, 7), st.integers(1, 6), st.integers(0, 9999))
 
 
-def logits(model, asked, naive=False, group_tokens=4096):
+def logits(model, case, naive=False, group_tokens=4096):
     model.naive = naive
     with torch.no_grad(), patch("clew.models.blocks.GROUP_TOKENS", group_tokens):
-        return model(asked.batch, asked.order_BT, asked.query_BT)
+        return model(case.batch, case.order_BT, case.query_BT)
 
 
 @given(batches, st.sampled_from(["rope-fp32", "learned", "none"]), st.sampled_from([4, 99]))
 @settings(max_examples=20, deadline=None)
 def test_fast_and_naive_forms_give_the_same_numbers(batch, positions, group_tokens):
-    model, asked = decoder_only(positions=positions), left_to_right(batch)
-    fast = logits(model, asked, group_tokens=group_tokens)
-    assert fast.shape == (int(asked.query_BT.sum()), VOCABULARY)
-    torch.testing.assert_close(fast, logits(model, asked, naive=True), atol=1e-5, rtol=1e-5)
+    model, case = decoder_only(positions=positions), left_to_right(batch)
+    fast = logits(model, case, group_tokens=group_tokens)
+    assert fast.shape == (int(case.query_BT.sum()), VOCABULARY)
+    torch.testing.assert_close(fast, logits(model, case, naive=True), atol=1e-5, rtol=1e-5)
 
 
 @given(batches, st.booleans(), st.integers(0, 9999))
 @settings(max_examples=20, deadline=None)
 def test_a_token_is_predicted_from_the_tokens_before_it_and_from_all_of_them(batch, naive, seed):
-    model, asked = decoder_only(), left_to_right(batch)
+    model, case = decoder_only(), left_to_right(batch)
     generator = torch.Generator().manual_seed(seed)
-    answer = logits(model, asked, naive)
+    answer = logits(model, case, naive)
     number = int(torch.randint(len(answer), (1,), generator=generator))
-    row, place = asked.query_BT.nonzero()[number].tolist()
-    other_BT = torch.randint(VOCABULARY, asked.order_BT.shape, generator=generator)
+    row, place = case.query_BT.nonzero()[number].tolist()
+    other_BT = torch.randint(VOCABULARY, case.order_BT.shape, generator=generator)
     other_BT[row, :place] = batch.tokens_BT[row, :place]
-    unseen_changed = logits(model, asked.with_tokens(other_BT), naive)[number]
+    unseen_changed = logits(model, case.with_tokens(other_BT), naive)[number]
     torch.testing.assert_close(unseen_changed, answer[number], atol=1e-6, rtol=0)
     for seen in range(place):
         other_BT[row, :place] = batch.tokens_BT[row, :place]
         other_BT[row, seen] = (other_BT[row, seen] + 1) % VOCABULARY
-        assert (logits(model, asked.with_tokens(other_BT), naive)[number] - answer[number]).abs().max() > 1e-4
+        assert (logits(model, case.with_tokens(other_BT), naive)[number] - answer[number]).abs().max() > 1e-4
 
 
 def test_other_orders_are_refused():
     batch = make_batch(4, 5, 6, seed=0)
     model = decoder_only()
-    for asked in (hide(batch, 0.5, seed=0), any_order(batch, seed=1)):
+    for case in (hide(batch, 0.5, seed=0), any_order(batch, seed=1)):
         with pytest.raises(UserError, match="left to right"):
-            logits(model, asked)
+            logits(model, case)
     with pytest.raises(UserError, match="left to right"):  # nothing stands before the first token
         check_left_to_right(torch.tensor([[1, 2]]), torch.tensor([[True, True]]))
 
 
 def test_one_step_of_decoding_is_left_to_right():
-    # The prefix is visible, all behind it hidden, and only the next token asked for.
+    # The prefix is visible, all behind it hidden, and only the next token queried.
     check_left_to_right(torch.tensor([[0, 0, 1, 1, -1]]), torch.tensor([[False, False, True, False, False]]))
 
 
@@ -116,12 +116,12 @@ def test_a_batch_without_questions_gives_every_weight_a_zero_gradient():
 
 
 def test_padding_may_hold_any_number():
-    model, asked = decoder_only(), left_to_right(make_batch(4, 5, 5, seed=0))
-    strange = asked.batch.tokens_BT.masked_fill(~asked.batch.valid_BT, -100)
+    model, case = decoder_only(), left_to_right(make_batch(4, 5, 5, seed=0))
+    strange = case.batch.tokens_BT.masked_fill(~case.batch.valid_BT, -100)
     for naive in (False, True):
-        assert torch.equal(logits(model, asked.with_tokens(strange), naive), logits(model, asked, naive))
+        assert torch.equal(logits(model, case.with_tokens(strange), naive), logits(model, case, naive))
 
 
 def test_training_and_evaluation_mode_give_the_same_numbers():
-    model, asked = decoder_only(), left_to_right(make_batch(4, 5, 5, seed=0))
-    assert torch.equal(logits(model.train(), asked), logits(model.eval(), asked))
+    model, case = decoder_only(), left_to_right(make_batch(4, 5, 5, seed=0))
+    assert torch.equal(logits(model.train(), case), logits(model.eval(), case))

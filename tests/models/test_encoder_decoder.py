@@ -23,18 +23,18 @@ targets = st.builds(
 )
 
 
-def logits(model, asked, naive=False, group_tokens=4096):
+def logits(model, case, naive=False, group_tokens=4096):
     model.naive = naive
     with torch.no_grad(), patch("clew.models.blocks.GROUP_TOKENS", group_tokens):
-        return model(asked.batch, asked.order_BT, asked.query_BT)
+        return model(case.batch, case.order_BT, case.query_BT)
 
 
 @given(targets, st.booleans(), st.sampled_from(["rope-fp32", "rope-fp16", "learned", "none"]), st.sampled_from([4, 99]))
 @settings(max_examples=40, deadline=None)
-def test_fast_and_naive_forms_give_the_same_numbers(asked, causal, positions, group_tokens):
+def test_fast_and_naive_forms_give_the_same_numbers(case, causal, positions, group_tokens):
     model = encoder_decoder(causal=causal, positions=positions)
-    fast, naive = logits(model, asked, group_tokens=group_tokens), logits(model, asked, naive=True)
-    assert fast.shape == (int(asked.query_BT.sum()), VOCABULARY)
+    fast, naive = logits(model, case, group_tokens=group_tokens), logits(model, case, naive=True)
+    assert fast.shape == (int(case.query_BT.sum()), VOCABULARY)
     # Half rounding may tip a value to its neighbour when sums are taken in another order.
     tolerance = 2e-2 if positions == "rope-fp16" else 1e-5
     torch.testing.assert_close(fast, naive, atol=tolerance, rtol=tolerance)
@@ -42,41 +42,41 @@ def test_fast_and_naive_forms_give_the_same_numbers(asked, causal, positions, gr
 
 @given(targets, st.booleans(), st.booleans(), seeds)
 @settings(max_examples=40, deadline=None)
-def test_nothing_leaks_from_what_a_query_may_not_see(asked, causal, naive, seed):
-    assume(asked.query_BT.any())
+def test_nothing_leaks_from_what_a_query_may_not_see(case, causal, naive, seed):
+    assume(case.query_BT.any())
     model = encoder_decoder(causal=causal)
     generator = torch.Generator().manual_seed(seed)
-    number = int(torch.randint(int(asked.query_BT.sum()), (1,), generator=generator))
-    row, place = asked.query_BT.nonzero()[number].tolist()
-    rank_T = asked.order_BT[row]
+    number = int(torch.randint(int(case.query_BT.sum()), (1,), generator=generator))
+    row, place = case.query_BT.nonzero()[number].tolist()
+    rank_T = case.order_BT[row]
     may_see_T = (rank_T >= 0) & (rank_T < rank_T[place])
-    other_BT = torch.randint(VOCABULARY, asked.order_BT.shape, generator=generator)
-    other_BT[row] = torch.where(may_see_T, asked.batch.tokens_BT[row], other_BT[row])
-    other = logits(model, asked.with_tokens(other_BT), naive)[number]
-    torch.testing.assert_close(other, logits(model, asked, naive)[number], atol=1e-6, rtol=0)
+    other_BT = torch.randint(VOCABULARY, case.order_BT.shape, generator=generator)
+    other_BT[row] = torch.where(may_see_T, case.batch.tokens_BT[row], other_BT[row])
+    other = logits(model, case.with_tokens(other_BT), naive)[number]
+    torch.testing.assert_close(other, logits(model, case, naive)[number], atol=1e-6, rtol=0)
 
 
 @pytest.mark.parametrize("naive", [False, True])
 def test_every_visible_token_and_its_place_matters(naive):
     model = encoder_decoder()
-    asked = hide(make_batch(1, 6, 6, seed=1), 0.5, seed=0)
-    assert asked.query_BT.sum() >= 2
-    answer = logits(model, asked, naive)
-    for place in (asked.order_BT[0] == 0).nonzero().flatten().tolist():
-        tokens = asked.batch.tokens_BT.clone()
+    case = hide(make_batch(1, 6, 6, seed=1), 0.5, seed=0)
+    assert case.query_BT.sum() >= 2
+    answer = logits(model, case, naive)
+    for place in (case.order_BT[0] == 0).nonzero().flatten().tolist():
+        tokens = case.batch.tokens_BT.clone()
         tokens[0, place] = (tokens[0, place] + 1) % VOCABULARY
-        assert (logits(model, asked.with_tokens(tokens), naive) - answer).abs().amax(1).min() > 1e-4
+        assert (logits(model, case.with_tokens(tokens), naive) - answer).abs().amax(1).min() > 1e-4
     # Two targets about the same visible tokens differ by their place alone.
     assert (answer[0] - answer[1]).abs().max() > 1e-3
 
 
 def test_padding_may_hold_any_number():
     model = encoder_decoder()
-    asked = hide(make_batch(4, 5, 5, seed=0), 0.7, seed=0)
-    assert not asked.batch.valid_BT.all()
-    strange = asked.batch.tokens_BT.masked_fill(~asked.batch.valid_BT, -100)
+    case = hide(make_batch(4, 5, 5, seed=0), 0.7, seed=0)
+    assert not case.batch.valid_BT.all()
+    strange = case.batch.tokens_BT.masked_fill(~case.batch.valid_BT, -100)
     for naive in (False, True):
-        assert torch.equal(logits(model, asked.with_tokens(strange), naive), logits(model, asked, naive))
+        assert torch.equal(logits(model, case.with_tokens(strange), naive), logits(model, case, naive))
 
 
 def test_a_causal_model_answers_step_by_step_as_it_does_all_at_once():
@@ -93,8 +93,8 @@ def test_a_causal_model_answers_step_by_step_as_it_does_all_at_once():
 
 
 def test_the_causal_mask_is_the_whole_difference_between_the_two_baselines():
-    asked = hide(make_batch(2, 6, 4, seed=1), 0.5, seed=0)
-    assert not torch.allclose(logits(encoder_decoder(causal=True), asked), logits(encoder_decoder(), asked), atol=1e-3)
+    case = hide(make_batch(2, 6, 4, seed=1), 0.5, seed=0)
+    assert not torch.allclose(logits(encoder_decoder(causal=True), case), logits(encoder_decoder(), case), atol=1e-3)
     assert encoder_decoder(causal=True).state_dict().keys() == encoder_decoder().state_dict().keys()
 
 
@@ -102,8 +102,8 @@ def test_the_causal_mask_is_the_whole_difference_between_the_two_baselines():
 def test_a_batch_without_questions_gives_every_weight_a_zero_gradient(naive):
     model = encoder_decoder()
     model.naive = naive
-    asked = hide(make_batch(3, 5, 5, seed=0), 0.0, seed=0)
-    answer = model(asked.batch, asked.order_BT, asked.query_BT)
+    case = hide(make_batch(3, 5, 5, seed=0), 0.0, seed=0)
+    answer = model(case.batch, case.order_BT, case.query_BT)
     assert answer.shape == (0, VOCABULARY)
     answer.sum().backward()
     for name, parameter in model.named_parameters():
@@ -116,16 +116,16 @@ def test_both_forms_give_the_same_gradient():
     for naive in (False, True):
         model = encoder_decoder()
         model.naive = naive
-        asked = hide(make_batch(4, 6, 6, seed=0), 0.5, seed=0)
-        model(asked.batch, asked.order_BT, asked.query_BT).square().mean().backward()
+        case = hide(make_batch(4, 6, 6, seed=0), 0.5, seed=0)
+        model(case.batch, case.order_BT, case.query_BT).square().mean().backward()
         gradients.append({name: parameter.grad for name, parameter in model.named_parameters()})
     assert all(gradient.abs().max() > 0 for gradient in gradients[0].values())
     torch.testing.assert_close(gradients[0], gradients[1], atol=1e-5, rtol=1e-4)
 
 
 def test_groups_hold_every_maze_once_and_similar_ones_together():
-    asked = hide(make_batch(30, 7, 6, seed=0), 0.5, seed=0)
-    length_B = (asked.order_BT == 0).sum(1)
+    case = hide(make_batch(30, 7, 6, seed=0), 0.5, seed=0)
+    length_B = (case.order_BT == 0).sum(1)
     groups = []
 
     def run(batch, order_BT, query_BT):
@@ -135,8 +135,8 @@ def test_groups_hold_every_maze_once_and_similar_ones_together():
     for group_tokens, expected in ((20, range(4, 31)), (4096, [1])):
         groups.clear()
         with patch("clew.models.blocks.GROUP_TOKENS", group_tokens):
-            logits_Q1 = run_in_groups(run, length_B, asked.batch, asked.order_BT, asked.query_BT)
-        assert torch.equal(logits_Q1[:, 0], asked.batch.tokens_BT[asked.query_BT])
+            logits_Q1 = run_in_groups(run, length_B, case.batch, case.order_BT, case.query_BT)
+        assert torch.equal(logits_Q1[:, 0], case.batch.tokens_BT[case.query_BT])
         assert len(groups) in expected
         assert sorted(torch.cat(groups).tolist()) == list(range(30))
         lengths = [length_B[rows] for rows in groups]
@@ -144,21 +144,21 @@ def test_groups_hold_every_maze_once_and_similar_ones_together():
 
 
 def test_half_precision_positions_change_the_answer():
-    asked = hide(make_batch(2, 6, 6, seed=0), 0.5, seed=0)
-    full, half = (logits(encoder_decoder(positions=choice), asked) for choice in ("rope-fp32", "rope-fp16"))
+    case = hide(make_batch(2, 6, 6, seed=0), 0.5, seed=0)
+    full, half = (logits(encoder_decoder(positions=choice), case) for choice in ("rope-fp32", "rope-fp16"))
     assert 1e-6 < (full - half).abs().max() < 0.5
 
 
 def test_training_and_evaluation_mode_give_the_same_numbers():
     model = encoder_decoder()
-    asked = hide(make_batch(2, 6, 6, seed=0), 0.5, seed=0)
-    assert torch.equal(logits(model.train(), asked), logits(model.eval(), asked))
+    case = hide(make_batch(2, 6, 6, seed=0), 0.5, seed=0)
+    assert torch.equal(logits(model.train(), case), logits(model.eval(), case))
 
 
 def test_runs_under_autocast():
     model = encoder_decoder()
-    asked = hide(make_batch(2, 6, 6, seed=0), 0.5, seed=0)
+    case = hide(make_batch(2, 6, 6, seed=0), 0.5, seed=0)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        rough = logits(model, asked)
+        rough = logits(model, case)
     assert rough.dtype == torch.bfloat16
-    torch.testing.assert_close(rough.float(), logits(model, asked), atol=0.3, rtol=0.1)
+    torch.testing.assert_close(rough.float(), logits(model, case), atol=0.3, rtol=0.1)

@@ -60,7 +60,7 @@ def lightning(weights, **hyper_parameters):
 
 
 def batch_of(ids):
-    """One maze, response after <PATH_START>, asked from left to right."""
+    """One maze, response after <PATH_START>, case from left to right."""
     tokens_BT = torch.tensor([ids])
     return tokens_BT, torch.ones_like(tokens_BT).bool()
 

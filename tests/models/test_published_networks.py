@@ -33,28 +33,28 @@ def saved(tmp_path, weights):
     return tmp_path / "weights.safetensors"
 
 
-def asked_logits(model, asked, naive):
+def case_logits(model, case, naive):
     model.naive = naive
     with torch.no_grad():
-        return model(asked.batch, asked.order_BT, asked.query_BT)
+        return model(case.batch, case.order_BT, case.query_BT)
 
 
 @pytest.mark.parametrize("naive", [False, True])
 def test_decoder_only_is_gpt2_with_relu_learned_positions_and_bos(tmp_path, naive):
     weights = random_gpt2(VOCABULARY, 16, depth=2, positions=40, seed=0)
     model = load_published(saved(tmp_path, weights), heads=HEADS, bos_id=BOS_ID)
-    asked = left_to_right(make_batch(4, 7, 6, seed=1))
-    shifted = torch.nn.functional.pad(asked.batch.tokens_BT, (1, -1), value=BOS_ID)
-    expected = run_gpt2(weights, shifted, HEADS)[asked.query_BT]
-    torch.testing.assert_close(asked_logits(model, asked, naive), expected, atol=2e-5, rtol=1e-5)
+    case = left_to_right(make_batch(4, 7, 6, seed=1))
+    shifted = torch.nn.functional.pad(case.batch.tokens_BT, (1, -1), value=BOS_ID)
+    expected = run_gpt2(weights, shifted, HEADS)[case.query_BT]
+    torch.testing.assert_close(case_logits(model, case, naive), expected, atol=2e-5, rtol=1e-5)
 
 
 def test_without_bos_the_first_token_stands_at_position_0(tmp_path):
     weights = random_gpt2(VOCABULARY, 16, depth=2, positions=40, seed=0)
     model = load_published(saved(tmp_path, weights), heads=HEADS)
-    asked = left_to_right(make_batch(4, 7, 6, seed=1))
-    expected = run_gpt2(weights, asked.batch.tokens_BT, HEADS).roll(1, dims=1)[asked.query_BT]
-    torch.testing.assert_close(asked_logits(model, asked, False), expected, atol=2e-5, rtol=1e-5)
+    case = left_to_right(make_batch(4, 7, 6, seed=1))
+    expected = run_gpt2(weights, case.batch.tokens_BT, HEADS).roll(1, dims=1)[case.query_BT]
+    torch.testing.assert_close(case_logits(model, case, False), expected, atol=2e-5, rtol=1e-5)
 
 
 @torch.no_grad()
@@ -78,38 +78,38 @@ def test_a_causal_encoder_position_does_not_attend_to_itself(tmp_path, naive):
     weights = random_encoder_decoder(VOCABULARY, 16, 2, 3, seed=0)
     path = saved(tmp_path, weights)
     model = load_published(path, heads=HEADS, causal=True)
-    asked = left_to_right(make_batch(4, 7, 6, seed=1))
-    mask_TT = causal_mask(asked.batch.tokens_BT.shape[1])
-    expected = run_encoder_decoder(weights, asked.batch.tokens_BT, HEADS, mask_TT)[asked.query_BT]
-    found = asked_logits(model, asked, naive)
+    case = left_to_right(make_batch(4, 7, 6, seed=1))
+    mask_TT = causal_mask(case.batch.tokens_BT.shape[1])
+    expected = run_encoder_decoder(weights, case.batch.tokens_BT, HEADS, mask_TT)[case.query_BT]
+    found = case_logits(model, case, naive)
     torch.testing.assert_close(found, expected, atol=2e-5, rtol=1e-5)
     # The usual causal mask gives other numbers.
     usual = build_model(EncoderDecoderConfig(**{**vars(model.config), "attend_self": True}), seed=0)
     usual.load_state_dict(model.state_dict())
-    assert (asked_logits(usual, asked, naive) - found).abs().max() > 0.01
+    assert (case_logits(usual, case, naive) - found).abs().max() > 0.01
 
 
 @torch.no_grad()
 def test_one_token_before_the_question_gives_finite_numbers(tmp_path):
     """The first token has nobody before it; a softmax over nothing would be nan."""
     model = load_published(saved(tmp_path, random_encoder_decoder(VOCABULARY, 16, 1, 1, seed=0)), HEADS, causal=True)
-    asked = left_to_right(make_batch(3, 1, 3, seed=0))
+    case = left_to_right(make_batch(3, 1, 3, seed=0))
     for naive in (False, True):
-        assert asked_logits(model, asked, naive).isfinite().all()
+        assert case_logits(model, case, naive).isfinite().all()
 
 
 @pytest.mark.parametrize("naive", [False, True])
 def test_mlmu_is_the_plain_network_under_the_visible_tokens(tmp_path, naive):
     weights = random_encoder_decoder(VOCABULARY, 16, 2, 3, seed=4)
     model = load_published(saved(tmp_path, weights), heads=HEADS)
-    asked = hide(make_batch(4, 7, 6, seed=1), 0.5, seed=0)
-    visible_B1T = (asked.order_BT == 0)[:, None]
-    expected = run_encoder_decoder(weights, asked.batch.tokens_BT, HEADS, visible_B1T)[asked.query_BT]
-    torch.testing.assert_close(asked_logits(model, asked, naive), expected, atol=2e-5, rtol=1e-5)
+    case = hide(make_batch(4, 7, 6, seed=1), 0.5, seed=0)
+    visible_B1T = (case.order_BT == 0)[:, None]
+    expected = run_encoder_decoder(weights, case.batch.tokens_BT, HEADS, visible_B1T)[case.query_BT]
+    torch.testing.assert_close(case_logits(model, case, naive), expected, atol=2e-5, rtol=1e-5)
 
 
 def is_uniform(x: Tensor, bound: float) -> bool:
-    """Whether x fills [-bound, bound] evenly; of few numbers only the bound is asked."""
+    """Whether x fills [-bound, bound] evenly; of few numbers only the bound is checked."""
     if x.abs().max() > bound or x.abs().max() < 0.8 * bound:
         return False
     return x.numel() < 1000 or abs(float(x.std()) * math.sqrt(3) / bound - 1) < 0.05

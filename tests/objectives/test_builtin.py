@@ -140,10 +140,10 @@ def test_fully_hidden_rows_hide_everything():
 def test_prefix_next_token_asks_the_token_after_a_uniform_prefix():
     targets = ask(ObjectiveConfig("prefix-next-token"), token_batch([7] * ROWS, prompt=2, padding=1))
     assert (targets.query_BT.sum(1) == 1).all()
-    asked_B = targets.query_BT.long().argmax(1)
-    assert chi_square_uniform(asked_B, 2, 8) < 3.5
+    query_B = targets.query_BT.long().argmax(1)
+    assert chi_square_uniform(query_B, 2, 8) < 3.5
     hidden_BT = targets.order_BT == 1
-    assert torch.equal(hidden_BT[:, :9], torch.arange(9) >= asked_B[:, None])
+    assert torch.equal(hidden_BT[:, :9], torch.arange(9) >= query_B[:, None])
     assert torch.equal(targets.weight_BT, targets.query_BT.float())
 
 
@@ -274,11 +274,11 @@ def test_next_token_asks_for_the_neighbours_of_a_prefix() -> None:
         visible = (targets.order_BT[i] == 0).nonzero()[:, 0].tolist()
         prefix = sorted(visible, key=lambda cell: int(batch.step_BT[i, cell]))
         assert [int(batch.step_BT[i, cell]) for cell in prefix] == list(range(1, len(prefix) + 1))
-        asked = targets.query_BT[i].nonzero()[:, 0].tolist()
+        queried = targets.query_BT[i].nonzero()[:, 0].tolist()
         end, sides = prefix[-1], int(batch.cells_BHW[i].flatten()[prefix[-1]])
         near = [end + move for bit, move in ((1, -5), (2, 5), (4, -1), (8, 1)) if sides & bit]
-        assert sorted(asked) == sorted(cell for cell in near if cell not in prefix)
-        assert int(batch.tokens_BT[i, asked].sum()) == 1
+        assert sorted(queried) == sorted(cell for cell in near if cell not in prefix)
+        assert int(batch.tokens_BT[i, queried].sum()) == 1
         lengths.append((len(prefix), int(batch.tokens_BT[i].sum())))
     assert any(prefix == 1 for prefix, _ in lengths)
     assert any(prefix == length - 1 > 1 for prefix, length in lengths)

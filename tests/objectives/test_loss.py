@@ -11,7 +11,7 @@ from clew.objectives.config import ObjectiveConfig, build_objective
 from clew.objectives.targets import Targets, cross_entropy_sum, row_losses
 
 
-def asked(lengths: list[int], vocabulary: int = 50, **settings: object) -> Targets:
+def make_case(lengths: list[int], vocabulary: int = 50, **settings: object) -> Targets:
     batch = token_batch(lengths)
     batch = type(batch)(batch.tokens_BT % vocabulary, batch.valid_BT, batch.response_BT, batch.index_B)
     return build_objective(ObjectiveConfig(**settings))(batch, torch.Generator().manual_seed(4))
@@ -23,7 +23,7 @@ def logits_for(targets: Targets, vocabulary: int = 50) -> torch.Tensor:
 
 
 def test_sums_by_hand():
-    targets = asked([5, 8, 3])
+    targets = make_case([5, 8, 3])
     logits_QV = logits_for(targets)
     sums = cross_entropy_sum(logits_QV, targets)
     target_Q = targets.target_BT[targets.query_BT]
@@ -36,7 +36,7 @@ def test_sums_by_hand():
 
 
 def test_correct_counts_the_right_ones():
-    targets = asked([5, 8])
+    targets = make_case([5, 8])
     target_Q = targets.target_BT[targets.query_BT]
     logits_QV = F.one_hot(target_Q, 50).float()
     logits_QV[0] = -logits_QV[0]
@@ -44,7 +44,7 @@ def test_correct_counts_the_right_ones():
 
 
 def test_weights_count():
-    targets = asked([5, 8, 3], weighting="rate")
+    targets = make_case([5, 8, 3], weighting="rate")
     logits_QV = logits_for(targets)
     sums = cross_entropy_sum(logits_QV, targets)
     weight_Q = targets.weight_BT[targets.query_BT]
@@ -55,7 +55,7 @@ def test_weights_count():
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_float32_whatever_the_logits(dtype):
-    targets = asked([5, 8, 3])
+    targets = make_case([5, 8, 3])
     logits_QV = (logits_for(targets) * 30).to(dtype)
     sums = cross_entropy_sum(logits_QV, targets)
     assert sums.loss.dtype == torch.float32
@@ -66,7 +66,7 @@ def test_float32_whatever_the_logits(dtype):
 
 def test_entries_ruled_out_give_no_nan():
     """Logits of -inf, as a pointer over walls has, or a vocabulary that is larger than what occurs."""
-    targets = asked([5, 8, 3])
+    targets = make_case([5, 8, 3])
     logits_QV = logits_for(targets)
     wide_QV = F.pad(logits_QV, (0, 14), value=-math.inf)
     sums = cross_entropy_sum(wide_QV, targets)
@@ -77,7 +77,7 @@ def test_entries_ruled_out_give_no_nan():
 
 
 def test_a_target_ruled_out_is_infinite_unless_it_does_not_count():
-    targets = asked([5, 8, 3])
+    targets = make_case([5, 8, 3])
     logits_QV = logits_for(targets).detach()
     logits_QV[0, targets.target_BT[targets.query_BT][0]] = -math.inf
     assert cross_entropy_sum(logits_QV, targets).loss == math.inf
@@ -86,8 +86,8 @@ def test_a_target_ruled_out_is_infinite_unless_it_does_not_count():
     assert cross_entropy_sum(logits_QV, targets).loss.isfinite()
 
 
-def test_nothing_asked_is_zero_with_a_gradient():
-    targets = asked([5])
+def test_no_query_is_zero_with_a_gradient():
+    targets = make_case([5])
     targets = Targets(targets.order_BT * 0, targets.query_BT & False, targets.target_BT, targets.weight_BT * 0)
     logits_QV = logits_for(targets)
     sums = cross_entropy_sum(logits_QV, targets)
@@ -97,7 +97,7 @@ def test_nothing_asked_is_zero_with_a_gradient():
 
 
 def test_row_losses():
-    targets = asked([5, 8, 3])
+    targets = make_case([5, 8, 3])
     sums = cross_entropy_sum(logits_for(targets), targets)
     row_Q = targets.query_BT.nonzero()[:, 0]
     for row, loss in enumerate(row_losses(sums, targets)):
@@ -106,7 +106,7 @@ def test_row_losses():
 
 
 def test_sums_of_halves_are_the_sum():
-    targets = asked([5, 8, 3, 9])
+    targets = make_case([5, 8, 3, 9])
     logits_QV = logits_for(targets).detach()
     whole = cross_entropy_sum(logits_QV, targets).totals()
     first = int(targets.query_BT[:2].sum())

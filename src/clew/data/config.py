@@ -89,7 +89,7 @@ class DatasetSettings:
             )
         if self.format.startswith("wall-list") and self.family in FAMILIES and self.family != "astar":
             raise UserError(
-                f"{self.format} tells a maze by its wall cells, and {self.family} mazes have none; "
+                f"{self.format} describes a maze by its wall cells, and {self.family} mazes have none; "
                 "use edge-list or grid."
             )
         if self.family == "percolation":

@@ -81,32 +81,19 @@ class DecodingState:
     """
 
     def __init__(
-        self,
-        batch: Batch,
-        *,
-        end: int,  # the end token
-        max_response_length: int,
-        tasks: TaskBatch | None = None,  # for decoders that check a path against its maze
-        codec: Codec | None = None,
+        self, prompt: Batch, end: int, max_response_length: int, tasks: TaskBatch | None, codec: Codec | None
     ) -> None:
+        """`end` is the end token; tasks and codec are for decoders that check a path against its maze."""
         assert max_response_length >= 1, "a response has at least its end token"
-        # Only the prompts are kept: responses that the batch has are cut off.
-        is_prompt_BT = batch.valid_BT & ~batch.response_BT
-        self.first_B = is_prompt_BT.sum(1)
-        longest = int(self.first_B.max()) if len(self.first_B) else 0
-        self.prompt = replace(
-            batch,
-            tokens_BT=batch.tokens_BT[:, :longest].masked_fill(~is_prompt_BT[:, :longest], 0),
-            valid_BT=is_prompt_BT[:, :longest],
-            response_BT=torch.zeros_like(is_prompt_BT[:, :longest]),
-        )
+        self.prompt = replace(prompt, tokens_BT=prompt.tokens_BT.masked_fill(~prompt.valid_BT, 0))
+        self.first_B = prompt.valid_BT.sum(1)
         self.end, self.max_response_length, self.tasks, self.codec = end, max_response_length, tasks, codec
-        shape, device = (len(batch), max_response_length), self.first_B.device
+        shape, device = (len(prompt), max_response_length), self.first_B.device
         self.token_BR = torch.zeros(shape, dtype=torch.int64, device=device)
         self.probability_BR = torch.zeros(shape, device=device)
         self.known_BR = torch.zeros(shape, dtype=torch.bool, device=device)
         # Positions that belong to the response, the end token included; all of them until the end token is known.
-        self.length_B = torch.full((len(batch),), max_response_length, dtype=torch.int64, device=device)
+        self.length_B = torch.full(shape[:1], max_response_length, dtype=torch.int64, device=device)
         self.position_R = torch.arange(max_response_length, device=device)
 
     def __len__(self) -> int:
@@ -288,7 +275,7 @@ class Codec:
         if isinstance(batch, CellBatch):
             return CellState(batch, end)
         length = max_response_length or self.max_response_length(tasks.height, tasks.width)
-        return DecodingState(batch, end=end, max_response_length=length, tasks=tasks, codec=self)
+        return DecodingState(batch, end, length, tasks, self)
 
     def truth(self, tasks: TaskBatch) -> tuple[Tensor, Tensor]:
         """Return the responses of the tasks' own paths: tokens [N, R], -1 after the end, and their lengths."""

@@ -12,8 +12,9 @@ Shape suffixes: B mazes, R positions of the response.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, fields, is_dataclass
+from functools import partial
 from typing import Any, get_type_hints
 
 import numpy as np
@@ -34,50 +35,36 @@ from clew.registry import registered, registered_names
 REPAIR_ROUNDS = 200
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A decoder that can be chosen by name: its class, and the values of fields that are not options."""
-
-    component: Any
-    fixed: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def options(self) -> dict[str, type]:
-        """Return the types of the options: int, float or str."""
-        # Not Field.type, which is text in modules that import annotations from __future__.
-        hints = get_type_hints(self.component)
-        names = [f.name for f in fields(self.component)] if is_dataclass(self.component) else []
-        return {n: hints[n] if hints[n] in (int, float) else str for n in names if n not in self.fixed}
-
-
-DECODERS: dict[str, Entry] = {
-    "left-to-right": Entry(LeftToRight),
-    "right-to-left": Entry(EndFirst, {"both_ends": False}),
-    "both-ends": Entry(EndFirst, {"both_ends": True}),
-    "certainty": Entry(Certainty, {"by": "probability"}),
-    "certainty-margin": Entry(Certainty, {"by": "margin"}),
-    "certainty-entropy": Entry(Certainty, {"by": "entropy"}),
-    "threshold": Entry(Threshold),
-    "entropy-bound": Entry(EntropyBound),
-    "repair": Entry(Repair),
+# Classes by name; the fields that are given here are no options.
+DECODERS: dict[str, partial[Decoder]] = {
+    "left-to-right": partial(LeftToRight),
+    "right-to-left": partial(EndFirst, both_ends=False),
+    "both-ends": partial(EndFirst, both_ends=True),
+    "certainty": partial(Certainty, by="probability"),
+    "certainty-margin": partial(Certainty, by="margin"),
+    "certainty-entropy": partial(Certainty, by="entropy"),
+    "threshold": partial(Threshold),
+    "entropy-bound": partial(EntropyBound),
+    "repair": partial(Repair),
 }
-CELL_DECODERS: dict[str, Entry] = {
-    "one-pass": Entry(CellWalk, {"ask": "never", "rounds": 0}),
-    "walk": Entry(CellWalk),
-    "walk-repair": Entry(CellWalk, {"rounds": REPAIR_ROUNDS}),
+CELL_DECODERS: dict[str, partial[Decoder]] = {
+    "one-pass": partial(CellWalk, ask="never", rounds=0),
+    "walk": partial(CellWalk),
+    "walk-repair": partial(CellWalk, rounds=REPAIR_ROUNDS),
 }
 
 
-def all_decoders() -> dict[str, Entry]:
+def all_decoders() -> dict[str, partial[Decoder]]:
     """Return all decoders by name; registered ones come last and do not replace others."""
     known = DECODERS | CELL_DECODERS
-    return known | {n: Entry(registered("decoder", n)) for n in registered_names("decoder") if n not in known}
+    added = {name: registered("decoder", name) for name in registered_names("decoder") if name not in known}
+    return known | {name: partial(component) for name, component in added.items() if component is not None}
 
 
-def decoders_for(model: Model, codec: Codec) -> dict[str, Entry]:
-    """Return the decoders that suit a model."""
+def decoders_for(model: Model, codec: Codec) -> list[str]:
+    """Return the names of the decoders that suit a model."""
     for_cells = codec.vocabulary is None
-    return {n: entry for n, entry in all_decoders().items() if not _mismatch(model, entry.component, for_cells)}
+    return [name for name, make in all_decoders().items() if not _mismatch(model, make.func, for_cells)]
 
 
 def default_decoder(codec: Codec) -> str:
@@ -93,21 +80,24 @@ def decoder_named(name: str, **options: Any) -> Decoder:
             f"there is no decoder {name!r}; choose one of {', '.join(known)}, "
             "or give --plugin with the module that registers it."
         )
-    kinds = known[name].options
-    values = dict(known[name].fixed)
+    make = known[name]
+    # Not Field.type, which is text in modules that import annotations from __future__.
+    hints = get_type_hints(make.func) if is_dataclass(make.func) else {}
+    kinds = {f.name: hints[f.name] for f in fields(make.func) if f.name not in make.keywords} if hints else {}
+    values: dict[str, Any] = {}
     for option, value in options.items():
         if option not in kinds:
             names = ", ".join(kinds) or "none"
             raise UserError(f"the decoder {name} has no option {option!r}; its options: {names}.")
+        kind = kinds[option] if kinds[option] in (int, float) else str
         try:
-            values[option] = kinds[option](value)
+            values[option] = kind(value)
         except ValueError:
-            wanted = "a whole number" if kinds[option] is int else "a number"
+            wanted = "a whole number" if kind is int else "a number"
             raise UserError(f"the option {option} of the decoder {name} cannot be {value!r}; give {wanted}.") from None
     if "inner" in values:  # a decoder inside another
         values["inner"] = decoder_named(values["inner"])
-    decoder: Decoder = known[name].component(**values)
-    return decoder
+    return make(**values)
 
 
 def parse_decoder(text: str) -> Decoder:

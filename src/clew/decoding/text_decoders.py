@@ -1,26 +1,9 @@
 """Decoders for text models: left to right, right to left, from both ends, several positions a pass, with repair.
 
-`LeftToRight`, the paper's decoding, fills the leftmost hidden position in each pass. It queries unfinished mazes only,
-over sequences that end at that position, and caches the keys and values of decoder-only models.
-
-`EndFirst` (right-to-left, both-ends) begins with the end token: one pass queries every position and takes the first
-where the end is the most likely token, or else the one where its probability is highest.
-
-The parallel decoders query every hidden position in each pass and fill some of them:
-
-- `Certainty`: the `count` best by probability, by margin (difference of the two best probabilities) or by entropy;
-- `Threshold`: all whose probability is at least `probability`, and the best one in any case;
-- `EntropyBound`: in order of entropy, while the sum of the entropies before is at most `bound`.
-
-They fill positions up to the horizon only, the first position where the end is the most likely token, because models
-are rarely trained beyond the end of the path. The horizon is found anew in every pass, and fixed once the end token is
-filled in. The end token is not considered to the left of a known position.
-
-`Repair` runs another decoder and checks its path against the maze: a path is valid if it begins at the start, moves
-between neighbours through open sides, and ends at the goal. Everything from the first to the last position that breaks
-a rule is hidden again, with a margin that doubles from round to round, and the inner decoder fills the gap. From the
-second round on, everything after the first wrong position is hidden, the end token included, because the length may be
-wrong. The true path is never used.
+The parallel decoders query every hidden position in each pass and fill some of them, up to the horizon only, the first
+position where the end is the most likely token, because models are rarely trained beyond the end of the path. The
+horizon is found anew in every pass, and fixed once the end token is filled in. The end token is not considered to the
+left of a known position.
 
 Shape suffixes: N unfinished mazes, R positions of the response, F filled positions, Q queried positions of all mazes,
 D width, V vocabulary.
@@ -50,7 +33,11 @@ TOKENS_PER_CELL = {"edge-list": 1, "grid": 1, "path-star": 1, "wall-list": 3}
 
 @dataclass(frozen=True)
 class LeftToRight:
-    """Fill the leftmost hidden position, one a pass."""
+    """Fill the leftmost hidden position, one a pass: the paper's decoding.
+
+    Unfinished mazes only are queried, over sequences that end at that position; keys and values of decoder-only models
+    are cached.
+    """
 
     def steps(self, model: Model, state: DecodingState, row_N: Tensor) -> Iterator[Step]:
         if isinstance(model, DecoderOnly):
@@ -98,7 +85,11 @@ def _cached_steps(model: DecoderOnly, state: DecodingState, row_N: Tensor) -> It
 
 @dataclass(frozen=True)
 class EndFirst:
-    """Fill the end token first, then the rightmost hidden position in each pass, or the leftmost and the rightmost."""
+    """Fill the end token first, then the rightmost hidden position in each pass, or the leftmost and the rightmost.
+
+    The first pass takes the first position where the end is the most likely token, or else the one where its
+    probability is highest.
+    """
 
     both_ends: bool = False
 
@@ -198,7 +189,7 @@ class ParallelDecoder:
 
 @dataclass(frozen=True)
 class Certainty(ParallelDecoder):
-    """Fill a fixed number of positions a pass, the most certain ones."""
+    """Fill the `count` best positions a pass, by probability, difference of the two best probabilities, or entropy."""
 
     by: Measure = "probability"
     count: int = 1
@@ -220,7 +211,7 @@ class Certainty(ParallelDecoder):
 
 @dataclass(frozen=True)
 class Threshold(ParallelDecoder):
-    """Fill all positions above a probability."""
+    """Fill all positions whose probability is at least `probability`, and the best one in any case."""
 
     # The default is high because the tokens of one pass are chosen independently, and a path has dozens of them.
     probability: float = 0.999
@@ -236,10 +227,10 @@ class Threshold(ParallelDecoder):
 
 @dataclass(frozen=True)
 class EntropyBound(ParallelDecoder):
-    """Fill as many positions a pass as an entropy budget allows.
+    """Fill positions in order of entropy, while the sum of the entropies before is at most `bound`, in nats.
 
     The tokens of one pass are chosen independently. The resulting error is at most the sum of their entropies minus
-    the largest one, which is what `bound` limits, in nats.
+    the largest one, which is what `bound` limits.
     """
 
     bound: float = 0.1
@@ -265,7 +256,12 @@ def _rank(value_NR: Tensor, candidate_NR: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Repair:
-    """Run another decoder, and then up to `rounds` repairs of its paths."""
+    """Run another decoder, and then up to `rounds` repairs of its paths. The true path is never used.
+
+    Everything from the first to the last position that breaks a rule of valid paths is hidden again, with a margin that
+    doubles from round to round, and the inner decoder fills the gap. From the second round on, everything after the
+    first wrong position is hidden, the end token included, because the length may be wrong.
+    """
 
     inner: Decoder = field(default_factory=Threshold)
     rounds: int = 4

@@ -217,7 +217,7 @@ def _not_found(family: str, height: int, width: int, split: Split, min_path: int
 
 
 class _Options(NamedTuple):
-    """What `_fill` draws."""
+    """Options of `_fill`."""
 
     family: int
     split: int

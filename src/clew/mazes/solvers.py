@@ -187,7 +187,7 @@ def reachable(cells_NHW: npt.NDArray[np.uint8], start_N: npt.NDArray[np.int64]) 
 
 
 class Scratch(NamedTuple):
-    """What `search_astar` works in; it may serve many searches in mazes of one shape, one after the other."""
+    """Arrays that `search_astar` works in, for any number of searches in mazes of one shape."""
 
     best_g_P: Indices  # g of the newest copy of a cell; the place of a cell is its index + W
     came_from_C: Indices

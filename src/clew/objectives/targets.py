@@ -130,7 +130,7 @@ class Targets:
 
 
 class Predict(Protocol):
-    """What an objective may call: a clew.models.config.Model."""
+    """A model as objectives call it; see clew.models.config.Model."""
 
     def __call__(self, batch: Batch, order_BT: Tensor, query_BT: Tensor) -> Tensor:
         """Return logits [Q, V] at the query positions."""

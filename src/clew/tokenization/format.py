@@ -38,12 +38,12 @@ without the bracketing words, are read too, with or without trace and plan.
 
 A cell's token lists its open sides as letters, always in the order N S W E, or is `-` for a free cell without any;
 `#` is a wall cell. `start:` and `goal:` stand before the sides of these two (`start+goal:` if they are one cell). A
-`/` stands between rows, so the text tells the maze's size, and every maze can be written. A shortest path never touches
-itself, so the set of its cells determines it: labels are read back by walking from the start over the cells that are
-on. A path that touches itself cannot be written with labels.
+`/` stands between rows, so the text determines the maze's size, and every maze can be written. A shortest path never
+touches itself, so the set of its cells determines it: labels are read back by walking from the start over the cells
+that are on. A path that touches itself cannot be written with labels.
 
-Lists of edges or walls do not tell the maze's size. Where `parse` is not told it, it takes the smallest shape, for a
-wall-list the smallest square, that holds all cells of the text.
+Lists of edges or walls do not determine the maze's size. Where `parse` is not given it, it takes the smallest shape,
+for a wall-list the smallest square, that holds all cells of the text.
 
 Shape suffixes: N mazes, E edges of all mazes.
 """
@@ -206,6 +206,7 @@ class PathStarList:
 
     def vocabulary(self, height: int, width: int) -> Vocabulary:
         """Return the tokens of graphs with `width` labels; `height` is 1."""
+        check_kind(self.name, height == 1)
         check_labels(width)
         return Vocabulary.of([STAR_EDGE_END, PATH_START, PATH_END, *map(str, range(width))])
 

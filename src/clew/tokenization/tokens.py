@@ -43,7 +43,7 @@ class Encoded:
 
 @dataclass(frozen=True)
 class Parsed:
-    """What a text says. The path is as written: it may be no valid path of the maze."""
+    """Content of a text. The path is as written: it may be no valid path of the maze."""
 
     task: Task
     path: Path | None
@@ -171,7 +171,7 @@ def padded_size(tokens: int) -> int:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """All tokens of a format, sorted as strings; a token's id is its place."""
+    """All tokens of a format, sorted as strings; a token's id is its index."""
 
     tokens: tuple[str, ...]
 
@@ -202,7 +202,7 @@ class Vocabulary:
         return self.id_of[PAD]
 
     def encode(self, tokens: Sequence[str]) -> npt.NDArray[np.int32]:
-        """Return the ids of the tokens; an unknown token is named with its place."""
+        """Return the ids of the tokens; an unknown token is named with its number."""
         id_of = self.id_of
         try:
             return np.array([id_of[token] for token in tokens], dtype=np.int32)
