@@ -9,15 +9,6 @@
 
 The first four hide a part of the response at once: hidden tokens are predicted from the visible ones alone.
 
-A masking rate is its distribution's quantile at a p from [0, 1). The sampling says how the p of a batch are drawn:
-
-- "sequence": p ~ U(0, 1) for each row, independently;
-- "stratified": p_i = (s(i) + jitter_i) / B, with s a random permutation of 0 .. B-1 and jitter ~ U(0, 1). Each row
-  alone is distributed as with "sequence", but every batch covers low and high rates evenly, so the loss varies less;
-- "batch": one p ~ U(0, 1) for the whole global batch.
-
-A share `fully_hidden` of every global batch, rounded up or down at random, has the rate 1 instead.
-
 Shape suffixes: B mazes, T positions, N rows of a batch, K bins of a histogram.
 """
 
@@ -172,7 +163,15 @@ def _interpolate(p: Tensor, cdf: Tensor, value: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Rates:
-    """Draw the masking rates of a batch."""
+    """Draw the masking rates of a batch: the quantiles of their distribution at p from [0, 1).
+
+    - "sequence": p ~ U(0, 1) for each row, independently;
+    - "stratified": p_i = (s(i) + jitter_i) / B, with s a random permutation of 0 .. B-1 and jitter ~ U(0, 1). Each row
+      alone is distributed as with "sequence", but every batch covers low and high rates evenly;
+    - "batch": one p ~ U(0, 1) for the whole global batch.
+
+    A share `fully_hidden` of every global batch, rounded up or down at random, has the rate 1 instead.
+    """
 
     quantile: Quantile = uniform_rate
     sampling: Sampling = "sequence"
@@ -200,16 +199,12 @@ class MaskedTokens(Objective):
 
         u ~ rates;   hidden_t ~ Bernoulli(u);   L = - sum over hidden t of w log P(x_t | prompt, visible tokens)
 
-    With u ~ U(0, 1) this is MLM-U, and the number of hidden tokens is uniform on 0 .. n. A row that hides nothing
-    adds nothing to the loss; `at_least_one` hides one uniform token of such a row.
+    With u ~ U(0, 1) this is MLM-U. `at_least_one` hides one uniform token of a row that would hide none. Weighting
+    "token" is w = 1, and "rate" is w = min(1 / u, max_weight), the likelihood bound of masked diffusion.
 
-    Weighting "token" is w = 1. Weighting "rate" is w = min(1 / u, max_weight), with which, for uniform rates, L is the
-    bound on the likelihood that masked diffusion trains on.
-
-    In a share `confidence_share` of the rows the least confident tokens are hidden instead of random ones:
+    In a share `confidence_share` of the rows the least confident of n tokens are hidden instead of random ones:
     h = min(n, floor(u n) + 1) of them, by the highest probability that the model gives any token when all are hidden.
-    The visible tokens are then those that decoding by confidence fills in first. This costs a forward pass without
-    gradients over those rows; `targets`, which has no model, hides random tokens in all rows.
+    This costs a forward pass without gradients over those rows; `targets`, which has no model, hides random tokens.
     """
 
     rates: Rates
@@ -277,8 +272,7 @@ class OrderedMask(Objective):
 
         u ~ rates;   h = min(n, floor(u n) + 1);   L = - sum over hidden t of log P(x_t | prompt, visible tokens)
 
-    The last h of the n tokens are hidden; `reverse` hides the first h. With u ~ U(0, 1) h is uniform on 1 .. n. With
-    h = n the model sees the prompt alone, as at the start of decoding. Labels of cells are ordered along the path, and
+    The last h of the n tokens are hidden; `reverse` hides the first h. Labels of cells are ordered along the path, and
     those off it are always hidden.
     """
 

@@ -86,7 +86,8 @@ class _Texts:
         for k, column in enumerate(columns):
             ids_PK[:, k] = column
         self.pieces.append((row_P, ids_PK))
-        self.length_N = self.length_N + len(columns) * np.bincount(row_P, minlength=len(self.length_N))
+        counts_N = 1 if row_P is self.all_N else np.bincount(row_P, minlength=len(self.length_N))
+        self.length_N = self.length_N + len(columns) * counts_N
 
     def end_prompt(self) -> None:
         self.append(self.all_N, *self.ids(PATH_START))
