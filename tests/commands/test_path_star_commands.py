@@ -132,9 +132,9 @@ def test_draw(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["path-star", "--size", "5"], "a path-star graph has no size"),
         (["path-star", "--labels", "5"], "5 labels are too few for the 9 nodes"),
         (["path-star", "--arms", "1"], "at least 2 arms"),
-        (["path-star", "--format", "grid"], "cannot be written as grid"),
+        (["path-star", "--format", "grid"], "grid text is for mazes"),
         (["dfs", "--arms", "2"], "are for path-star graphs, not for dfs mazes"),
-        (["dfs", "--format", "path-star"], "cannot be written as path-star"),
+        (["dfs", "--format", "path-star"], "path-star text is for path-star graphs"),
     ],
 )
 def test_generate_refuses_what_does_not_fit(

@@ -88,8 +88,8 @@ def test_a_stream_is_the_same_for_one_process_and_two() -> None:
 @pytest.mark.parametrize(
     ("family", "shape", "form", "says"),
     [
-        ("path-star-2x4", (1, 9), "grid", "cannot be written as grid"),
-        ("dfs", (4, 4), "path-star", "cannot be written as path-star"),
+        ("path-star-2x4", (1, 9), "grid", "grid text is for mazes"),
+        ("dfs", (4, 4), "path-star", "path-star text is for path-star graphs"),
         ("path-star-2x4", (1, 6), "", "too few for the 7 nodes"),
     ],
 )

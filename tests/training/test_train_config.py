@@ -176,5 +176,5 @@ def test_the_labels_of_path_star_graphs_are_their_nodes_by_default() -> None:
     assert DataConfig(family="path-star-3x4", sizes=(1,), width=50, format="path-star").shapes == ((1, 50),)
     with pytest.raises(UserError, match="has labels, not 10 rows"):
         DataConfig(family="path-star-3x4", format="path-star")
-    with pytest.raises(UserError, match="cannot be written as edge-list"):
+    with pytest.raises(UserError, match="edge-list text is for mazes"):
         DataConfig(family="path-star-3x4", sizes=(1,))

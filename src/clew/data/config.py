@@ -14,16 +14,15 @@ from typing import Any, Literal
 
 from clew.errors import UserError
 from clew.files import from_plain
-from clew.mazes.generate import DEFAULT_OPEN_SHARE, FAMILIES, canonical_family, check_family, check_min_path
+from clew.mazes.generate import DEFAULT_OPEN_SHARE, FAMILIES, canonical_family, check_family, check_numbers
 from clew.mazes.generators import MAX_PAIRS, PATH_STAR, star_shape
 from clew.mazes.maze import check_labels, check_shape
-from clew.tokenization.format import format_named
+from clew.tokenization.format import check_kind, format_named
 from clew.tokenization.tokens import BOS
 
 # Raise it whenever the files, or the mazes that a seed gives, change: an older dataset is then refused, not misread.
 DATASET_VERSION = 1
 SPLITS = ("train", "test")
-MAX_SEED = 2**63 - 1
 
 # Of `astar`. all: the training split keeps every good start and goal of 100 draws in each layout, as Searchformer's
 # set does, and the test split has as many layouts as tasks, drawn so that its tasks have the same distribution. one:
@@ -72,9 +71,12 @@ class DatasetSettings:
             check_labels(self.width)
         else:
             check_shape(self.height, self.width)
-        check_min_path(self.min_path, self.height, self.width)
-        if not 0 <= self.seed <= MAX_SEED:
-            raise UserError(f"the seed {self.seed} is out of range; use a whole number from 0 to 2**63 - 1.")
+        if self.family == "percolation":
+            self._set("open_share", DEFAULT_OPEN_SHARE if self.open_share is None else float(self.open_share))
+        elif self.open_share is not None:
+            raise UserError(f"an open share belongs to percolation mazes, not to {self.family}; leave it out.")
+        share = DEFAULT_OPEN_SHARE if self.open_share is None else self.open_share
+        check_numbers(self.height, self.width, self.seed, self.min_path, share)
         if self.counts.get("train", 0) < 1 or self.counts.get("test", -1) < 0 or set(self.counts) != set(SPLITS):
             raise UserError(
                 f"a dataset needs at least 1 maze to train on and 0 to test on, not {self.counts.get('train')} "
@@ -82,22 +84,12 @@ class DatasetSettings:
             )
         self._set("format", self.format or default_format(self.family))
         format_named(self.format)  # raises if there is none of that name
-        if self.format.startswith(PATH_STAR) != (self.height == 1):
-            raise UserError(
-                f"{self.family} cannot be written as {self.format}: path-star graphs are written as path-star or "
-                "path-star-reversed, and mazes in the other formats."
-            )
+        check_kind(self.format, is_graph=self.height == 1)
         if self.format.startswith("wall-list") and self.family in FAMILIES and self.family != "astar":
             raise UserError(
                 f"{self.format} describes a maze by its wall cells, and {self.family} mazes have none; "
                 "use edge-list or grid."
             )
-        if self.family == "percolation":
-            self._set("open_share", DEFAULT_OPEN_SHARE if self.open_share is None else float(self.open_share))
-            if not 0.0 < (self.open_share or 0.0) <= 1.0:
-                raise UserError(f"the open share {self.open_share} is out of range; use a number above 0, at most 1.")
-        elif self.open_share is not None:
-            raise UserError(f"an open share belongs to percolation mazes, not to {self.family}; leave it out.")
         if self.family == "astar":
             self._set("tasks_per_layout", self.tasks_per_layout or TASKS_PER_LAYOUT[0])
             if self.tasks_per_layout not in TASKS_PER_LAYOUT:

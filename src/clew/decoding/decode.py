@@ -36,7 +36,7 @@ REPAIR_ROUNDS = 200
 
 
 # Classes by name; the fields that are given here are no options.
-DECODERS: dict[str, partial[Decoder]] = {
+DECODERS: dict[str, partial[Any]] = {
     "left-to-right": partial(LeftToRight),
     "right-to-left": partial(EndFirst, both_ends=False),
     "both-ends": partial(EndFirst, both_ends=True),
@@ -47,14 +47,14 @@ DECODERS: dict[str, partial[Decoder]] = {
     "entropy-bound": partial(EntropyBound),
     "repair": partial(Repair),
 }
-CELL_DECODERS: dict[str, partial[Decoder]] = {
+CELL_DECODERS: dict[str, partial[Any]] = {
     "one-pass": partial(CellWalk, ask="never", rounds=0),
     "walk": partial(CellWalk),
     "walk-repair": partial(CellWalk, rounds=REPAIR_ROUNDS),
 }
 
 
-def all_decoders() -> dict[str, partial[Decoder]]:
+def all_decoders() -> dict[str, partial[Any]]:
     """Return all decoders by name; registered ones come last and do not replace others."""
     known = DECODERS | CELL_DECODERS
     added = {name: registered("decoder", name) for name in registered_names("decoder") if name not in known}
@@ -80,11 +80,11 @@ def decoder_named(name: str, **options: Any) -> Decoder:
             f"there is no decoder {name!r}; choose one of {', '.join(known)}, "
             "or give --plugin with the module that registers it."
         )
-    make = known[name]
+    make, values = known[name], dict[str, Any]()
     # Not Field.type, which is text in modules that import annotations from __future__.
-    hints = get_type_hints(make.func) if is_dataclass(make.func) else {}
-    kinds = {f.name: hints[f.name] for f in fields(make.func) if f.name not in make.keywords} if hints else {}
-    values: dict[str, Any] = {}
+    component, hints = make.func, get_type_hints(make.func)
+    own = fields(component) if is_dataclass(component) else ()
+    kinds = {f.name: hints[f.name] for f in own if f.name not in make.keywords}
     for option, value in options.items():
         if option not in kinds:
             names = ", ".join(kinds) or "none"
@@ -97,7 +97,8 @@ def decoder_named(name: str, **options: Any) -> Decoder:
             raise UserError(f"the option {option} of the decoder {name} cannot be {value!r}; give {wanted}.") from None
     if "inner" in values:  # a decoder inside another
         values["inner"] = decoder_named(values["inner"])
-    return make(**values)
+    decoder: Decoder = make(**values)
+    return decoder
 
 
 def parse_decoder(text: str) -> Decoder:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -195,8 +195,6 @@ class Certainty(ParallelDecoder):
     count: int = 1
 
     def __post_init__(self) -> None:
-        if self.by not in get_args(Measure):
-            raise UserError(f"certainty cannot be measured by {self.by!r}; use one of {', '.join(get_args(Measure))}.")
         if self.count < 1:
             raise UserError(f"{self.count} positions a pass would never end; use a count of 1 or more.")
 

@@ -120,15 +120,11 @@ def generate(
         index_N = np.uint64(first) + np.arange(count, dtype=np.uint64)
     family, index_N = canonical_family(family), np.asarray(index_N)
     check_family(family, height, width)
-    check_min_path(min_path, height, width)
+    check_numbers(height, width, seed, min_path, open_share)
     if split not in _SPLITS:
         raise UserError(f"there is no split {split!r}; choose one of {', '.join(_SPLITS)}.")
-    if not 0 <= seed < 2**63:
-        raise UserError(f"the seed {seed} is out of range; use a whole number from 0 to 2**63 - 1.")
     if index_N.ndim != 1 or index_N.dtype.kind not in "iu" or (index_N.size and int(index_N.min()) < 0):
         raise UserError("the indices of mazes must be a list of whole numbers from 0 up.")
-    if not 0 < open_share <= 1:
-        raise UserError(f"an open share of {open_share} is not a chance; use a number above 0 and up to 1.")
     if not 1 <= draws <= MAX_PAIRS:
         raise UserError(f"{draws} draws of start and goal are out of range; use 1 to {MAX_PAIRS}.")
     star = star_shape(family)
@@ -190,8 +186,12 @@ def check_family(family: str, height: int, width: int) -> None:
     check_shape(height, width)
 
 
-def check_min_path(min_path: int, height: int, width: int) -> None:
-    """Raise UserError unless a maze of this shape has room for a path of `min_path` cells."""
+def check_numbers(height: int, width: int, seed: int, min_path: int, open_share: float) -> None:
+    """Raise UserError for numbers with which no maze of this shape can be drawn."""
+    if not 0 <= seed < 2**63:
+        raise UserError(f"the seed {seed} is out of range; use a whole number from 0 to 2**63 - 1.")
+    if not 0 < open_share <= 1:
+        raise UserError(f"the open share {open_share} is out of range; use a number above 0, at most 1.")
     if not 1 <= min_path <= height * width:
         raise UserError(
             f"no maze of {height} rows and {width} columns has a path of at least {min_path} cells; use 1 to "

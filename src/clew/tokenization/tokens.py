@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from clew.errors import UserError
-from clew.mazes.maze import MAX_SIDE, Cell, Edge, Path, PathStar, Task
+from clew.mazes.maze import MAX_SIDE, Cell, Edge, Path, Task
 from clew.mazes.solvers import Event
 
 PATH_START, PATH_END = "<PATH_START>", "<PATH_END>"
@@ -49,12 +49,6 @@ class Parsed:
     path: Path | None
     edges: tuple[Edge, ...] | None = None  # of edge-list and path-star text, in its order and direction
     trace: tuple[Event, ...] | None = None  # the search log of a wall-list text that has one
-
-
-def check_grid(task: Task, name: str) -> None:
-    """Raise UserError for a path-star graph, which a format of cells cannot write."""
-    if isinstance(task.maze, PathStar):
-        raise UserError(f"{name} text is for mazes, not for path-star graphs; use path-star.")
 
 
 def quoted(text: str) -> str:
@@ -178,15 +172,10 @@ class Vocabulary:
     @classmethod
     def of(cls, tokens: Iterable[str]) -> Vocabulary:
         """Return the vocabulary of these tokens and the special ones."""
-        return cls(tuple(sorted({*tokens, *SPECIAL_TOKENS})))
-
-    def __post_init__(self) -> None:
-        if not all(isinstance(token, str) and token and not any(c.isspace() for c in token) for token in self.tokens):
-            raise UserError("a vocabulary's tokens must be texts without spaces.")
-        if list(self.tokens) != sorted(set(self.tokens)):
-            raise UserError("a vocabulary's tokens must be sorted as strings, each once.")
-        if missing := [token for token in SPECIAL_TOKENS if token not in self.tokens]:
-            raise UserError(f"a vocabulary must hold the special tokens, but {' '.join(missing)} is missing.")
+        found = sorted({*tokens, *SPECIAL_TOKENS})
+        if wrong := [token for token in found if token.split() != [token]]:
+            raise UserError(f"{wrong[0]!r} cannot be a token of a vocabulary: use texts without spaces.")
+        return cls(tuple(found))
 
     @cached_property
     def id_of(self) -> dict[str, int]:
