@@ -24,7 +24,6 @@ from clew.data.loader import (
     Loader,
     StreamLoader,
     build_loader,
-    dataset_settings,
     held_out_draws,
     held_out_tasks,
     make_dataset,
@@ -359,7 +358,8 @@ def test_held_out_mazes_are_the_same_for_dataset_and_stream_and_never_trained_on
 def test_held_out_walls_tasks_are_those_that_the_training_set_was_made_for(tmp_path: Path) -> None:
     def held_out_of(name: str, **settings: str) -> tuple[DataConfig, Path]:
         data = DataConfig("dataset", "astar", (6,), format="wall-list", folder=str(tmp_path / name), mazes=50)
-        write_dataset(dataclasses.replace(dataset_settings(data), **settings), tmp_path / name)  # type: ignore[arg-type]
+        made = DatasetSettings("astar", 6, 6, data.seed, {"train": 50, "test": 2000}, **settings)  # type: ignore[arg-type]
+        write_dataset(made, tmp_path / name)
         return data, tmp_path / name
 
     stream = held_out_tasks(DataConfig("stream", "astar", (6,), format="wall-list"), 40)[0]

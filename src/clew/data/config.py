@@ -75,8 +75,7 @@ class DatasetSettings:
             self._set("open_share", DEFAULT_OPEN_SHARE if self.open_share is None else float(self.open_share))
         elif self.open_share is not None:
             raise UserError(f"an open share belongs to percolation mazes, not to {self.family}; leave it out.")
-        share = DEFAULT_OPEN_SHARE if self.open_share is None else self.open_share
-        check_numbers(self.height, self.width, self.seed, self.min_path, share)
+        check_numbers(self.height, self.width, self.seed, self.min_path, self.open_share)
         if self.counts.get("train", 0) < 1 or self.counts.get("test", -1) < 0 or set(self.counts) != set(SPLITS):
             raise UserError(
                 f"a dataset needs at least 1 maze to train on and 0 to test on, not {self.counts.get('train')} "

@@ -33,7 +33,6 @@ from clew.mazes.layouts import is_held_out, layout_hashes
 from clew.mazes.maze import ABSENT, WALL, TaskBatch, layout_problems
 from clew.mazes.solvers import check_batch, one_shortest
 
-BLOCK_BYTES = 1 << 20
 BLOCK_CELLS = 4_000_000  # cells of mazes that are read at a time
 
 
@@ -45,15 +44,10 @@ class FileRecord:
     sha256: str
 
 
-def hash_file(path: Path, progress: Callable[[int], None] = lambda size: None) -> FileRecord:
-    """Return the size and checksum of a file; `progress` is called with the bytes of each block read."""
-    digest, size = hashlib.sha256(), 0
+def hash_file(path: Path) -> FileRecord:
+    """Return the size and checksum of a file."""
     with open(path, "rb") as file:
-        while block := file.read(BLOCK_BYTES):
-            digest.update(block)
-            size += len(block)
-            progress(len(block))
-    return FileRecord(size, digest.hexdigest())
+        return FileRecord(path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())
 
 
 HEAD_BYTES = 128  # numpy wants a multiple of 64
@@ -65,19 +59,6 @@ def npy_head(array: str, shape: tuple[int, ...]) -> bytes:
     text = repr({"descr": ARRAY_DTYPES[array], "fortran_order": False, "shape": shape}).encode()
     length = HEAD_BYTES - 10
     return b"\x93NUMPY\x01\x00" + length.to_bytes(2, "little") + text.ljust(length - 1) + b"\n"
-
-
-def map_npy(path: Path, array: str, shape: tuple[int, ...]) -> npt.NDArray[Any] | str:
-    """Return the file's array, memory-mapped and read-only, or what is wrong with the file."""
-    dtype = np.dtype(ARRAY_DTYPES[array])
-    expected, size = HEAD_BYTES + math.prod(shape) * dtype.itemsize, path.stat().st_size
-    if size != expected:
-        return f"has {size} bytes instead of {expected}"
-    with open(path, "rb") as file:
-        if file.read(HEAD_BYTES) != npy_head(array, shape):
-            return f"does not begin as an array of {dtype} in the shape {shape} does"
-    # A plain array over the same mapping: np.memmap's own indexing is several times slower for small batches.
-    return np.asarray(np.memmap(path, dtype, "r", HEAD_BYTES, shape))
 
 
 DATASET_FILE = "dataset.json"
@@ -136,25 +117,29 @@ class Dataset:
         return split
 
     def check_files(self, progress: Callable[[int], None] = lambda size: None) -> None:
-        """Compare the files with their checksums; `progress` is called with the bytes of each block read."""
+        """Compare the files with their checksums; `progress` is called with the bytes of each."""
         for name, record in self.files.items():
-            if hash_file(self.directory / name, progress) != record:
+            if hash_file(self.directory / name) != record:
                 raise damaged(self.directory / name, "is not as it was written (its SHA-256 differs)")
+            progress(record.bytes)
 
     def _map(self, split: str, array: str) -> npt.NDArray[Any]:
-        path = self.directory / file_name(split, array)
-        count = self.settings.counts[split]
-        shapes = {
+        """Return a file's array, memory-mapped and read-only."""
+        path, count = self.directory / file_name(split, array), self.settings.counts[split]
+        size, dtype = path.stat().st_size, np.dtype(ARRAY_DTYPES[array])
+        shapes: dict[str, tuple[int, ...]] = {
             "cells": (count, self.settings.height, self.settings.width),
-            "start": (count,),
-            "goal": (count,),
-            "path": (max(0, path.stat().st_size - HEAD_BYTES) // 2,),  # only the file itself knows
+            "path": (max(0, size - HEAD_BYTES) // 2,),  # only the file itself knows
             "offset": (count + 1,),
         }
-        mapped = map_npy(path, array, shapes[array])
-        if isinstance(mapped, str):
-            raise damaged(path, mapped)
-        return mapped
+        shape = shapes.get(array, (count,))
+        if size != (expected := HEAD_BYTES + math.prod(shape) * dtype.itemsize):
+            raise damaged(path, f"has {size} bytes instead of {expected}")
+        with open(path, "rb") as file:
+            if file.read(HEAD_BYTES) != npy_head(array, shape):
+                raise damaged(path, f"does not begin as an array of {dtype} in the shape {shape} does")
+        # A plain array over the same mapping: np.memmap's own indexing is several times slower for small batches.
+        return np.asarray(np.memmap(path, dtype, "r", HEAD_BYTES, shape))
 
 
 def damaged(path: Path, problem: str) -> UserError:
@@ -252,7 +237,7 @@ def overlap(train_N: npt.NDArray[np.uint64], test_N: npt.NDArray[np.uint64], by_
 
 
 def verify_dataset(directory: str | Path, progress: Callable[[int], None] = lambda size: None) -> Dataset:
-    """Check a dataset and return it; `progress` is called with the bytes of each block read."""
+    """Check a dataset and return it; `progress` is called with the bytes of each file."""
     dataset = open_dataset(directory)
     description = dataset.directory / DATASET_FILE
     # The text as well: a byte may change in a way that JSON does not mind.

@@ -28,7 +28,7 @@ from clew.data.dataset import DATASET_FILE, Dataset, Split, open_dataset
 from clew.data.writer import write_dataset
 from clew.errors import UserError, machine_memory
 from clew.files import from_plain, to_plain
-from clew.mazes.generate import DEFAULT_OPEN_SHARE, generate
+from clew.mazes.generate import generate
 from clew.mazes.generators import MAX_PAIRS
 from clew.mazes.maze import WALL, TaskBatch
 from clew.tokenization.format import format_named
@@ -118,7 +118,7 @@ class StreamLoader:
             seed=data.seed,
             split="train",
             workers=self._workers,
-            open_share=_open_share(data),
+            open_share=data.open_share,
         )
         if ordinary == len(row_N):
             return tasks
@@ -226,19 +226,14 @@ def check_batch_memory(data: DataConfig, batch_size: int, world_size: int) -> No
         )
 
 
-def dataset_settings(data: DataConfig) -> DatasetSettings:
-    """Return the settings of the dataset that a config needs."""
-    height, width = data.shapes[0]
-    counts = {"train": data.mazes or PAPER_MAZES, "test": PAPER_HELD_OUT}
-    return DatasetSettings(data.family, height, width, data.seed, counts, open_share=data.open_share)
-
-
 def make_dataset(data: DataConfig) -> bool:
     """Make or finish the dataset of a config; False if it exists or none is needed."""
     if data.source != "dataset" or (data.dataset_folder / DATASET_FILE).exists():
         return False
+    counts = {"train": data.mazes or PAPER_MAZES, "test": PAPER_HELD_OUT}
+    settings = DatasetSettings(data.family, *data.shapes[0], data.seed, counts, open_share=data.open_share)
     data.dataset_folder.parent.mkdir(parents=True, exist_ok=True)
-    return write_dataset(dataset_settings(data), data.dataset_folder)
+    return write_dataset(settings, data.dataset_folder)
 
 
 def open_matching(data: DataConfig) -> Dataset:
@@ -295,15 +290,11 @@ def held_out_tasks(data: DataConfig, count: int) -> list[TaskBatch]:
                 f"{data.dataset_folder} holds out {len(split)} mazes, fewer than {count}; lower --held-out."
             )
         return [split[:count]]
-    each, share = -(-count // len(data.shapes)), _open_share(data)
+    each = -(-count // len(data.shapes))
     return [
-        generate(data.family, height, width, seed=data.seed, first=0, count=each, split="test", open_share=share)
-        for height, width in data.shapes
+        generate(data.family, *shape, seed=data.seed, count=each, split="test", open_share=data.open_share)
+        for shape in data.shapes
     ]
-
-
-def _open_share(data: DataConfig) -> float:
-    return DEFAULT_OPEN_SHARE if data.open_share is None else data.open_share
 
 
 def prefetched(

@@ -42,7 +42,7 @@ from clew.data.dataset import (
 from clew.data.readers import iter_mazes, true_path
 from clew.errors import UserError, report_error
 from clew.files import open_own, write_json
-from clew.mazes.generate import DEFAULT_OPEN_SHARE, generate
+from clew.mazes.generate import generate
 from clew.mazes.generators import MAX_PAIRS, PATH_STAR
 from clew.mazes.layouts import is_held_out, layout_hashes
 from clew.mazes.maze import Path as MazePath
@@ -245,7 +245,7 @@ def _generate(
         count=number,
         split="train" if split == "train" else "test",
         workers=workers,
-        open_share=DEFAULT_OPEN_SHARE if settings.open_share is None else settings.open_share,
+        open_share=settings.open_share,
         draws=MAX_PAIRS if all_pairs else settings.test_draws,
         all_pairs=all_pairs,
         min_path=settings.min_path,

@@ -281,9 +281,8 @@ class Codec:
         """Return the responses of the tasks' own paths: tokens [N, R], -1 after the end, and their lengths."""
         if self.vocabulary is None:
             length_B = torch.from_numpy(tasks.length_N.astype(np.int64)) + 1
-            responses = [torch.from_numpy(tasks.path_of(i).astype(np.int64)) for i in range(len(tasks))]
-            end = torch.tensor([tasks.height * tasks.width])
-            tokens = torch.cat([part for response in responses for part in (response, end)])
+            with_ends = np.insert(tasks.path, tasks.offset_N1[1:], tasks.height * tasks.width)
+            tokens = torch.from_numpy(with_ends.astype(np.int64))
         else:
             batch = self._batch(tasks, None)
             length_B, tokens = batch.response_BT.sum(1), batch.tokens_BT[batch.response_BT]

@@ -89,7 +89,7 @@ def generate(
     count: int = 0,
     index_N: npt.NDArray[np.integer] | None = None,
     workers: int | None = None,
-    open_share: float = DEFAULT_OPEN_SHARE,
+    open_share: float | None = None,
     draws: int = MAX_PAIRS,
     all_pairs: bool = False,
     min_path: int = 1,
@@ -106,7 +106,7 @@ def generate(
         count: how many.
         index_N: the indices instead, in any order.
         workers: threads; all cores if None.
-        open_share: of `percolation`, the chance of each passage to be open.
+        open_share: of `percolation`, the chance of each passage to be open; 0.6 if None.
         draws: of `astar` and `percolation`: a layout that has no good start and goal among so many pairs is drawn
             again. With 1, tasks of `astar` have the distribution of `all_pairs`: a layout is taken as often as its
             pairs are good.
@@ -119,6 +119,7 @@ def generate(
             raise UserError(f"mazes {first} to {first + count} cannot be drawn: indices go from 0 to 2**63 - 1.")
         index_N = np.uint64(first) + np.arange(count, dtype=np.uint64)
     family, index_N = canonical_family(family), np.asarray(index_N)
+    open_share = DEFAULT_OPEN_SHARE if open_share is None else open_share
     check_family(family, height, width)
     check_numbers(height, width, seed, min_path, open_share)
     if split not in _SPLITS:
@@ -186,11 +187,11 @@ def check_family(family: str, height: int, width: int) -> None:
     check_shape(height, width)
 
 
-def check_numbers(height: int, width: int, seed: int, min_path: int, open_share: float) -> None:
+def check_numbers(height: int, width: int, seed: int, min_path: int, open_share: float | None) -> None:
     """Raise UserError for numbers with which no maze of this shape can be drawn."""
     if not 0 <= seed < 2**63:
         raise UserError(f"the seed {seed} is out of range; use a whole number from 0 to 2**63 - 1.")
-    if not 0 < open_share <= 1:
+    if open_share is not None and not 0 < open_share <= 1:
         raise UserError(f"the open share {open_share} is out of range; use a number above 0, at most 1.")
     if not 1 <= min_path <= height * width:
         raise UserError(
