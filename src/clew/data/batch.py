@@ -22,6 +22,7 @@ from torch import Tensor
 
 from clew.data.config import CELL_LABELS
 from clew.errors import UserError
+from clew.mazes.compiled import STEP, mix
 from clew.mazes.maze import TaskBatch
 from clew.mazes.solvers import reachable
 from clew.tokenization.encoding import encode_batch
@@ -78,17 +79,9 @@ def text_seeds(seed: int, source: str, index_N: npt.NDArray[np.integer]) -> npt.
 
     `source` is "train", "test" or "stream".
     """
-    state = _mix(np.array([seed], dtype=np.uint64))
-    state = _mix(state ^ np.uint64(_TEXT_STREAMS[source]))
-    return _mix(state ^ np.asarray(index_N).astype(np.uint64))
-
-
-def _mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Return one step of splitmix64; products of arrays wrap around silently."""
-    x = x + np.uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
+    state = mix(np.array([seed], dtype=np.uint64) + STEP)
+    state = mix((state ^ np.uint64(_TEXT_STREAMS[source])) + STEP)
+    return mix((state ^ np.asarray(index_N).astype(np.uint64)) + STEP)
 
 
 def encode_tasks(

@@ -25,9 +25,10 @@ from clew.jit import njit
 Function = TypeVar("Function", bound=Callable[..., Any])
 T = TypeVar("T")
 Stream = npt.NDArray[np.uint64]
+Word = TypeVar("Word", np.uint64, npt.NDArray[np.uint64])
 
 # The constants of splitmix64. They are uint64 objects because numba turns uint64 with int64 into float64.
-_STEP = np.uint64(0x9E3779B97F4A7C15)
+STEP = np.uint64(0x9E3779B97F4A7C15)
 _FACTOR_1 = np.uint64(0xBF58476D1CE4E5B9)
 _FACTOR_2 = np.uint64(0x94D049BB133111EB)
 _U11, _U27, _U30, _U31, _U32 = (np.uint64(n) for n in (11, 27, 30, 31, 32))
@@ -36,8 +37,8 @@ _TWO_32 = np.uint64(1 << 32)
 
 
 @njit()
-def mix(x: np.uint64) -> np.uint64:
-    """Return the output function of splitmix64: a permutation of all 64-bit numbers."""
+def mix(x: Word) -> Word:
+    """Return the output function of splitmix64: a permutation of all 64-bit numbers; of a number or of an array."""
     x = (x ^ (x >> _U30)) * _FACTOR_1
     x = (x ^ (x >> _U27)) * _FACTOR_2
     return x ^ (x >> _U31)
@@ -47,15 +48,15 @@ def mix(x: np.uint64) -> np.uint64:
 def begin_stream(state: Stream, seed: int, index: int, attempt: int) -> None:
     """Set `state` to the beginning of the stream of one attempt at one maze."""
     # Mixing between the three keeps neighbouring seeds and indices from sharing a piece of one sequence.
-    x = mix(np.uint64(seed) + _STEP)
-    x = mix((x ^ np.uint64(index)) + _STEP)
-    state[0] = mix((x ^ np.uint64(attempt)) + _STEP)
+    x = mix(np.uint64(seed) + STEP)
+    x = mix((x ^ np.uint64(index)) + STEP)
+    state[0] = mix((x ^ np.uint64(attempt)) + STEP)
 
 
 @njit()
 def next_64(state: Stream) -> np.uint64:
     """Return the next 64 random bits."""
-    state[0] += _STEP
+    state[0] += STEP
     return mix(state[0])
 
 

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from clew.jit import njit
-from clew.mazes.compiled import mix
+from clew.mazes.compiled import STEP, mix
 from clew.mazes.maze import ABSENT, EAST, SOUTH, WALL, Cells
 
 # One layout in this many is held out for testing.
@@ -27,7 +27,6 @@ HELD_OUT_IN = 16
 # Chosen so that both splits have layouts of even the smallest mazes (see the tests); to change it is to change which
 # mazes are held out, and so what every dataset may contain.
 _SALT = np.uint64(58)
-_STEP = np.uint64(0x9E3779B97F4A7C15)  # mix(0) is 0, which the step avoids
 _KIND_EAST, _KIND_SOUTH, _KIND_WALL = 0, 1, 2
 
 Keys = npt.NDArray[np.uint64]
@@ -72,7 +71,7 @@ def _base_keys(height: int, width: int) -> Keys:
         for place in range(height * width):
             x = _SALT
             for part in (height, width, kind, place):
-                x = mix((x ^ np.uint64(part)) + _STEP)
+                x = mix((x ^ np.uint64(part)) + STEP)
             base_KC[kind, place] = x
     return base_KC
 
@@ -121,7 +120,7 @@ def graph_hash(before_V: Cells) -> np.uint64:
     total = np.uint64(0)
     for node in range(before_V.size):
         if before_V[node] != ABSENT and before_V[node] != node:
-            total ^= mix((_SALT ^ (np.uint64(before_V[node]) << np.uint64(8)) ^ np.uint64(node)) * _STEP)
+            total ^= mix((_SALT ^ (np.uint64(before_V[node]) << np.uint64(8)) ^ np.uint64(node)) * STEP)
     return total
 
 

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar, overload
 
 import numpy as np
@@ -226,6 +227,11 @@ class PathStar(Maze):
             cells[0, node] = before.get(node, node)
         return cls(cells)
 
+    @cached_property
+    def before(self) -> dict[Cell, Cell]:
+        """The node before each node on the way from the centre, which comes before itself."""
+        return {(0, v): (0, before) for v, before in enumerate(self.cells[0].tolist()) if before != ABSENT}
+
     @property
     def has_wall_cells_only(self) -> bool:
         return False
@@ -236,7 +242,7 @@ class PathStar(Maze):
 
     def is_open(self, a: Cell, b: Cell) -> bool:
         """Return whether an edge joins the nodes, in either direction."""
-        return a in self and b in self and a != b and (self._before(a) == b or self._before(b) == a)
+        return a != b and (self.before.get(a) == b or self.before.get(b) == a)
 
     def neighbours(self, cell: Cell) -> Iterator[Cell]:
         return (other for node in self.edges() if cell in node for other in node if other != cell)
@@ -249,8 +255,7 @@ class PathStar(Maze):
 
     def edges(self) -> list[Edge]:
         """Return every edge once, the node nearer to the centre first, in the order of the second node's label."""
-        cells = [(0, v) for v in range(self.width)]
-        return [(before, cell) for cell in cells if (before := self._before(cell)) not in (None, cell)]
+        return [(before, cell) for cell, before in self.before.items() if before != cell]
 
     def walls(self) -> list[Cell]:
         """Return the labels that no node has."""
@@ -261,25 +266,17 @@ class PathStar(Maze):
         inner = {before for before, _ in self.edges()}
         return [self._from_centre(leaf) for _, leaf in self.edges() if leaf not in inner]
 
-    def path_between(self, start: Cell, goal: Cell) -> Path | None:
-        """Return the only path that visits no node twice; None if there is none."""
+    def path_between(self, start: Cell, goal: Cell) -> Path:
+        """Return the only path that visits no node twice."""
         there, back = self._from_centre(start), self._from_centre(goal)
-        if not there or not back or there[0] != back[0]:
-            return None
         shared = sum(a == b for a, b in zip(there, back, strict=False))
         return [*reversed(there[shared:]), back[shared - 1], *back[shared:]]
 
-    def _before(self, cell: Cell) -> Cell | None:
-        before = int(self.cells[cell])
-        return None if before == ABSENT else (0, before)
-
     def _from_centre(self, cell: Cell) -> Path:
-        """Return the nodes from the centre to this one; empty if no node has the label."""
-        found: Path = []
-        before = self._before(cell)
-        while before is not None and (not found or found[-1] != cell):
-            found.append(cell)
-            cell, before = before, self._before(before)
+        """Return the nodes from the centre to this one."""
+        found = [cell]
+        while (before := self.before[found[-1]]) != found[-1]:
+            found.append(before)
         return found[::-1]
 
 
