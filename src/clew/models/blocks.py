@@ -56,7 +56,7 @@ ROPE_BASE = 10_000.0
 Initialization = Literal["gpt-2", "lookup", "pytorch"]
 
 # Chosen by short runs on 4x4 mazes (docs/experiments-log.md, no. 16).
-EMBEDDING_DEVIATION = 0.1
+EMBEDDING_DEVIATION = 0.1  # larger than GPT-2's
 OUT_SCALE = 0.1
 MATCH_SCALE = 1.2
 PEAK = 2.0  # what each of the fast frequencies adds to the score at the offset
@@ -316,12 +316,6 @@ def init_pytorch(module: nn.Module) -> None:
             nn.init.uniform_(parameter, -bound, bound)
         elif name == "query":
             nn.init.normal_(parameter)
-
-
-def scale_embeddings(*embeddings: Tensor) -> None:
-    """Initialize embeddings larger than GPT-2's."""
-    for embedding in embeddings:
-        nn.init.normal_(embedding, std=EMBEDDING_DEVIATION)
 
 
 @torch.no_grad()

@@ -40,6 +40,7 @@ from torch import Tensor, nn
 from clew.data.batch import Batch
 from clew.errors import UserError
 from clew.models.blocks import (
+    EMBEDDING_DEVIATION,
     AttentionMask,
     CrossBlock,
     SelfBlock,
@@ -48,16 +49,20 @@ from clew.models.blocks import (
     init_pytorch,
     make_positions,
     run_in_groups,
-    scale_embeddings,
 )
-from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig, attended
+from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig, TransformerConfig, attended
 
 
 class TextModel(nn.Module):
-    """The head, which is the transposed embedding."""
+    """Embedding, positions, and a head that is the transposed embedding."""
 
-    embedding: nn.Embedding
     head_bias: nn.Parameter | None
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.naive = False
+        self.embedding = nn.Embedding(config.vocabulary, config.width)
+        self.positions = make_positions(config.positions, config.width, config.heads, config.max_length)
 
     def head(self, x: Tensor) -> Tensor:
         """Return logits [..., V]."""
@@ -68,17 +73,14 @@ class EncoderDecoder(TextModel):
     """See the module's docstring."""
 
     def __init__(self, config: EncoderDecoderConfig) -> None:
-        super().__init__()
+        super().__init__(config)
         self.config = config
-        self.naive = False
-        width, heads = config.width, config.heads
-        self.embedding = nn.Embedding(config.vocabulary, width)
-        self.positions = make_positions(config.positions, width, heads, config.max_length)
-        self.encoder = nn.ModuleList(SelfBlock(width, heads, config.activation) for _ in range(config.encoder_depth))
-        self.encoder_norm = nn.LayerNorm(width)
-        self.query = nn.Parameter(torch.empty(width))
-        self.decoder = nn.ModuleList(CrossBlock(width, heads, config.activation) for _ in range(config.decoder_depth))
-        self.decoder_norm = nn.LayerNorm(width)
+        block = config.width, config.heads, config.activation
+        self.encoder = nn.ModuleList(SelfBlock(*block) for _ in range(config.encoder_depth))
+        self.encoder_norm = nn.LayerNorm(config.width)
+        self.query = nn.Parameter(torch.empty(config.width))
+        self.decoder = nn.ModuleList(CrossBlock(*block) for _ in range(config.decoder_depth))
+        self.decoder_norm = nn.LayerNorm(config.width)
         self.head_bias = nn.Parameter(torch.empty(config.vocabulary)) if config.head_bias else None
         if config.init == "pytorch":
             init_pytorch(self)
@@ -86,7 +88,8 @@ class EncoderDecoder(TextModel):
             init_gpt2(self, depth=config.encoder_depth)
             init_gpt2(self.decoder, depth=config.decoder_depth)
         if config.init == "lookup":
-            scale_embeddings(self.embedding.weight, self.query)
+            nn.init.normal_(self.embedding.weight, std=EMBEDDING_DEVIATION)
+            nn.init.normal_(self.query, std=EMBEDDING_DEVIATION)
             init_lookup_heads(self.encoder, (-1, -2) if config.causal else (1, -1), config.rotary)
             init_lookup_heads(self.decoder, (-1, 1), config.rotary)
 
@@ -191,12 +194,9 @@ class DecoderOnly(TextModel):
     """See the module's docstring."""
 
     def __init__(self, config: DecoderOnlyConfig) -> None:
-        super().__init__()
+        super().__init__(config)
         self.config = config
-        self.naive = False
         block = config.width, config.heads, config.activation
-        self.embedding = nn.Embedding(config.vocabulary, config.width)
-        self.positions = make_positions(config.positions, config.width, config.heads, config.max_length)
         self.blocks = nn.ModuleList(SelfBlock(*block) for _ in range(config.depth))
         self.norm = nn.LayerNorm(config.width)
         self.head_bias = nn.Parameter(torch.empty(config.vocabulary)) if config.head_bias else None
@@ -205,7 +205,7 @@ class DecoderOnly(TextModel):
         else:
             init_gpt2(self, depth=config.depth)
         if config.init == "lookup":
-            scale_embeddings(self.embedding.weight)
+            nn.init.normal_(self.embedding.weight, std=EMBEDDING_DEVIATION)
             init_lookup_heads(self.blocks, (-1, -2), config.rotary)
 
     def forward(self, batch: Batch, order_BT: Tensor, query_BT: Tensor) -> Tensor:
