@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import asdict
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
+from forged_data import forge
 
 from clew.data.config import DataConfig, DatasetSettings
-from clew.data.dataset import ARRAY_DTYPES, DATASET_FILE, Dataset, hash_file, npy_head, open_dataset, verify_dataset
+from clew.data.dataset import Dataset, open_dataset, verify_dataset
 from clew.data.loader import DatasetLoader, StreamLoader
 from clew.data.writer import write_dataset
 from clew.errors import UserError
-from clew.files import read_json, write_json
 from clew.mazes.maze import ABSENT
 
 SETTINGS = DatasetSettings("path-star-2x4", 1, 9, 3, {"train": 120, "test": 30})
@@ -40,15 +38,6 @@ def test_a_dataset_is_sound_and_reads_back(stars: Dataset) -> None:
 def test_no_graph_is_in_both_splits(stars: Dataset) -> None:
     train, test = ({cells.tobytes() for cells in stars.split(name).cells_NHW} for name in ("train", "test"))
     assert not train & test
-
-
-def forge(directory: Path, name: str, value: np.ndarray) -> None:
-    """Replace an array and make every checksum fit."""
-    array = name.split(".")[1]
-    (directory / name).write_bytes(npy_head(array, value.shape) + value.astype(ARRAY_DTYPES[array]).tobytes())
-    description = read_json(directory / DATASET_FILE)
-    description["files"][name] = asdict(hash_file(directory / name))
-    write_json(directory / DATASET_FILE, description, checksum=True)
 
 
 def test_wrong_graphs_are_found_even_when_the_checksums_fit(stars: Dataset, tmp_path: Path) -> None:

@@ -1,27 +1,23 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import pytest
+from forged_data import forge
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clew.data.dataset import (
-    ARRAY_DTYPES,
     DATASET_FILE,
     FILE_NAMES,
     HEAD_BYTES,
     Dataset,
-    hash_file,
-    npy_head,
     overlap,
     verify_dataset,
 )
 from clew.errors import UserError
-from clew.files import read_json, write_json
 from clew.mazes.generate import generate
 from clew.mazes.layouts import layout_hashes
 from clew.mazes.maze import WALL
@@ -53,15 +49,6 @@ def test_any_flipped_bit_is_found(
         if place >= HEAD_BYTES and "offset" not in name:  # opening the dataset sees no difference, the checksum does
             assert f"{name} is not as it was written" in str(caught.value)
     shutil.rmtree(copy)
-
-
-def forge(directory: Path, name: str, value: np.ndarray) -> None:
-    """Replace an array and make every checksum fit."""
-    array = name.split(".")[1]
-    (directory / name).write_bytes(npy_head(array, value.shape) + value.astype(ARRAY_DTYPES[array]).tobytes())
-    description = read_json(directory / DATASET_FILE)
-    description["files"][name] = asdict(hash_file(directory / name))
-    write_json(directory / DATASET_FILE, description, checksum=True)
 
 
 def test_wrong_mazes_are_found_even_when_the_checksums_fit(small: Dataset, tmp_path: Path) -> None:

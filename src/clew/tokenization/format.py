@@ -1,49 +1,24 @@
-"""Text formats: a task as prompt tokens, a path as response tokens, and back.
+"""Text formats: a task as prompt tokens, a path as response tokens, and back (docs/tokenization.md).
 
     form = format_named("edge-list")
     encoded = form.encode(task, path, seed=7)           # encoded.prompt, encoded.response: lists of tokens
     parsed = form.parse(encoded.tokens)                 # parsed.task, parsed.path
 
-Each text is one line; clew.tokenization.encoding writes whole batches as token ids. A plug-in adds a format with a
-class that has the methods of `Format`:
+    edge-list    <ADJLIST_START> (0,0) (0,1) ; (1,1) (0,1) ; <ADJLIST_END> <ORIGIN_START> (0,0) <ORIGIN_END>
+                 <TARGET_START> (1,1) <TARGET_END> <PATH_START> (0,0) (0,1) (1,1) <PATH_END>
+    path-star    3 5 | 5 1 | 3 2 | 2 6 | 3 6 <PATH_START> 3 2 6 <PATH_END>
+    wall-list    bos start 0 1 goal 2 0 wall 1 0 wall 1 1 eos <PATH_START> bos plan 0 1 plan 0 2 ... eos
+    grid         <GRID_START> start:E SW / - goal:N / # - <GRID_END> <PATH_START> (0,0) (0,1) (1,1) <PATH_END>
+    cell-labels  <GRID_START> start:E SW / - goal:N <GRID_END> <PATH_START> on on off on <PATH_END>
 
-    @clew.register("format", "my-format")
-    class MyFormat: ...
-
-`edge-list`, the paper's for DFS mazes, as maze-dataset writes it, and `path-star` for path-star graphs:
-
-    <ADJLIST_START> (0,0) (0,1) ; (1,1) (0,1) ; <ADJLIST_END>
-    <ORIGIN_START> (0,0) <ORIGIN_END> <TARGET_START> (1,1) <TARGET_END>
-    <PATH_START> (0,0) (0,1) (1,1) <PATH_END>
-
-    3 5 | 5 1 | 3 2 | 2 6 | 3 6 <PATH_START> 3 2 6 <PATH_END>
-
-Cells are (row,col), one token each; edges come in random order, passages of a maze with their two ends in random order,
-edges of a graph with the node nearer to the centre first. A wall cell reads back as a cell without passages. A graph's
-start and goal follow its edges. `path-star-reversed` writes the path from the goal to the start, so that every node is
-the predecessor of the last one and nothing is left to choose.
-
-`wall-list`, the paper's for A* mazes, as Searchformer writes it; cells are x y, one token a number or word:
-
-    bos start 0 1 goal 2 0 wall 1 0 wall 1 1 eos <PATH_START> bos plan 0 1 plan 0 2 ... eos
-
-`wall-list-trace` puts the log of the A* search before the plan: `create x y cG cH` (put on the open list) and
-`close x y cG cH` (taken from it), with g and h as cost tokens. The plain texts of Searchformer, which are the same
-without the bracketing words, are read too, with or without trace and plan.
-
-`grid` has one token a cell, and `cell-labels` also in the response:
-
-    <GRID_START> start:E SW / - goal:N / # - <GRID_END> <PATH_START> (0,0) (0,1) (1,1) <PATH_END>
-    <GRID_START> start:E SW / - goal:N <GRID_END> <PATH_START> on on off on <PATH_END>
-
-A cell's token lists its open sides as letters, always in the order N S W E, or is `-` for a free cell without any;
-`#` is a wall cell. `start:` and `goal:` stand before the sides of these two (`start+goal:` if they are one cell). A
-`/` stands between rows, so the text determines the maze's size, and every maze can be written. A shortest path never
-touches itself, so the set of its cells determines it: labels are read back by walking from the start over the cells
-that are on. A path that touches itself cannot be written with labels.
+each on one line. Edges come in random order; the ends of a passage too, but an edge of a path-star graph begins with
+the node nearer to the centre. Cells are (row,col), in a wall-list x y. A token of a grid lists the open sides of a
+cell, `-` if there are none, or is `#` for a wall cell.
 
 Lists of edges or walls do not determine the maze's size. Where `parse` is not given it, it takes the smallest shape,
 for a wall-list the smallest square, that holds all cells of the text.
+
+A plug-in adds a format with a class that has the methods of `Format`, registered with clew.register("format", NAME).
 
 Shape suffixes: N mazes, E edges of all mazes.
 """
@@ -143,7 +118,7 @@ class Format(Protocol):
 
 
 class EdgeList:
-    """The format of the DFS mazes."""
+    """The format of the DFS mazes, as maze-dataset writes it; a wall cell reads back as a cell without passages."""
 
     name, end_token = "edge-list", PATH_END
 
@@ -197,7 +172,11 @@ class EdgeList:
 
 
 class PathStarList:
-    """The format of path-star graphs; `reverse` writes the path from the goal to the start."""
+    """The format of path-star graphs.
+
+    `reverse` writes the path from the goal to the start, so that every node is the predecessor of the last one and
+    nothing is left to choose.
+    """
 
     end_token = PATH_END
 
@@ -248,7 +227,11 @@ class PathStarList:
 
 
 class WallList:
-    """The format of the A* mazes; `with_trace` puts the log of the search before the plan."""
+    """The format of the A* mazes, as Searchformer writes it; its plain texts, without brackets, are read too.
+
+    `with_trace` puts the log of the search before the plan: `create x y cG cH` (put on the open list) and
+    `close x y cG cH` (taken from it), with g and h as cost tokens.
+    """
 
     end_token = END
 
@@ -395,7 +378,10 @@ class Grid:
 
 
 class CellLabels(Grid):
-    """The format of the cell network, as text: a label for each cell instead of the path."""
+    """The format of the cell network, as text: a label for each cell instead of the path.
+
+    A shortest path never touches itself, so the set of its cells determines it.
+    """
 
     name = "cell-labels"
 
