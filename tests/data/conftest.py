@@ -1,7 +1,8 @@
-"""A small dataset that many tests read; none may change it."""
+"""Small datasets that many tests read; none may change them. Lets the tests of this folder import forged_data."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from clew.data.config import DatasetSettings
 from clew.data.dataset import Dataset, open_dataset
 from clew.data.writer import write_dataset
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.fixture(scope="session")
