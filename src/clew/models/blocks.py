@@ -19,14 +19,7 @@ Positions: a position is the token's index in the whole sequence, also where a m
 
 Initial weights: "gpt-2" as in the published next-token baseline, "pytorch" as in the published MLM-U model, and
 "lookup", GPT-2's with attention heads that already do the two lookups which mazes as text need, the other cell of an
-edge and the other occurrences of a cell:
-
-- The first heads attend to the token at one of `offsets`: queries and keys are constants, so that with RoPE the score
-  depends on the distance alone and peaks at the offset. Without RoPE these heads are GPT-2's.
-- The other heads attend to equal tokens: queries and keys are the same random projection, in the slow half of RoPE's
-  frequencies, which hardly rotate over the length of a maze.
-- Values and outputs are orthogonal and small, and embeddings larger, so that the residual stream stays dominated by
-  the token. (After "Mimetic initialization of self-attention layers", Trockman and Kolter, 2023.)
+edge and the other occurrences of a cell (`init_lookup_heads`).
 
 Shape suffixes: B mazes, T positions, K keys, Q queries (of the whole batch in `run_in_groups`), D width, H heads,
 E head width, P pairs (at most E / 2).
@@ -320,7 +313,11 @@ def init_pytorch(module: nn.Module) -> None:
 
 @torch.no_grad()
 def init_lookup_heads(blocks: nn.ModuleList, offsets: Sequence[int], rotary: bool) -> None:
-    """Make the first heads of each block attend to these offsets, one each, and the others to equal tokens."""
+    """Make the first heads of each block attend to these offsets, one each, and the others to equal tokens.
+
+    Without RoPE the first heads stay GPT-2's. Values and outputs are orthogonal and small, so that the residual stream
+    stays dominated by the token. (After "Mimetic initialization of self-attention layers", Trockman and Kolter, 2023.)
+    """
     for block in blocks:
         assert isinstance(block, SelfBlock | CrossBlock)
         query_DD, key_DD, value_DD, query_D, key_D, _ = block.projections()
@@ -336,7 +333,7 @@ def init_lookup_heads(blocks: nn.ModuleList, offsets: Sequence[int], rotary: boo
 
 
 def _equal_token_projection(like_ED: Tensor) -> Tensor:
-    """Return a random projection onto the slow half of the pairs; pair p is rows p and p + P."""
+    """Return a random projection onto the slow half of the pairs, which hardly rotate; pair p is rows p and p + P."""
     pairs, width = like_ED.shape[0] // 2, like_ED.shape[1]
     slow = pairs - pairs // 2
     projection_ED = torch.zeros_like(like_ED)

@@ -8,9 +8,8 @@ its position (RoPE); its blocks have no self-attention and attend to the encoder
 transposed embedding, with a bias. The attention masks are derived from `order` (see clew.models.config). A query
 attends to the encoder's output at lower orders. Encoder position k attends to j if order[j] <= order[k]; with `causal`,
 positions of one order also attend only backwards, and without `attend_self` not to themselves, except the first (the
-published code's causal encoder). So a causal model gives the same logits for "prefix visible, rest hidden" (orders 0
-and 1) as for next token (orders 0, 1, 2, ...): it is trained on whole paths and decoded step by step. The encoder runs
-over tokens that some query attends to, the decoder over queries.
+published code's causal encoder), so that it is trained on whole paths and decoded step by step. The encoder runs over
+tokens that some query attends to, the decoder over queries.
 
 `DecoderOnly`: a GPT-2-like decoder; position t is predicted from tokens 0 .. t-1. With `bos_id` that token stands
 before every sequence, at position 0, and token t at position t + 1. Targets of any order but left to right are refused.
