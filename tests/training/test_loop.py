@@ -265,6 +265,12 @@ def test_the_best_checkpoint_is_kept_beside_the_last(tmp_path: Path) -> None:
         find_checkpoint(tmp_path, 4)
 
 
+def test_of_equally_good_checkpoints_the_later_is_the_best(tmp_path: Path) -> None:
+    exact = iter([0.9, 1.0, 1.0, 1.0, 1.0, 0.2])
+    train(tiny_config(evaluate_every=1, keep_last=1), tmp_path, evaluate=lambda model: {"exact": next(exact)})
+    assert find_checkpoint(tmp_path, "best").name == "00000005"
+
+
 def test_an_evaluation_after_the_last_checkpoint_is_saved_too(tmp_path: Path) -> None:
     exact = iter([0.1, 0.2])
     train(tiny_config(evaluate_every=4, checkpoint_every=3), tmp_path, evaluate=lambda model: {"exact": next(exact)})

@@ -350,7 +350,8 @@ class Trainer:
         if signal := self._stop_signal():  # the scores may be incomplete; the resumed run evaluates again
             return signal
         exact = scores.get("exact", -math.inf)
-        better = exact > (state.best["exact"] if state.best else -math.inf)
+        # Of equal scores the later one counts: its weights have seen more mazes at a lower rate.
+        better = exact >= state.best["exact"] if state.best else exact > -math.inf
         if better:
             state.best = {"step": state.step, "exact": exact}
         state.scores, state.evaluated_step = scores, state.step

@@ -254,7 +254,7 @@ def _backward_group(
 
 
 def _copied(weight: Tensor) -> np.ndarray:
-    """The numbers of a parameter in memory of their center: FSDP cannot free what numpy looks at."""
+    """Return a copy of a parameter: FSDP cannot free memory that a numpy array references."""
     copied: np.ndarray = weight.clone().numpy()
     return copied
 
@@ -397,7 +397,7 @@ def _message_kernels(hidden: int, sums: int) -> tuple[Callable[..., None], Calla
                 out[f] *= scale
             for f in range(sums):
                 v = max(center[f] + self_bias_S[f], zero)
-                # The root above was of the sum; here each term has its center derivative.
+                # The root above was that of the sum; here each term has its own derivative.
                 grad_message[f] = two * scale * (grad[f] - along * out[f] / scale)
                 grad_center[f] = v * grad_message[f]
                 grad_self_bias_S[f] += grad_center[f]
