@@ -281,7 +281,7 @@ PATH_STAR = Study(
         "Batch, rates and steps were chosen for MLM-U, on graphs of the training split. Of d=2, l=4, N=7 there are "
         "2,520 graphs in all, one in 16 of them held out, so its 1,000 held-out tasks are about 300 with "
         "their edges in several orders.",
-        "Next token with ten times the graphs, both objectives on d=5, and the runs of size, recipes, fixed sets, ordered "
-        "masks, models and other samplers have one seed.",
+        "Next token with ten times the graphs, both objectives on d=5, and the runs of size, recipes, fixed sets, "
+        "ordered masks, models and other samplers have one seed.",
     ),
 )
