@@ -36,10 +36,10 @@ def gather(files: list[Path]) -> dict[str, Any]:
 
 
 def tables(name: str, results: dict[str, Any], link: str) -> str:
-    """Accuracy by size and decoder, then by path length with the last decoder of each size."""
+    """Return accuracy by size and decoder, then by path length with the first decoder, one pass for cell networks."""
     rows = [_row(report["mazes"], each) for report in results["measured"] for each in report["evaluations"]]
-    last = [(_size(report["mazes"]), report["evaluations"][-1]) for report in results["measured"]]
-    told = results["measured"][0]["provenance"]
+    first = [(_size(report["mazes"]), report["evaluations"][0]) for report in results["measured"]]
+    origin = results["measured"][0]["provenance"]
     lines = [
         *HEAD,
         *rows,
@@ -48,15 +48,15 @@ def tables(name: str, results: dict[str, Any], link: str) -> str:
         "",
         "| mazes | decoder | cells of the path: exact % (mazes) |",
         "|---|---|---|",
-        *(f"| {size} | `{each['decoder']}` | {_lengths(each)} |" for size, each in last),
+        *(f"| {size} | `{each['decoder']}` | {_lengths(each)} |" for size, each in first),
         "",
-        f"Measured with `clew evaluate {name} --size ... --json`, {told['cpu']}, {told['date'][:10]}; every command is "
-        f"in [{name}.json]({link}).",
+        f"Measured with `clew evaluate {name} --size ... --json`, {origin['cpu']}, {origin['date'][:10]}; every command "
+        f"is in [{name}.json]({link}).",
     ]
     return "\n".join(lines) + "\n"
 
 
-# The weights that the README tells of, and the paper's MLM-U models of 8M parameters beside them, exact %.
+# The weights in the README, and the paper's MLM-U models of 8M parameters beside them, exact %.
 PAPER = {
     "cells-dfs": {"5x5": "100", "10x10": "100", "15x15": "100", "20x20": "100", "30x30": "93.8"},
     "cells-astar": {"10x10": "98.5", "20x20": "95.2", "30x30": "85.5"},
@@ -64,22 +64,20 @@ PAPER = {
 
 
 def summary(results: dict[str, dict[str, Any]]) -> str:
-    """One row for each of the weights and each size of the paper: the first decoder and the last, for the README."""
+    """Return a row for each of the weights and each size of the paper, in one pass, for the README."""
     lines = [
-        "| weights | mazes | exact, one pass, % (95 %) | the paper, exact % | valid and shortest, one pass, % | "
-        "with repair: exact, % | passes |",
-        "|---|---|---|---|---|---|---|",
+        "| weights | mazes | exact % (95 % interval) | the paper, exact % | valid and shortest % |",
+        "|---|---|---|---|---|",
     ]
     for name, measured in results.items():
         for report in measured["measured"]:
-            first, each, size = report["evaluations"][0], report["evaluations"][-1], _size(report["mazes"])
-            exact = first["exact"]
+            each, size = report["evaluations"][0], _size(report["mazes"])
+            exact = each["exact"]
             if size in PAPER[name]:
                 lines.append(
                     f"| `{name}` | {exact['count']:,} of {size} | {_percent(exact['share'])} "
                     f"({_percent(exact['low'])} to {_percent(exact['high'])}) | {PAPER[name][size]} | "
-                    f"{_percent(first['shortest']['share'])} | {_percent(each['exact']['share'])} | "
-                    f"{each['passes']:.1f} |"
+                    f"{_percent(each['shortest']['share'])} |"
                 )
     return "\n".join(lines) + "\n"
 
@@ -95,7 +93,7 @@ def _row(mazes: str, each: dict[str, Any]) -> str:
 
 
 def _lengths(each: dict[str, Any]) -> str:
-    """Larger mazes have longer paths, so each size is told in steps of its own."""
+    """Return accuracy by path length; larger mazes have longer paths, so each size has steps of its own."""
     parts = []
     for row in each["by_length"]:
         exact = _percent(row["exact"]["hits"] / row["mazes"])
