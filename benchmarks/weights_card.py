@@ -50,8 +50,8 @@ def tables(name: str, results: dict[str, Any], link: str) -> str:
         "|---|---|---|",
         *(f"| {size} | `{each['decoder']}` | {_lengths(each)} |" for size, each in first),
         "",
-        f"Measured with `clew evaluate {name} --size ... --json`, {origin['cpu']}, {origin['date'][:10]}; every command "
-        f"is in [{name}.json]({link}).",
+        f"Measured with `clew evaluate {name} --size ... --json`, {origin['cpu']}, {origin['date'][:10]}; every "
+        f"command is in [{name}.json]({link}).",
     ]
     return "\n".join(lines) + "\n"
 
