@@ -35,7 +35,7 @@ def evaluation(hits: int, lengths: dict[tuple[int, int], tuple[int, int]]) -> di
     return {**told, "by_length": by_length}
 
 
-def test_every_length_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_length_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     provenance = {"command": "clew evaluate x --size 5 --json", "cpu": "a processor", "date": "2026-01-01T00:00"}
     each = evaluation(98, {(1, 10): (50, 50), (21, 21): (20, 20), (31, 40): (28, 30)})
@@ -55,7 +55,7 @@ def test_every_length_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert "| 5x5 | `repair` | 1 to 10: 100.0 (50); 21: 100.0 (20); 31 to 40: 93.3 (30) |\n\n" in text
     assert text.startswith("above\n")
     assert text.endswith("<!-- x: end -->\nbelow\n")
-    row = "| `x` | 100 of 5x5 | 98.0 (90.0 to 100.0) | 100 | 98.0 | 98.0 | 1.2 |\n"
+    row = "| `x` | 100 of 5x5 | 98.0 (90.0 to 100.0) | 100 | 98.0 |\n"
     assert between_marks(Path("README.md"), "shipped").endswith(row)
     weights_card.pages("x")[1][0].write_text("no marks")
     with pytest.raises(UserError, match="must have the marks"):
