@@ -69,11 +69,14 @@ def run(arguments: list[str]) -> int:
 
 
 def _dispatch(arguments: list[str]) -> object:
+    from clew.commands.options import Parser
     from clew.errors import UsageError
 
-    arguments, plugins = _split_plugins(arguments)
-    if "--quiet" in arguments:
-        arguments.remove("--quiet")
+    common = Parser("clew", add_help=False)
+    common.add_argument("--plugin", action="append", default=[])
+    common.add_argument("--quiet", action="store_true")
+    given, arguments = common.parse_known_args(arguments)
+    if hasattr(given, "quiet"):
         os.environ["CLEW_QUIET"] = "1"  # processes that the command starts read it too
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(help_text())
@@ -82,9 +85,9 @@ def _dispatch(arguments: list[str]) -> object:
 
         print(f"clew {__version__}")
     elif (name := " ".join(arguments[:2])) in COMMANDS:
-        return _call(name, arguments[2:], plugins)
+        return _call(name, arguments[2:], given.plugin)
     elif (name := arguments[0]) in COMMANDS:
-        return _call(name, arguments[1:], plugins)
+        return _call(name, arguments[1:], given.plugin)
     elif name in _groups() and (len(arguments) == 1 or arguments[1] in ("-h", "--help")):
         print(help_text(name))
     else:
@@ -92,43 +95,19 @@ def _dispatch(arguments: list[str]) -> object:
     return None
 
 
-def _split_plugins(arguments: list[str]) -> tuple[list[str], list[str]]:
-    from clew.errors import UsageError
-
-    rest: list[str] = []
-    plugins: list[str] = []
-    words = iter(arguments)
-    for word in words:
-        if word.startswith("--plugin="):
-            plugins.append(word.removeprefix("--plugin="))
-        elif word == "--plugin":
-            module = next(words, "")
-            if not module or module.startswith("--"):
-                raise UsageError("--plugin needs the name of a module.")
-            plugins.append(module)
-        else:
-            rest.append(word)
-    return rest, plugins
-
-
 def _call(name: str, arguments: list[str], plugins: list[str]) -> object:
     """Import the command's function and run it with the options that its signature declares."""
     import importlib
 
-    from clew.commands.options import HelpPrinted, run_function
+    from clew.commands.options import run_function
     from clew.registry import load_plugins
 
     module, function_name = COMMANDS[name][0].split(":")
     function = getattr(importlib.import_module(module), function_name)
     load_plugins(plugins)
-    try:
-        # A command whose options depend on its first argument parses them itself.
-        parse_and_run = getattr(function, "parse_and_run", None)
-        if parse_and_run is not None:
-            return parse_and_run(arguments)
-        return run_function(function, arguments, f"clew {name}")
-    except HelpPrinted:
-        return 0
+    # A command whose options depend on its first argument parses them itself.
+    parse_and_run = getattr(function, "parse_and_run", None)
+    return parse_and_run(arguments) if parse_and_run else run_function(function, arguments, f"clew {name}")
 
 
 def help_text(group: str | None = None) -> str:

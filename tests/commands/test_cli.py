@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import inspect
 import os
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import clew
 from clew import __version__
 from clew.cli import COMMANDS, run
 from clew.commands import progress_bar
-from clew.commands.options import field_options, function_options
+from clew.commands.options import Parser
 from clew.errors import UserError, os_error_sentence
 from clew.registry import loaded_plugins, registered_names
 
@@ -92,13 +93,12 @@ def test_a_command_gets_its_options(words: list[str], capsys: pytest.CaptureFixt
     ("arguments", "sentence"),
     [
         (["fake", "--count", "many"], "--count cannot be 'many'; give a whole number."),
-        (["fake", "--count"], "--count needs a value: --count INT."),
+        (["fake", "--count"], "--count expected one argument; usage: clew fake [options]"),
         (["fake", "--cuont", "3"], "`clew fake` has no option --cuont; did you mean --count?"),
         (["fake", "--xyzzy", "3"], "`clew fake` has no option --xyzzy; `clew fake --help` lists the options."),
-        (["fake", "3"], "`clew fake` does not take '3'; `clew fake --help` lists the options."),
-        (["fake", "--plugin"], "--plugin needs the name of a module."),
-        (["train"], "CONFIG and --out must be given: usage: clew train CONFIG --out RUN [options]"),
-        (["solve"], "FILE must be given: usage: clew solve FILE [options]"),
+        (["fake", "3"], "unrecognized arguments: 3; usage: clew fake [options]"),
+        (["fake", "--plugin"], "--plugin expected one argument; usage: clew [options]"),
+        (["solve"], "the following arguments are required: FILE; usage: clew solve FILE [options]"),
     ],
 )
 def test_a_wrong_option_is_one_sentence(
@@ -182,17 +182,19 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_exists_and_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     module, function = COMMANDS[name][0].split(":")
-    options = function_options(getattr(importlib.import_module(module), function))
+    parser = Parser(name, inspect.getdoc(getattr(importlib.import_module(module), function)) or "")
+    parser.add_parameters(getattr(importlib.import_module(module), function))
     assert run([*name.split(), "--help"]) == 0
     assert f"usage: clew {name}" in capsys.readouterr().out
-    assert [option.flag for option in options if not option.help] == []
+    assert [action.dest for action in parser._actions if not action.help] == []
 
 
 @pytest.mark.parametrize("name", ["tiny", "cells-dfs", "laptop-dfs-4-next"])
 def test_every_field_of_a_config_has_help_of_its_own(name: str) -> None:
-    options = [option for option in field_options(clew.config(name)) if not option.name.startswith("budget.")]
-    assert [option.flag for option in options if not option.help] == []
-    texts = [option.help for option in options]
+    parser = Parser("clew train")
+    parser.add_fields(clew.config(name), skip="budget")
+    texts = [str(action.help).partition("(default")[0].strip() for action in parser._actions]
+    assert all(texts)
     assert sorted({text for text in texts if texts.count(text) > 1}) == []
 
 

@@ -16,7 +16,7 @@ import pytest
 from clew.cli import run
 from clew.files import read_json
 from clew.paper.studies import STUDIES
-from clew.training.launch import job_folder
+from clew.training.slurm import job_folder
 
 
 def test_the_list_is_quick() -> None:
@@ -47,7 +47,6 @@ def test_the_list_says_what_each_needs_at_each_scale(capsys: pytest.CaptureFixtu
         ([], "say which table or figure"),
         (["astar", "--seeds", "0"], "--seeds 0 trains nothing"),
         (["astar", "--minutes", "-1"], "--minutes -1 trains nothing"),
-        (["astar", "--processes", "0"], "--processes 0 trains nothing"),
     ],
 )
 def test_a_wrong_option_is_one_sentence_without_torch(words: list[str], told: str) -> None:
@@ -77,19 +76,21 @@ class FakeSlurm:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.jobs: list[SimpleNamespace] = []
         self.queued: set[str] = set()
-        monkeypatch.setattr("clew.training.launch.submit", self.submit)
-        monkeypatch.setattr("clew.training.launch.queued_jobs", lambda: self.queued)
+        monkeypatch.setattr("clew.training.slurm.submit", self.submit)
+        monkeypatch.setattr("clew.training.slurm.queued_jobs", lambda: self.queued)
 
-    def submit(self, work: Any, folder: Path, options: Any, after: Sequence[str] = ()) -> SimpleNamespace:
-        work = pickle.loads(pickle.dumps(work))  # as it comes to a node
+    def submit(
+        self, works: Sequence[Any], folder: Path, options: Any, after: Sequence[str] = ()
+    ) -> list[SimpleNamespace]:
+        [work] = pickle.loads(pickle.dumps(works))  # as it comes to a node
         job = SimpleNamespace(job_id=str(len(self.jobs)), work=work, folder=folder, options=options, after=[*after])
         (job_folder(folder) / job.job_id).mkdir(parents=True)  # as submitit does
         self.jobs.append(job)
         self.queued.add(job.job_id)
-        return job
+        return [job]
 
 
-def test_slurm_gets_each_training_and_its_scoring_once(
+def test_slurm_gets_each_training_and_its_evaluation_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     slurm = FakeSlurm(monkeypatch)
@@ -97,7 +98,7 @@ def test_slurm_gets_each_training_and_its_scoring_once(
     words += ["--launcher", "slurm", "--slurm.partition", "gpu", "--slurm.gpus-per-node", "8"]
     assert run(words) == 0
     # Two and seven trainings, of which one is the same.
-    assert "8 trainings and 8 scorings were submitted" in capsys.readouterr().out
+    assert "8 trainings and 8 evaluations were submitted" in capsys.readouterr().out
     train, score = slurm.jobs[0::2], slurm.jobs[1::2]
     assert all(job.folder.is_absolute() for job in slurm.jobs)
     assert [job.after for job in train] == [[]] * 8
@@ -106,7 +107,9 @@ def test_slurm_gets_each_training_and_its_scoring_once(
     assert {(job.options.partition, job.options.gpus_per_node, job.options.tasks) for job in score} == {("gpu", 1, 1)}
 
     assert run(words) == 0  # while all are in the queue
-    assert "0 trainings and 0 scorings were submitted, and 8 runs were in the queue before" in capsys.readouterr().out
+    assert (
+        "0 trainings and 0 evaluations were submitted, and 8 runs were in the queue before" in capsys.readouterr().out
+    )
 
 
 def test_slurm_jobs_and_the_same_command_give_the_result(
@@ -128,7 +131,7 @@ def test_slurm_jobs_and_the_same_command_give_the_result(
 
     slurm.queued.clear()  # the second training was cancelled
     assert run([*words, "--launcher", "slurm"]) == 0
-    assert "1 trainings and 1 scorings were submitted, and 0 runs" in capsys.readouterr().out
+    assert "1 trainings and 1 evaluations were submitted, and 0 runs" in capsys.readouterr().out
     assert (slurm.jobs[-2].folder, slurm.jobs[-1].folder) == (second_train.folder, second_score.folder)
     for job in slurm.jobs[-2:]:
         job.work()
@@ -152,11 +155,10 @@ def test_a_dry_run_tells_memory_hours_and_jobs(tmp_path: Path, capsys: pytest.Ca
     for head in ("parameters", "tokens", "steps", "activations, GB", "optimizer, GB", "in all, GB", "hours, 8 V100"):
         assert head in lines[0]
     assert lines[1].startswith("next token, 5x5, seed 0    7,947,648")
-    assert "13.7 and 17.7 hours" in told
     assert "Would train 10 runs in 8 processes" in told
     assert run([*words, "--launcher", "slurm", "--slurm.nodes", "2", "--slurm.gpus-per-node", "4"]) == 0
     told = capsys.readouterr().out
-    assert "Would submit 10 training jobs (2 nodes with 4 GPUs each, 24 hours a part) and 10 scoring jobs" in told
+    assert "Would submit 10 training jobs (2 nodes with 4 GPUs each, 24 hours a part) and 10 evaluation jobs" in told
     assert not any(tmp_path.iterdir())
 
 
@@ -165,46 +167,9 @@ def test_a_dry_run_of_every_study_has_no_empty_estimate(tmp_path: Path, capsys: 
     told = capsys.readouterr().out
     head, *rows = told.split("\n\n")[0].splitlines()
     assert len(rows) > 100
-    columns = [head.index(name) for name in ("weights, GB", "optimizer, GB", "activations, GB", "evaluation, GB")]
+    columns = [head.index(name) for name in ("weights, GB", "optimizer, GB", "activations, GB")]
     total, first = head.index("in all, GB"), head.index("hours, 8 V100")
     for row in rows:
         assert all(float(row[column:].split()[0]) >= 0 for column in columns)
         assert 1 < float(row[total:].split()[0]) <= 32
         assert [float(hours.replace(",", "")) >= 0 for hours in row[first:].split()] == [True] * 3
-
-
-@pytest.mark.parametrize(
-    ("words", "gpus", "processes"),
-    [
-        (["--scale", "paper"], 4, 4),
-        (["--scale", "paper", "--processes", "2"], 4, 2),
-        (["--scale", "smoke", "--processes", "2"], 0, 2),
-    ],
-)
-def test_a_node_uses_all_of_its_gpus(
-    words: list[str], gpus: int, processes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    started: list[tuple[int, list[str]]] = []
-
-    def launch(count: int, arguments: list[str]) -> int:
-        started.append((count, arguments))
-        return 7
-
-    monkeypatch.setattr("clew.training.launch.gpus_here", lambda: gpus)
-    monkeypatch.setattr("clew.training.launch.launch", launch)
-    command = ["reproduce", "astar", "--seeds", "2", "--root", str(tmp_path)]
-    with pytest.raises(SystemExit) as ended:
-        run([*command, *words])
-    assert ended.value.code == 7
-    ((count, arguments),) = started
-    assert count == processes
-    expected = ["reproduce", "astar", "--scale", words[1], "--root", str(tmp_path)]
-    assert arguments == [*expected, "--seeds", "2", "--timeout-hours", "4"]
-
-
-def test_more_processes_than_gpus_are_refused(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("clew.training.launch.gpus_here", lambda: 2)
-    assert run(["reproduce", "astar", "--scale", "paper", "--processes", "3"]) == 2
-    assert "3 processes cannot share 2 GPUs; use --processes 2 or fewer" in capsys.readouterr().err

@@ -80,7 +80,8 @@ def test_a_folder_of_ones_own_is_all_there_is_to_say(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["--out", "x"], 2, "the config comes first"),
+        (["--out", "x"], 2, "required: CONFIG"),
+        (["--out", "x", "--optimizer.lr", "1"], 2, "the config comes first"),
         (["tinny", "--out", "x"], 1, "did you mean tiny"),
         (["tiny", "--out", "x", "--steps", "1", "--minutes", "1"], 1, "exactly one"),
         (["tiny", "--out", "x", "--steps", "0"], 1, "above 0"),

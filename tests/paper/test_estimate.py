@@ -15,7 +15,6 @@ from clew.files import read_json
 from clew.models.build import build_model, count_parameters
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig, autocast
 from clew.objectives.config import ObjectiveConfig
-from clew.paper import estimate
 from clew.paper.cell_configs import cells
 from clew.paper.estimate import (
     GPUS,
@@ -25,9 +24,9 @@ from clew.paper.estimate import (
     all_needs,
     estimate_memory,
     fit_micro_batch,
-    lengths,
     micro_batch_for,
     plan,
+    sample,
     step_seconds,
     total_steps,
     training_hours,
@@ -35,7 +34,7 @@ from clew.paper.estimate import (
 from clew.paper.named_configs import config_named
 from clew.paper.runner import Options, unique_runs
 from clew.paper.studies import STUDIES
-from clew.training.config import Budget
+from clew.training.config import Budget, TrainConfig
 from clew.training.step import Part
 
 DATA = DataConfig(sizes=(4,))
@@ -64,9 +63,7 @@ def test_every_run_at_paper_scale_fits_a_gpu_of_32_gb(processes: int) -> None:
     for run in runs:
         micro_batch = micro_batch_for(run.config, processes)
         assert micro_batch is not None, run.labels
-        rows = -(-run.config.batch_size // processes)
-        memory = estimate_memory(run.config.model, run.config.data, rows, micro_batch, run.config.precision)
-        assert memory.total <= SMALL_GPU, run.labels
+        assert estimate_memory(run.config, processes, micro_batch).total <= SMALL_GPU, run.labels
 
 
 @pytest.mark.parametrize("family", ["dfs", "astar"])
@@ -74,12 +71,12 @@ def test_activations_of_a_cell_network_are_what_autograd_saves(family: Any, monk
     """Of a maze with the most cells and loops; on a GPU the loops are those in plain torch."""
     monkeypatch.setattr("clew.models.cell_network.use_cpu_kernel", lambda x: False)
     config = cells(family, (6,), steps=10)
-    part = estimate._sample(config.data, config.objective)
+    part = sample(config)
     assert isinstance(part.batch, CellBatch)
     work_B = config.model.training_loops(part.batch)[1] * part.batch.valid_BT.sum(1)  # type: ignore[union-attr]
     row = int(work_B.argmax())
     measured = saved_bytes(build_model(config.model, 0), part, slice(row, row + 1), "fp32")
-    memory = estimate_memory(config.model, config.data, 1, 1, "fp32")
+    memory = estimate_memory(replace(config, batch_size=1), 1, 1)
     assert measured <= memory.activations <= 1.6 * measured
 
 
@@ -109,24 +106,10 @@ def test_activations_are_what_autograd_saves(kind: str, precision: Any) -> None:
         model, objective = DecoderOnlyConfig(DATA.vocabulary, 32, 2, depth=10), ObjectiveConfig("next-token")
     else:
         model, objective = EncoderDecoderConfig(DATA.vocabulary, 32, 2, encoder_depth=10, decoder_depth=10), None
-    part = estimate._sample(DATA, objective or ObjectiveConfig("mlm-u"))
-    measured = saved_bytes(build_model(model, 0), part, slice(0, 16), precision)
-    memory = estimate_memory(model, DATA, 16, 16, precision)
-    assert measured <= memory.activations <= 1.4 * measured
-
-
-def test_the_cache_is_what_decoding_keeps() -> None:
-    config = DecoderOnlyConfig(DATA.vocabulary, 32, 2, depth=3)
-    model = build_model(config, 0)
-    cache, length = model.new_cache(), 20
-    places = torch.arange(length).expand(2, -1)
-    model.extend(cache, places % 5, places, torch.ones_like(places).bool())
-    kept = sum(t.nbytes for block in cache.blocks for t in (block.key_BHKE, block.value_BHKE))
-    memory = estimate_memory(config, DATA, 1, 1, "fp32")
-    found = lengths(DATA)
-    tokens = found.longest - found.response + 4 * 4 + 1
-    per_token = memory.cache / memory.decoded / tokens - estimate._block_bytes(32, 4)
-    assert per_token == pytest.approx(kept / 2 / length)
+    objective = objective or ObjectiveConfig("mlm-u")
+    config = TrainConfig(DATA, model, Budget(steps=1), objective, batch_size=16, precision=precision)
+    measured = saved_bytes(build_model(model, 0), sample(config), slice(0, 16), precision)
+    assert measured <= estimate_memory(config, 1, 16).activations <= 1.4 * measured
 
 
 def test_the_micro_batch_is_the_largest_that_fits() -> None:
@@ -136,8 +119,7 @@ def test_the_micro_batch_is_the_largest_that_fits() -> None:
     assert 1 < micro_batch < config.batch_size
 
     def total(rows: int) -> float:
-        memory = estimate_memory(config.model, config.data, config.batch_size, rows, config.precision)
-        return memory.total
+        return estimate_memory(config, 1, rows).total
 
     assert total(micro_batch) <= SMALL_GPU < total(2 * micro_batch)
     assert micro_batch_for(config, 1, memory=80e9) > micro_batch  # type: ignore[operator]

@@ -1,5 +1,5 @@
 """Jobs that are really submitted and run, by submitit's local executor; Slurm itself is a stand-in that keeps the
-codec it is given."""
+script that it is given."""
 
 import functools
 import pickle
@@ -16,17 +16,9 @@ import torch
 from tiny_runs import last_tensors, metrics
 
 from clew.errors import UserError
-from clew.training import launch as slurm
+from clew.training import slurm
 from clew.training.distributed import World
-from clew.training.launch import (
-    RequeuedRun,
-    SlurmOptions,
-    job_folder,
-    queued_jobs,
-    submit,
-    submit_array,
-    submitted_jobs,
-)
+from clew.training.slurm import RequeuedRun, SlurmOptions, job_folder, queued_jobs, submit, submitted_jobs
 from clew.training.train import held_out_evaluator, train
 
 
@@ -52,7 +44,7 @@ def saved_steps(run):
 def test_a_job_that_is_warned_saves_goes_back_into_the_queue_and_ends_as_if_nothing_had_been(tmp_path, importable):
     """Two processes share each batch; the first one is warned, once in a step and once in an evaluation."""
     options = SlurmOptions(gpus_per_node=0, tasks_per_node=2)
-    job = submit(functools.partial(slurm_worker.work, tmp_path / "job"), tmp_path / "job", options, cluster="local")
+    [job] = submit([functools.partial(slurm_worker.work, tmp_path / "job")], tmp_path / "job", options, cluster="local")
     assert job.results() == [12, 12]
     assert saved_steps(tmp_path / "job") == [4, 8, 12]
     assert [line["step"] for line in metrics(tmp_path / "job")] == [2, 4, 6, 8, 10, 12]
@@ -108,11 +100,11 @@ def put_in_path(folder, monkeypatch, **programs):
 
 
 def test_slurm_is_asked_for_what_the_options_say(tmp_path, monkeypatch):
-    put_in_path(tmp_path, monkeypatch, srun="exit 1", sbatch=f'cp "$1" {tmp_path}/codec; echo Submitted batch job 42')
+    put_in_path(tmp_path, monkeypatch, srun="exit 1", sbatch=f'cp "$1" {tmp_path}/script; echo Submitted batch job 42')
     options = SlurmOptions(partition="gpu", nodes=2, gpus_per_node=4, hours=2, mem_gb=64, setup=("module load cuda",))
-    job = submit(functools.partial(slurm_worker.work, tmp_path), tmp_path / "dfs", options)
+    [job] = submit([functools.partial(slurm_worker.work, tmp_path)], tmp_path / "dfs", options)
     assert job.job_id == "42"
-    codec = (tmp_path / "codec").read_text()
+    script = (tmp_path / "script").read_text()
     for line in (
         "#SBATCH --partition=gpu",
         "#SBATCH --nodes=2",
@@ -125,9 +117,9 @@ def test_slurm_is_asked_for_what_the_options_say(tmp_path, monkeypatch):
         "#SBATCH --job-name=dfs",
         "module load cuda",
     ):
-        assert line in codec.splitlines(), line
+        assert line in script.splitlines(), line
     assert job_folder(tmp_path / "dfs") == tmp_path / "dfs-slurm"
-    assert str(tmp_path / "dfs-slurm") in codec
+    assert str(tmp_path / "dfs-slurm") in script
 
 
 def test_a_scoring_job_waits_for_its_training(tmp_path, monkeypatch):
@@ -135,12 +127,12 @@ def test_a_scoring_job_waits_for_its_training(tmp_path, monkeypatch):
         tmp_path,
         monkeypatch,
         srun="exit 1",
-        sbatch=f'cp "$1" {tmp_path}/codec; echo Submitted batch job 43',
+        sbatch=f'cp "$1" {tmp_path}/script; echo Submitted batch job 43',
         squeue="echo 42; echo 43_0",
     )
     options = SlurmOptions(partition="gpu", nodes=2, gpus_per_node=4).for_scoring()
-    submit(functools.partial(slurm_worker.work, tmp_path), tmp_path / "dfs-score", options, after=["41", "42"])
-    codec = (tmp_path / "codec").read_text()
+    submit([functools.partial(slurm_worker.work, tmp_path)], tmp_path / "dfs-score", options, after=["41", "42"])
+    script = (tmp_path / "script").read_text()
     for line in (
         "#SBATCH --dependency=afterok:41:42",
         "#SBATCH --kill-on-invalid-dep=yes",
@@ -148,8 +140,8 @@ def test_a_scoring_job_waits_for_its_training(tmp_path, monkeypatch):
         "#SBATCH --gpus-per-node=1",
         "#SBATCH --ntasks-per-node=1",
     ):
-        assert line in codec.splitlines(), line
-    assert "--kill-on-bad-exit=1" in codec
+        assert line in script.splitlines(), line
+    assert "--kill-on-bad-exit=1" in script
     assert submitted_jobs(tmp_path / "dfs-score") == {"43"}
     assert submitted_jobs(tmp_path / "dfs") == set()
     assert queued_jobs() == {"42", "43_0"}
@@ -161,16 +153,16 @@ def test_a_scoring_job_waits_for_its_training(tmp_path, monkeypatch):
 def test_a_refusal_of_slurm_is_told(tmp_path, monkeypatch):
     put_in_path(tmp_path, monkeypatch, srun="exit 1", sbatch="echo 'invalid partition specified: gpuu' >&2; exit 1")
     with pytest.raises(UserError, match=r"Slurm refused the job \(.*gpuu\); change the --slurm options"):
-        submit(functools.partial(slurm_worker.work, tmp_path), tmp_path / "x", SlurmOptions(partition="gpuu"))
+        submit([functools.partial(slurm_worker.work, tmp_path)], tmp_path / "x", SlurmOptions(partition="gpuu"))
 
 
 def test_what_is_missing_is_told(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match="there is no Slurm here"):
-        submit(slurm_worker.work, tmp_path / "x", SlurmOptions())
+        submit([slurm_worker.work], tmp_path / "x", SlurmOptions())
     monkeypatch.setattr(slurm.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"pip install 'clew\[slurm\]'"):
-        submit(slurm_worker.work, tmp_path / "x", SlurmOptions())
+        submit([slurm_worker.work], tmp_path / "x", SlurmOptions())
 
 
 @pytest.mark.parametrize(
@@ -184,11 +176,11 @@ def test_impossible_options_get_one_sentence(options):
 def test_the_command_submits_and_refuses_an_old_run(tmp_path, monkeypatch, capsys):
     from clew.cli import run
 
-    put_in_path(tmp_path, monkeypatch, srun="exit 1", sbatch=f'cp "$1" {tmp_path}/codec; echo Submitted batch job 7')
+    put_in_path(tmp_path, monkeypatch, srun="exit 1", sbatch=f'cp "$1" {tmp_path}/script; echo Submitted batch job 7')
     arguments = ["train", "tiny", "--out", str(tmp_path / "run"), "--launcher", "slurm", "--slurm.partition", "gpu"]
     assert run(arguments) == 0
     assert f"job 7 trains {tmp_path / 'run'}; its output goes to {tmp_path / 'run'}-slurm/7" in capsys.readouterr().out
-    assert "#SBATCH --partition=gpu" in (tmp_path / "codec").read_text()
+    assert "#SBATCH --partition=gpu" in (tmp_path / "script").read_text()
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "config.json").write_text("{}")
     assert run([*arguments, "--resume", "never"]) == 1
@@ -198,12 +190,12 @@ def test_the_command_submits_and_refuses_an_old_run(tmp_path, monkeypatch, capsy
 def test_a_sweep_is_one_job_array(tmp_path, monkeypatch, capsys):
     from clew.cli import run
 
-    put_in_path(tmp_path, monkeypatch, srun="exit 1", sbatch=f'cp "$1" {tmp_path}/codec; echo Submitted batch job 7')
+    put_in_path(tmp_path, monkeypatch, srun="exit 1", sbatch=f'cp "$1" {tmp_path}/script; echo Submitted batch job 7')
     arguments = ["train", "tiny", "--out", str(tmp_path / "sweep"), "--launcher", "slurm", "--slurm.partition", "gpu"]
     assert run([*arguments, "--sweep", "lr=1e-3,3e-4", "--seeds", "2"]) == 0
-    codec = (tmp_path / "codec").read_text().splitlines()
-    assert "#SBATCH --array=0-3%4" in codec
-    assert "#SBATCH --partition=gpu" in codec
+    script = (tmp_path / "script").read_text().splitlines()
+    assert "#SBATCH --array=0-3%4" in script
+    assert "#SBATCH --partition=gpu" in script
     printed = capsys.readouterr().out.splitlines()
     names = ["lr=1e-3-seed=0", "lr=1e-3-seed=1", "lr=3e-4-seed=0", "lr=3e-4-seed=1"]
     assert [line.split(";")[0] for line in printed] == [
@@ -216,12 +208,12 @@ def test_a_sweep_is_one_job_array(tmp_path, monkeypatch, capsys):
 def test_the_runs_of_a_sweep_are_trained(tmp_path, importable):
     """By submitit's local executor, which starts the tasks as processes; signal 0 does nothing."""
     works = [functools.partial(slurm_worker.work, tmp_path / name, 0) for name in ("a", "b")]
-    jobs = submit_array(works, tmp_path / "sweep", SlurmOptions(gpus_per_node=0), cluster="local")
+    jobs = submit(works, tmp_path / "sweep", SlurmOptions(gpus_per_node=0), cluster="local")
     assert [job.results() for job in jobs] == [[12], [12]]
 
 
 def test_the_example_saves_and_requeues(tmp_path, monkeypatch, free_port):
-    """Slurm's codec with a real torchrun; srun starts it here, and scontrol notes what it is told."""
+    """Slurm's script with a real torchrun; srun starts it here, and scontrol notes what it is told."""
     put_in_path(
         tmp_path,
         monkeypatch,
@@ -235,13 +227,13 @@ def test_the_example_saves_and_requeues(tmp_path, monkeypatch, free_port):
     run = tmp_path / "run"
     example = Path(__file__).parents[2] / "examples" / "train.sbatch"
     fields = ["--steps", "1000000", "--held-out", "0", "--batch-size", "8"]
-    codec = subprocess.Popen(["bash", str(example), "tiny", str(run), *fields], cwd=tmp_path)
+    script = subprocess.Popen(["bash", str(example), "tiny", str(run), *fields], cwd=tmp_path)
     try:
-        wait_until(lambda: (run / "metrics.jsonl").exists() and (run / "metrics.jsonl").read_text(), codec)
-        codec.send_signal(signal.SIGUSR1)
-        assert codec.wait(timeout=900) == 0
+        wait_until(lambda: (run / "metrics.jsonl").exists() and (run / "metrics.jsonl").read_text(), script)
+        script.send_signal(signal.SIGUSR1)
+        assert script.wait(timeout=900) == 0
     finally:
-        codec.kill()
+        script.kill()
     assert (tmp_path / "told").read_text() == "requeue 42\n"
     assert saved_steps(run)
     assert saved_steps(run)[-1] < 1_000_000

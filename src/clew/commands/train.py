@@ -22,22 +22,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from clew.commands import announce_compilation
-from clew.commands.options import Option, call, field_options, function_options, parse, unknown_option
+from clew.commands.options import Parser, call, flag_of, unknown_option
 from clew.errors import UsageError, UserError, is_quiet, printable
 from clew.registry import load_plugins, loaded_plugins
 from clew.training.callbacks import LogOptions
-from clew.training.launch import SlurmOptions
+from clew.training.slurm import SlurmOptions
 
 if TYPE_CHECKING:
     from clew.training.callbacks import RunEnd
     from clew.training.config import TrainConfig
-
-USAGE = """usage: clew train CONFIG --out RUN [--steps N | --epochs N | --minutes N] [--FIELD VALUE ...]
-
-  CONFIG       the name of a config, or the path of a run's config.json
-  --out RUN    the folder of the run; a run that it holds is resumed
-
-`clew train --list` lists the configs; `clew train CONFIG --help` lists all options and fields with their values."""
 
 
 def train(
@@ -59,6 +52,8 @@ def train(
     **fields: Any,
 ) -> int:
     """Train a model, or resume a run: make the dataset if needed, evaluate on held-out mazes.
+
+    `clew train --list` lists the configs; `clew train CONFIG --help` also lists the fields of a config.
 
     Args:
         config: the name of a config, or the path of a run's config.json.
@@ -86,7 +81,7 @@ def train(
         runs = {out / name: change_config(base, changes | more) for name, more in combinations(base.seed, sweep, seeds)}
     announce_compilation()
     if launcher == "slurm":
-        submit(runs, out, resume, slurm, log, array=bool(sweep) or seeds is not None)
+        submit(runs, out, resume, slurm, log)
         return 0
     for folder, each in runs.items():
         end = run(each, folder, resume, log)
@@ -99,46 +94,29 @@ def train(
 
 def parse_and_run(arguments: Sequence[str]) -> object:
     """Run `train` with options of its own and with one for each field of the config, which is named first."""
-    if not arguments:
-        raise UsageError("CONFIG and --out must be given: usage: clew train CONFIG --out RUN [options]")
-    if arguments[0] in ("-h", "--help"):
-        print(USAGE)
-        return 0
-    if arguments[0] == "--list":
+    if arguments[:1] == ["--list"]:
         print_configs()
         return 0
-    if arguments[0].startswith("-"):
-        raise UsageError("the config comes first: clew train CONFIG --out RUN; `clew train --list` lists the configs.")
-    name, prog = arguments[0], f"clew train {arguments[0]}"
-    own = [option for option in function_options(train) if not option.positional]
-    flags = {option.flag for option in own}
-    fields: list[Option] = []
-    if other := [word for word in arguments[1:] if word.startswith("-") and _flag(word) not in flags]:
+    parser = Parser("clew train", inspect.getdoc(train) or "")
+    parser.add_parameters(train)
+    flags = [flag_of(word) for word in arguments if word.startswith("-") and flag_of(word) not in parser.flags[2:]]
+    if flags and not arguments[0].startswith("-"):
         # The fields of a config are known only with torch; their names are in the source text.
-        known = ["--help", *flags, *(f"--{field}".replace("_", "-") for field in field_names())]
-        if not loaded_plugins():  # whose models have fields of their own
-            for word in (word for word in other if word.startswith("--")):
-                if _flag(word) not in [*known, *(_on(flag) for flag in known)]:
-                    raise UsageError(unknown_option(_flag(word), known, prog))
+        known = [*parser.flags, *field_flags()]
+        for flag in [] if loaded_plugins() else flags:  # models of plug-ins have fields of their own
+            if flag not in known:
+                raise UsageError(unknown_option(flag, known, parser.prog))
         import clew
 
-        fields = [o for o in field_options(clew.config(name)) if not o.name.startswith("budget.")]
-    about = inspect.getdoc(train) or ""
-    given = parse([*own, *fields], arguments[1:], prog, about)
-    return call(train, [name], given)
+        parser.add_fields(clew.config(arguments[0]), skip="budget")
+    elif flags and not {"-h", "--help"} & {*arguments}:
+        raise UsageError("the config comes first: clew train CONFIG --out RUN; `clew train --list` lists the configs.")
+    given = parser.parse(arguments)
+    return 0 if given is None else call(train, given)
 
 
-def _flag(word: str) -> str:
-    return word.partition("=")[0].replace("_", "-")
-
-
-def _on(flag: str) -> str:
-    """Return the flag that turns a setting off."""
-    return re.sub(r"([\w-]+)$", r"no-\1", flag.removeprefix("--")).join(["--", ""])
-
-
-def field_names(root: str = "TrainConfig") -> Iterator[str]:
-    """Yield the dotted names of all fields of a config, read from the source text, which takes no imports."""
+def field_flags() -> Iterator[str]:
+    """Yield the options of all fields of a config, read from the source text, which takes no imports."""
     classes: dict[str, dict[str, str]] = {"ModelConfig": {}}
     for part in ("training", "data", "objectives", "models"):
         for file in sorted((Path(__file__).parents[1] / part).glob("*.py")):
@@ -150,9 +128,10 @@ def field_names(root: str = "TrainConfig") -> Iterator[str]:
 
     def walk(name: str, prefix: str) -> Iterator[str]:
         for field, kind in classes[name].items():
-            yield from walk(kind, f"{prefix}{field}.") if kind in classes else [prefix + field]
+            word = field.replace("_", "-")
+            yield from walk(kind, f"{prefix}{word}.") if kind in classes else (prefix + word, f"{prefix}no-{word}")
 
-    yield from walk(root, "")
+    yield from walk("TrainConfig", "--")
 
 
 def print_configs() -> None:
@@ -193,13 +172,11 @@ def _number(text: str) -> Any:
     return {"true": True, "false": False, "none": None}.get(text.lower(), text)
 
 
-def submit(
-    runs: Mapping[Path, TrainConfig], out: Path, resume: str, slurm: SlurmOptions, log: LogOptions, array: bool
-) -> None:
+def submit(runs: Mapping[Path, TrainConfig], out: Path, resume: str, slurm: SlurmOptions, log: LogOptions) -> None:
     """Submit a run to Slurm, or those of a sweep as one job array."""
+    from clew.training import slurm as cluster
     from clew.training.callbacks import build_loggers
     from clew.training.checkpoint import CONFIG_FILE
-    from clew.training.launch import job_folder, submit, submit_array
 
     build_loggers(log)  # a missing package is reported here and not in a job's log
     works = []
@@ -209,10 +186,10 @@ def submit(
         # A job that Slurm requeues must resume; it may start in another folder.
         works.append(functools.partial(run, config, folder.absolute(), "auto", log, loaded_plugins()))
     out = out.absolute()
-    (out if array else out.parent).mkdir(parents=True, exist_ok=True)
-    jobs = submit_array(works, out, slurm) if array else [submit(works[0], out, slurm)]
-    for job, folder in zip(jobs, runs, strict=True):
-        print(f"job {job.job_id} trains {printable(str(folder))}; its output goes to {job_folder(out)}/{job.job_id}")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    for job, folder in zip(cluster.submit(works, out, slurm), runs, strict=True):
+        logs = f"{cluster.job_folder(out)}/{job.job_id}"
+        print(f"job {job.job_id} trains {printable(str(folder))}; its output goes to {logs}")
 
 
 def run(

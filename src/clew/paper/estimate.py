@@ -1,14 +1,14 @@
 """Estimates of what a training needs: memory of a GPU, and hours. Arithmetic; nothing is measured on a GPU.
 
-    estimate_memory(config.model, config.data, batch_per_gpu=16, micro_batch=16, precision="fp16")    # a Memory
-    fit_micro_batch(config, processes=8, memory=32e9)    # the config with the largest micro-batch that fits
-    plan(runs, processes=8)                              # a row of words for each training: `--dry-run`
-    python -m clew.paper.estimate                        # write needs.json, which `--list` reads without torch
+    estimate_memory(config, processes=8, micro_batch=16)    # a Memory
+    fit_micro_batch(config, processes=8, memory=32e9)       # the config with the largest micro-batch that fits
+    plan(runs, processes=8)                                 # a row of words for each training: `--dry-run`
+    python -m clew.paper.estimate                           # write needs.json, which `--list` reads without torch
 
 Memory. For each parameter: the weight, its gradient, the gradient's copy in DDP's buckets and AdamW's two moments, in
 float32, and the weight in 16 bits under autocast. For each token and block, or for each cell and loop, what the
-backward pass needs, which a test compares with what autograd saves. To that come the work of one block, the logits, the
-batch, 10 % for allocator fragmentation, and 1 GB for CUDA and NCCL.
+backward pass needs, which a test compares with what autograd saves. To that come the logits, the batch, 10 % for
+allocator fragmentation, and 1 GB for CUDA and NCCL. Evaluation decodes as many mazes at once as fit what is free.
 
 Hours. A step of a GPU takes
 
@@ -28,15 +28,15 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
-from clew.data.batch import Batch, CellBatch
+from clew.data.batch import CellBatch
 from clew.data.config import PAPER_MAZES, DataConfig
 from clew.data.loader import StreamLoader
-from clew.decoding.codec import Codec
 from clew.files import atomic_write
-from clew.models.build import ModelConfig, training_flops
+from clew.models.build import training_flops
 from clew.models.cell_network import CellNetworkConfig
-from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig, Precision
+from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
 from clew.objectives.config import ObjectiveConfig, build_objective
 from clew.paper.study import SCALES, RunSpec, Scale, Study, parameters_of
 from clew.training.config import TrainConfig
@@ -47,8 +47,7 @@ GB = 1e9
 SAMPLE = 256  # mazes whose lengths and operations are counted
 
 
-@dataclass(frozen=True)
-class Gpu:
+class Gpu(NamedTuple):
     """The SXM form in NVIDIA's data sheets: dense operations a second in 16 and 32 bits, bytes a second."""
 
     half_flops: float
@@ -62,83 +61,45 @@ GPUS = {
     "H100": Gpu(989e12, 67e12, 3.35e12),
 }
 BLOCK_SECONDS, ACTIVATION_PASSES, SHARE_OF_PEAK = 0.82e-3, 5, 0.25
-
 SMALL_GPU = 32 * GB  # the paper's V100
 ALLOCATOR, CONTEXT = 1.1, 1.0 * GB
-# Mazes decoded at once in an evaluation, and the share of the free memory that they may take.
-MOST_DECODED, DECODING_SHARE = 512, 0.5
-# Bytes that a message step of a cell network keeps for each cell and hidden unit, with and without a backward pass.
-CELL_BYTES, CELL_WORK = 40, 48
+CELL_BYTES = 40  # that a message step of a cell network keeps for each cell and hidden unit
 
 
-@dataclass(frozen=True)
-class Memory:
+class Memory(NamedTuple):
     """Bytes of one GPU."""
 
     weights: float  # with gradients and their copies
     optimizer: float
-    activations: float  # of a micro-batch
-    batch: float  # the tokens themselves
-    cache: float  # keys and values of an evaluation, of as many mazes as it decodes at once
-    decoded: int  # that many mazes
+    activations: float  # of a micro-batch, with the tokens of the batch
 
     @property
     def total(self) -> float:
-        """The most that training and evaluation need at a time."""
-        kept = self.weights + self.optimizer
-        return ALLOCATOR * (kept + max(self.activations + self.batch, self.cache)) + CONTEXT
+        return ALLOCATOR * sum(self) + CONTEXT
 
 
-@dataclass(frozen=True)
-class Lengths:
-    """Tokens of the mazes of a sample."""
-
-    mean: float  # of a sequence
-    longest: int
-    response: int  # the longest
-
-
-def lengths(data: DataConfig) -> Lengths:
-    """Return the lengths of the sequences of a run."""
-    batch = _batch(_shape(data))
-    length_B, response_B = batch.valid_BT.sum(1), batch.response_BT.sum(1)
-    return Lengths(float(length_B.float().mean()), int(length_B.max()), int(response_B.max()))
-
-
-def estimate_memory(
-    model: ModelConfig, data: DataConfig, batch_per_gpu: int, micro_batch: int, precision: Precision
-) -> Memory:
-    """Return what training and evaluating a model takes."""
-    half = 2 if precision != "fp32" else 4
-    found = lengths(data)
-    tokens, asked = found.longest, found.response
-    height, columns = data.shapes[-1]
+def estimate_memory(config: TrainConfig, processes: int, micro_batch: int) -> Memory:
+    """Return what training takes with so many GPUs and so many mazes in a forward and backward pass."""
+    model, half = config.model, 4 if config.precision == "fp32" else 2
+    batch = sample(config).batch
+    tokens, queries = int(batch.valid_BT.sum(1).max()), int(batch.response_BT.sum(1).max())
     if isinstance(model, CellNetworkConfig):
-        batch = _batch(_shape(data))
         assert isinstance(batch, CellBatch)
         loops = int(model.training_loops(batch)[1].max())
         a_maze: float = CELL_BYTES * model.hidden * model.steps * loops * tokens
-        decoding = CELL_WORK * model.hidden * height * columns
     else:
         assert isinstance(model, DecoderOnlyConfig | EncoderDecoderConfig), "studies have no models of plug-ins"
-        width, per_token = model.width, _block_bytes(model.width, half)
-        if isinstance(model, DecoderOnlyConfig):
-            a_maze = (model.depth + 1) * per_token * tokens
-            cached = 2 * model.depth * width * half
-        else:
+        depth = model.depth if isinstance(model, DecoderOnlyConfig) else model.encoder_depth
+        a_maze = (depth + 1) * _block_bytes(model.width, half) * tokens
+        if isinstance(model, EncoderDecoderConfig):
             # A block of the decoder computes keys and values for every visible token, the rest for the queries.
-            keys, queries = (4 if half == 2 else 3) * width * half, (8 + 12 * half) * width
-            a_maze = (model.encoder_depth + 1) * per_token * tokens
-            a_maze += model.decoder_depth * (keys * tokens + queries * asked)
-            cached = 0
-        a_maze += (half + 8) * model.vocabulary * asked  # logits, their softmax and its gradient
-        response = Codec.of(data.format, height, columns).max_response_length(height, columns)
-        decoding = (cached + per_token) * (tokens - asked + response)
+            keys = (4 if half == 2 else 3) * half * tokens
+            a_maze += model.decoder_depth * model.width * (keys + (8 + 12 * half) * queries)
+        a_maze += (half + 8) * model.vocabulary * queries  # logits, their softmax and its gradient
     parameters = parameters_of(model)
-    weights, optimizer = (12 + (half if half == 2 else 0)) * parameters, 8 * parameters
-    free = (SMALL_GPU - CONTEXT) / ALLOCATOR - weights - optimizer
-    decoded = max(1, min(MOST_DECODED, int(DECODING_SHARE * free / decoding)))
-    return Memory(weights, optimizer, a_maze * micro_batch, 24 * tokens * batch_per_gpu, decoding * decoded, decoded)
+    rows = math.ceil(config.batch_size / processes)
+    weights = (12 + (half if half == 2 else 0)) * parameters
+    return Memory(weights, 8 * parameters, a_maze * micro_batch + 24 * tokens * rows)
 
 
 def _block_bytes(width: int, half: int) -> int:
@@ -153,13 +114,9 @@ def _block_bytes(width: int, half: int) -> int:
 
 def micro_batch_for(config: TrainConfig, processes: int, memory: float = SMALL_GPU) -> int | None:
     """Return the most mazes, a power of two or all, that fit one pass of a GPU; None if not even one does."""
-    batch_per_gpu = math.ceil(config.batch_size / processes)
-    candidates = [batch_per_gpu, *(1 << k for k in range(batch_per_gpu.bit_length() - 1, -1, -1))]
-    for micro_batch in candidates:
-        needed = estimate_memory(config.model, config.data, batch_per_gpu, micro_batch, config.precision)
-        if needed.total <= memory:
-            return micro_batch
-    return None
+    rows = math.ceil(config.batch_size / processes)
+    candidates = [rows, *(1 << k for k in range(rows.bit_length() - 1, -1, -1))]
+    return next((n for n in candidates if estimate_memory(config, processes, n).total <= memory), None)
 
 
 def fit_micro_batch(config: TrainConfig, processes: int, memory: float) -> TrainConfig:
@@ -183,9 +140,9 @@ def step_seconds(config: TrainConfig, processes: int, gpu: Gpu) -> float:
     passes = math.ceil(mazes / (micro_batch_for(config, processes) or 1))
     blocks, moved = 0, 0.0
     if isinstance(model, DecoderOnlyConfig | EncoderDecoderConfig):
-        self_blocks = model.depth if isinstance(model, DecoderOnlyConfig) else model.encoder_depth
-        blocks = model.depth if isinstance(model, DecoderOnlyConfig) else model.encoder_depth + model.decoder_depth
-        moved = self_blocks * _block_bytes(model.width, 2 if half else 4) * lengths(config.data).mean * mazes
+        encoder = model.depth if isinstance(model, DecoderOnlyConfig) else model.encoder_depth
+        blocks = encoder + (model.decoder_depth if isinstance(model, EncoderDecoderConfig) else 0)
+        moved = encoder * _block_bytes(model.width, 2 if half else 4) * mean_length(config) * mazes
     computed = mazes * flops_per_maze(config) / (SHARE_OF_PEAK * (gpu.half_flops if half else gpu.single_flops))
     return passes * blocks * BLOCK_SECONDS + ACTIVATION_PASSES * moved / gpu.bandwidth + computed
 
@@ -193,32 +150,29 @@ def step_seconds(config: TrainConfig, processes: int, gpu: Gpu) -> float:
 def training_hours(config: TrainConfig, processes: int, gpu: Gpu) -> float:
     """Return the hours of a whole run with so many GPUs."""
     steps = total_steps(config)
-    if steps is None:
-        return (config.budget.minutes or 0) / 60
-    return steps * step_seconds(config, processes, gpu) / 3600
+    return (config.budget.minutes or 0) / 60 if steps is None else steps * step_seconds(config, processes, gpu) / 3600
+
+
+def mean_length(config: TrainConfig) -> float:
+    """Return the mean number of tokens of a sequence."""
+    return float(sample(config).batch.valid_BT.sum(1).float().mean())
 
 
 def flops_per_maze(config: TrainConfig) -> float:
     """Return the operations of a training step for one maze, on average over a sample."""
-    part = _sample(_shape(config.data), config.objective)
+    part = sample(config)
     return training_flops(config.model, part.batch, part.targets.order_BT, part.targets.query_BT) / SAMPLE
 
 
-def _shape(data: DataConfig) -> DataConfig:
-    """Return the fields that the lengths of the sequences depend on."""
-    return replace(data, source="stream", folder="", mazes=None, seed=0)
-
-
-@cache
-def _batch(data: DataConfig) -> Batch:
-    largest = replace(data, sizes=data.sizes[-1:], long_share=0.0)
-    return StreamLoader(largest, SAMPLE).batch(0)
+def sample(config: TrainConfig) -> Part:
+    """Return a batch of the largest mazes of a run, with its targets."""
+    data = replace(config.data, source="stream", folder="", mazes=None, seed=0, long_share=0.0)
+    return _sample(replace(data, sizes=data.sizes[-1:]), config.objective)
 
 
 @cache
 def _sample(data: DataConfig, objective: ObjectiveConfig) -> Part:
-    """Return a batch of such mazes with its targets."""
-    return draw_part(_batch(data), build_objective(objective), 0, 0, SAMPLE, World())
+    return draw_part(StreamLoader(data, SAMPLE).batch(0), build_objective(objective), 0, 0, SAMPLE, World())
 
 
 NEEDS_FILE = Path(__file__).with_name("needs.json")
@@ -267,24 +221,22 @@ def run_hours(config: TrainConfig, scale: Scale) -> float:
 
 def plan(runs: Sequence[RunSpec], processes: int) -> list[list[str]]:
     """Return a head, and a row of words for each training on so many GPUs."""
-    sizes = ("weights", "optimizer", "activations", "evaluation", "in all")
+    sizes = ("weights", "optimizer", "activations", "in all")
     head = ["run", "parameters", "steps", "tokens", "mazes a pass", *(f"{size}, GB" for size in sizes)]
     return [[*head, *(f"hours, {processes} {gpu}" for gpu in GPUS)], *(_plan_row(run, processes) for run in runs)]
 
 
 def _plan_row(run: RunSpec, processes: int) -> list[str]:
     config = run.config
-    steps, batch_per_gpu = total_steps(config), -(-config.batch_size // processes)
-    micro_batch = micro_batch_for(config, processes) or 1
-    memory = estimate_memory(config.model, config.data, batch_per_gpu, micro_batch, config.precision)
-    parts = (memory.weights, memory.optimizer, memory.activations + memory.batch, memory.cache, memory.total)
+    steps, micro_batch = total_steps(config), micro_batch_for(config, processes) or 1
+    memory = estimate_memory(config, processes, micro_batch)
     return [
         run.name,
         f"{parameters_of(config.model):,}",
         f"{config.budget.minutes:g} minutes" if steps is None else f"{steps:,}",
-        "" if steps is None else f"{steps * config.batch_size * lengths(config.data).mean:.1e}",
-        f"{micro_batch} of {batch_per_gpu}",
-        *(f"{part / GB:.2f}" for part in parts),
+        "" if steps is None else f"{steps * config.batch_size * mean_length(config):.1e}",
+        f"{micro_batch} of {math.ceil(config.batch_size / processes)}",
+        *(f"{part / GB:.2f}" for part in (*memory, memory.total)),
         *(f"{training_hours(config, processes, gpu):,.1f}" for gpu in GPUS.values()),
     ]
 

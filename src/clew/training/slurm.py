@@ -1,13 +1,7 @@
-"""Start a command as several processes of this machine, or a training as a Slurm job (by submitit).
+"""Training as a Slurm job, by submitit.
 
-    if gpus_here() > 1 and not launched():
-        sys.exit(launch(gpus_here(), ["reproduce", "astar", "--scale", "paper"]))
-
-    job = submit(work, "runs/x", SlurmOptions(partition="gpu"))                            # work: () -> RunEnd
-    submit(score, "runs/x-score", SlurmOptions(partition="gpu"), after=[job.job_id])       # score: () -> None
-
-`launch` does what torchrun does: signals reach all processes, so that they save and stop, and if one is lost the others
-are ended.
+    [job] = submit([work], "runs/x", SlurmOptions(partition="gpu"))                          # work: () -> RunEnd
+    submit([score], "runs/x-score", SlurmOptions(partition="gpu"), after=[job.job_id])       # score: () -> None
 
 Slurm starts one process a GPU. Some time before the limit it sends SIGUSR2 to all: the loop finishes its step or
 breaks off its evaluation, saves and stops, and the job goes back into the queue and resumes later. SIGTERM (`scancel`)
@@ -18,13 +12,11 @@ pickled job, which nobody but submitit reads) in RUN-slurm/.
 from __future__ import annotations
 
 import importlib.util
-import logging
 import os
 import shutil
 import signal
 import subprocess
 import sys
-import uuid
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -35,49 +27,6 @@ from clew.errors import UserError, guarded
 
 if TYPE_CHECKING:
     from clew.training.callbacks import RunEnd
-
-
-def gpus_here() -> int:
-    """Return the number of visible GPUs."""
-    import torch
-
-    return torch.cuda.device_count()
-
-
-def launched() -> bool:
-    """Return whether torchrun, Slurm or `launch` has started this process."""
-    return "RANK" in os.environ
-
-
-def launch(processes: int, arguments: Sequence[str]) -> int:
-    """Run `clew ARGUMENTS` in so many processes; return the exit code of the first one that fails, or 0."""
-    from torch.distributed.elastic.multiprocessing.api import SignalException
-    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
-    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
-
-    os.environ.setdefault("OMP_NUM_THREADS", str(max((os.cpu_count() or 1) // processes, 1)))
-    meeting: dict[str, Any] = {"rdzv_backend": "c10d", "rdzv_endpoint": "localhost:0", "run_id": str(uuid.uuid4())}
-    config = LaunchConfig(1, 1, processes, max_restarts=0, **meeting)
-    logging.disable(logging.ERROR)  # else torch prints a page for each lost process
-    try:
-        elastic_launch(config, sys.executable)("-m", "clew", *arguments)
-    except SignalException as stopped:
-        return 128 + int(stopped.sigval)
-    except ChildFailedError as failed:
-        rank, failure = failed.get_first_failure()
-        if failure.exitcode >= 0:
-            return int(failure.exitcode)
-        name = signal.Signals(-failure.exitcode).name
-        print(
-            f"clew: rank {rank} of {processes} was ended by {name} (the system does that when memory is short), so "
-            "the others were stopped; the same command resumes from the last checkpoint.",
-            file=sys.stderr,
-        )
-        return 128 - int(failure.exitcode)
-    finally:
-        logging.disable(logging.NOTSET)
-    return 0
-
 
 REQUEUE_SIGNAL = "USR2"  # submitit's own choice; the loop stops on it (see signals.py)
 
@@ -160,34 +109,17 @@ class RequeuedRun:
 
 
 def submit(
-    work: Work,
+    works: Sequence[Work],
     run: str | Path,
     options: SlurmOptions,
     cluster: Literal["slurm", "local"] = "slurm",
     after: Sequence[str] = (),
-) -> Any:
-    """Submit the work to Slurm and return submitit's job; `local` starts the same processes here, for tests.
+) -> list[Any]:
+    """Submit one piece of work as a job, several as a job array; return submitit's jobs.
 
-    The job starts when those in `after` have succeeded, and is removed if one of them fails.
+    Jobs start when those in `after` have succeeded, and are removed if one of them fails. `local` starts the same
+    processes here, for tests.
     """
-    return _submit([work], run, options, cluster, after)[0]
-
-
-def submit_array(
-    works: Sequence[Work], sweep: str | Path, options: SlurmOptions, cluster: Literal["slurm", "local"] = "slurm"
-) -> list[Any]:
-    """Submit the runs of a sweep as one job array; each task has the options' resources and requeues itself."""
-    return _submit(works, sweep, options, cluster, array=True)
-
-
-def _submit(
-    works: Sequence[Work],
-    run: str | Path,
-    options: SlurmOptions,
-    cluster: Literal["slurm", "local"],
-    after: Sequence[str] = (),
-    array: bool = False,
-) -> list[Any]:
     if importlib.util.find_spec("submitit") is None:
         raise UserError("submitit is not installed; run: pip install 'clew[slurm]', or use examples/train.sbatch.")
     if cluster == "slurm" and (shutil.which("srun") is None or shutil.which("sbatch") is None):
@@ -203,10 +135,11 @@ def _submit(
     )
     executor.update_parameters(**_parameters(Path(run).name, options, after))
     try:
-        with executor.batch() if array else nullcontext():
+        with executor.batch() if len(works) > 1 else nullcontext():
             jobs = [executor.submit(RequeuedRun(work)) for work in works]
     except submitit.core.utils.FailedJobError as error:
-        raise UserError(f"Slurm refused the job ({_last_line(error)}); change the --slurm options.") from None
+        reason = str(error).strip().splitlines()[-1].strip()
+        raise UserError(f"Slurm refused the job ({reason}); change the --slurm options.") from None
     return jobs
 
 
@@ -231,10 +164,10 @@ def submitted_jobs(run: str | Path) -> set[str]:
 
 
 def _parameters(name: str, options: SlurmOptions, after: Sequence[str] = ()) -> dict[str, Any]:
-    asked = {f"slurm_{name}": getattr(options, name) for name in ("partition", "account", "qos", "constraint")}
-    asked |= {"slurm_setup": list(options.setup) or None, "mem_gb": options.mem_gb}
+    given = {f"slurm_{name}": getattr(options, name) for name in ("partition", "account", "qos", "constraint")}
+    given |= {"slurm_setup": list(options.setup) or None, "mem_gb": options.mem_gb}
     if after:
-        asked["slurm_dependency"] = f"afterok:{':'.join(after)}"
+        given["slurm_dependency"] = f"afterok:{':'.join(after)}"
     return {
         "name": name,
         "nodes": options.nodes,
@@ -247,10 +180,5 @@ def _parameters(name: str, options: SlurmOptions, after: Sequence[str] = ()) -> 
         "slurm_additional_parameters": {"requeue": True, **({"kill-on-invalid-dep": "yes"} if after else {})},
         # The others would wait for a process that has failed.
         "slurm_srun_args": ["--kill-on-bad-exit=1"],
-        **{key: value for key, value in asked.items() if value is not None},
+        **{key: value for key, value in given.items() if value is not None},
     }
-
-
-def _last_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1] if lines else type(error).__name__
