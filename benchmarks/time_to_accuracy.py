@@ -39,7 +39,7 @@ from clew.objectives.config import ObjectiveConfig, build_objective
 from clew.paper.cell_configs import SMALL_SIZES, cells
 from clew.paper.named_configs import config_named
 from clew.provenance import provenance
-from clew.training import step as training_step
+from clew.training import train as training
 from clew.training.callbacks import METRICS_FILE, ProgressDisplay
 from clew.training.checkpoint import CONFIG_FILE, load_config
 from clew.training.config import Budget, TrainConfig
@@ -87,7 +87,7 @@ def main(
     if text_model not in SIZES:
         raise UserError(f"there is no text model {text_model!r}; use one of {', '.join(SIZES)}.")
     torch.set_num_threads(1)
-    training_step.now = time.process_time  # the run's minutes become those of the CPU
+    training.now = time.process_time  # the run's minutes become those of the CPU
     origin = provenance(command_line(), [seed])
     work.mkdir(parents=True, exist_ok=True)
     check_machine(work / "machine.json", origin)

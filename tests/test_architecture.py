@@ -14,12 +14,12 @@ COMMON = ["errors", "files", "registry", "jit", "provenance"]
 ORDER = ["mazes", "tokenization", "data", "objectives", "models", "decoding", "evaluation", "viz", "training"]
 ORDER += ["solution", "trained", "paper", "web"]
 # These use all of the above, and those of this list before them.
-TOP = ["api", "demo", "commands", "cli"]
+TOP = ["api", "commands", "cli"]
 FORBIDDEN = {("models", "objectives"), ("evaluation", "training"), ("decoding", "training")}
 # Imported inside a method when it is called: drawings and reports of an object.
 LAZY = {("evaluation", "viz"), ("mazes", "viz")}
 
-MOST_MODULES = 109
+MOST_MODULES = 108
 
 
 def package_of(module: str) -> str:
@@ -107,8 +107,6 @@ def test_the_command_line_imports_no_command_at_the_top() -> None:
         ("viz/a.py", "from clew.commands.draw import draw"),
         ("files.py", "from clew.mazes.maze import Maze"),
         ("api.py", "from clew.commands.train import train"),
-        ("demo.py", "from clew.cli import run"),
-        ("demo.py", "import clew.web"),
         ("commands/a.py", "from clew.cli import run"),
         ("__init__.py", "from clew.mazes.maze import Maze"),
     ],
@@ -123,9 +121,9 @@ def test_a_wrong_import_is_found(file: str, source: str) -> None:
         ("tokenization/a.py", "from clew.mazes.maze import Maze"),
         ("viz/a.py", "from .shapes import Fill"),
         ("models/a.py", "from clew.data.batch import Batch\nfrom clew import __version__"),
-        ("demo.py", "from clew.viz.picture import save_picture\nimport json"),
+        ("api.py", "from clew.viz.picture import save_picture\nimport json"),
         ("__main__.py", "from clew.cli import main"),
-        ("commands/a.py", "from clew.demo import run\nfrom clew.api import config"),
+        ("commands/a.py", "from clew.api import config"),
         ("mazes/a.py", "def f():\n    import clew.viz.picture"),
     ],
 )

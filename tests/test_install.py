@@ -64,5 +64,5 @@ def test_an_installed_wheel_works(wheel: Path, tmp_path: Path) -> None:
     (tmp_path / "mazes.txt").write_text(MAZE)
     assert "a shortest one." in call(tmp_path, clew, "solve", "mazes.txt", "--solver", "cells-dfs")
     call(tmp_path, python, "-c", DOCTESTS)
-    call(tmp_path, clew, "demo", "--minutes", "0.02", "--star-minutes", "0.01", "--seconds", "2")
+    call(tmp_path, clew, "demo", "--minutes", "0.02", "--star-minutes", "0.01", "--sizes", "5")
     assert (tmp_path / "demo" / "demo.html").stat().st_size > 10_000

@@ -298,7 +298,7 @@ def change_config(config: TrainConfig, changes: Mapping[str, Any]) -> TrainConfi
     """
     from clew.data.loader import adopt_dataset
     from clew.models.build import from_json, to_json
-    from clew.training.config import TrainConfig, is_text_model, vocabulary_of, with_vocabulary
+    from clew.training.config import TrainConfig, vocabulary_of, with_vocabulary
 
     plain = config.to_json()
     names = [*SHORT_NAMES, *(name for name in flatten(plain) if not name.startswith("budget."))]
@@ -318,7 +318,7 @@ def change_config(config: TrainConfig, changes: Mapping[str, Any]) -> TrainConfi
     model = from_json(plain["model"])
     # A model may have more ids than its mazes need; only other mazes are a reason to change their number.
     other_mazes = (data.format, data.shapes) != (config.data.format, config.data.shapes)
-    if is_text_model(model) and other_mazes and vocabulary_of(model) == vocabulary_of(config.model):
+    if other_mazes and vocabulary_of(model) == vocabulary_of(config.model):
         model = with_vocabulary(model, data)
     return TrainConfig.from_json(plain | {"data": to_plain(data), "model": to_json(model)})
 

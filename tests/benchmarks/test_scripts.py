@@ -19,7 +19,6 @@ import two_cores
 import work
 
 from clew.files import write_json
-from clew.training import step as training_step
 from clew.training.config import Budget
 from clew.viz.pages import between_marks
 
@@ -156,17 +155,6 @@ def test_a_text_model_is_scored_as_from_left_to_right() -> None:
     assert time_to_accuracy.exact_solved(knows_two, config, codec, tasks) == 2
     assert asked[:3] == [[0, 1, 2], [0, 1, 2], [0, 1]]  # the third is given up after its wrong token
     assert len(asked) == int(np.max(length_B[:2].numpy()))
-
-
-def test_minutes_are_read_from_the_clock_that_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [10.0]
-    monkeypatch.setattr(training_step, "now", lambda: now[0])
-    clock = training_step.Clock(5.0)
-    clock.run()
-    now[0] = 12.0
-    clock.pause()
-    now[0] = 100.0
-    assert clock.seconds == 7.0
 
 
 def test_a_training_step_of_the_benchmarks_changes_the_weights() -> None:

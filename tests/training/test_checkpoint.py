@@ -15,11 +15,12 @@ from clew.files import write_json
 from clew.models.build import build_model
 from clew.models.config import EncoderDecoderConfig
 from clew.training.checkpoint import (
+    copy_named,
     find_checkpoint,
     latest_checkpoint,
     load_config,
     load_model,
-    load_model_tensors,
+    named_weights,
     read_state,
     read_tensors,
     write_checkpoint,
@@ -94,9 +95,9 @@ def test_weights_of_another_model_are_refused() -> None:
     deeper = EncoderDecoderConfig(128, 16, 2, encoder_depth=2, decoder_depth=1)
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     with pytest.raises(UserError, match=r"'query' of shape \[32\] \(torch.float32\), but the model needs \[16\]"):
-        load_model_tensors(model, build_model(wider, 0).state_dict(), Path("x"))
+        copy_named(named_weights(model), build_model(wider, 0).state_dict(), Path("x"))
     with pytest.raises(UserError, match="another model"):
-        load_model_tensors(model, build_model(deeper, 0).state_dict(), Path("x"))
+        copy_named(named_weights(model), build_model(deeper, 0).state_dict(), Path("x"))
     assert_same(before, model.state_dict())
 
 

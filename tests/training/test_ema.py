@@ -6,6 +6,7 @@ from safetensors.torch import load, save
 from torch import nn
 
 from clew.errors import UserError
+from clew.training.distributed import copy_named
 from clew.training.optimizers import Ema
 
 
@@ -62,7 +63,7 @@ def test_state_goes_on_bit_for_bit():
     for net in nets[:4]:
         first.update(net)
     again = Ema(nets[5])
-    again.load_state_tensors(load(save(first.state_tensors())))
+    copy_named(again.named_state(), load(save(first.named_state())), "the saved average")
     for net in nets[4:]:
         again.update(net)
     assert again.updates == straight.updates
@@ -72,4 +73,4 @@ def test_state_goes_on_bit_for_bit():
 
 def test_mistakes_are_named():
     with pytest.raises(UserError, match=r"of shape \[3, 3\] \(torch.float32\), but the model needs \[2, 2\]"):
-        Ema(filled(0.0)).load_state_tensors(Ema(nn.Linear(3, 3)).state_tensors())
+        copy_named(Ema(filled(0.0)).named_state(), Ema(nn.Linear(3, 3)).named_state(), "the saved average")

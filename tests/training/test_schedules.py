@@ -50,8 +50,7 @@ def test_cycled_beta1_is_torchs_and_so_are_the_weights(steps):
     for step in range(steps):
         x = torch.randn(4, 3, generator=torch.Generator().manual_seed(step))
         progress = (step / steps, 1 / steps)
-        optimizer.scale_lr(lr_factor(config, *progress))
-        optimizer.set_beta1(beta1_at(config, *progress))
+        optimizer.set_rates(lr_factor(config, *progress), beta1_at(config, *progress))
         betas.append(optimizer.param_groups[0]["betas"][0])
         assert betas[-1] == pytest.approx(other.param_groups[0]["betas"][0], rel=1e-9), step
         for network, one in ((ours, optimizer), (torchs, other)):
@@ -81,7 +80,7 @@ def test_the_loop_sets_beta1_at_every_step(tmp_path, monkeypatch):
 def test_beta1_is_left_alone_without_a_cycle():
     assert beta1_at(ScheduleConfig(), 0.5) is None
     optimizer = build_optimizer(torch.nn.Linear(3, 2), OptimizerConfig("muon", beta1=0.7))
-    optimizer.set_beta1(None)
+    optimizer.set_rates(1.0, None)
     assert [group["betas"] for group in optimizer.param_groups if "betas" in group] == [(0.7, 0.999)]
     assert beta1_at(ScheduleConfig(cycle_beta1=True, warmup=1.0), 1.0) == 0.85
 

@@ -1,12 +1,39 @@
-"""`clew demo`: what Clew does, in six minutes on this machine."""
+"""`clew demo`, or `make demo`: generate and solve mazes, train three models from nothing, evaluate shipped ones.
+
+A cell network is trained on 10x10 mazes, and MLM-U and next token on path-star graphs, where only the first step off
+the centre is a choice; each is an ordinary run in a folder of its own. OUT/demo.html shows all numbers, and mazes that
+were solved and missed. The demo always starts anew.
+"""
 
 from __future__ import annotations
 
 import shlex
+import shutil
 import sys
+import time
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from clew.errors import UsageError
+from clew.commands import announce_compilation, format_table
+from clew.errors import UsageError, UserError, printable
+from clew.registry import model_folder
+
+if TYPE_CHECKING:
+    from clew.mazes.maze import TaskBatch
+    from clew.trained import TrainedModel
+    from clew.viz.pages import Trial
+
+FAMILIES = {"dfs": "DFS", "astar": "A*"}
+SHIPPED = ("cells-dfs", "cells-astar")
+# Name on the page, config, and folder of the run.
+CELLS = ("just trained", "cells-dfs-10", "trained-by-demo")
+MLMU = ("MLM-U", "star-2x4-mlmu-sampler", "trained-by-demo-mlmu")
+NEXT = ("next token", "star-2x4-next", "trained-by-demo-next")
+FIRST_SIDE, FIRST_MAZES, DRAWN = 20, 2_000, 4
+MAZES, GRAPHS = 500, 1_000  # that the trained models solve
+# One pass shows what the network has learned; repair is a search, which solves perfect mazes with any labels.
+ONE_PASS = "one-pass"
 
 
 def demo(
@@ -14,44 +41,137 @@ def demo(
     out: Path = Path("demo"),
     minutes: float = 2.0,
     star_minutes: float = 1.0,
-    seconds: float = 75.0,
+    sizes: tuple[int, ...] = (5, 10, 20, 30),
     weights: tuple[str, ...] = (),
     seed: int = 1,
 ) -> None:
     """Generate and solve mazes, train small models from nothing, and evaluate trained ones on mazes of growing size.
 
     Takes some six minutes on two cores with the defaults. A table of accuracy is printed, and OUT/demo.html shows
-    mazes that were solved and missed. Given again, it begins anew.
+    mazes that were solved and missed. Given again, it starts anew.
 
     Args:
-        out: the folder for the pictures, the page and the run.
+        out: the folder for the pictures, the page and the runs.
         minutes: of training a cell network on 10x10 mazes.
         star_minutes: of training MLM-U on path-star graphs, and of training next token on them.
-        seconds: for the mazes of growing size; on a slow machine fewer are solved.
+        sizes: rows and columns of the mazes that trained models solve.
         weights: models that solve them, by name or folder; by default those that come with Clew.
         seed: which held-out mazes are solved.
     """
     for option, value in (("--minutes", minutes), ("--star-minutes", star_minutes)):
         if not 0 < value <= 60:
             raise UsageError(f"{value:g} minutes of training cannot be used; give {option} a number above 0, up to 60.")
-    if not 0 < seconds <= 3600:
-        raise UsageError(f"{seconds:g} seconds cannot be used; give --seconds a number above 0 and up to 3600.")
     if not 0 <= seed < 2**63:
         raise UsageError(f"the seed {seed} cannot be used; give --seed a whole number from 0 to 2**63 - 1.")
     if out.exists() and not out.is_dir():
         raise UsageError(f"{out} is a file; give --out the name of a folder.")
+    for name in weights:
+        model_folder(name)  # a wrong name is reported before torch is imported
 
-    from rich.console import Console
+    from clew.provenance import provenance
+    from clew.trained import load
+    from clew.training.train import Run
+    from clew.viz.pages import HEAD, DemoPage, write_demo_page
 
-    from clew.commands import announce_compilation
-    from clew.demo import Settings, Stopped, run
-
+    began = time.perf_counter()
     announce_compilation()
-    words = ["clew", "demo", "--out", str(out), "--minutes", f"{minutes:g}"]
-    words += ["--star-minutes", f"{star_minutes:g}", "--seconds", f"{seconds:g}"]
-    words += ["--seed", str(seed), *(["--weights", *weights] if weights else [])]
-    try:
-        run(Settings(out, minutes, star_minutes, seconds, seed, weights), Console(highlight=False), shlex.join(words))
-    except Stopped as stopped:
-        print("clew: stopped; the same command begins anew.", file=sys.stderr)
-        sys.exit(128 + stopped.signal)
+    models = [load(name) for name in weights or SHIPPED]
+    for model in models:
+        if model.codec.vocabulary is not None:
+            raise UserError(f"{model.name} reads text of one size; give --weights a model that reads cells.")
+    out.mkdir(parents=True, exist_ok=True)
+    draw_mazes(out / "mazes.png")
+    print(f"\nA cell network learns 10x10 mazes in {minutes:g} minutes.\n", flush=True)
+    trained = [learn(CELLS, minutes, out)]
+    trials = [solve(trained[0], 10, MAZES, seed)]
+    print(f"\nMLM-U and next token learn path-star graphs of two arms, {star_minutes:g} minutes each.\n", flush=True)
+    for star in (MLMU, NEXT):
+        trained.append(learn(star, star_minutes, out))
+        trials.append(solve(trained[-1], None, GRAPHS, seed))
+    print("\nModels that trained for longer, and mazes of growing size.\n", flush=True)
+    trials += [solve(model, side, min(200, 20_000 // side**2), seed) for model in models for side in sizes]
+    print(f"\n{format_table([HEAD, *(trial.row() for trial in trials)])}\n")
+
+    notes = [f"{each.name}: {each.parameters:,} parameters, trained on {each.tasks}." for each in [*trained, *models]]
+    notes.append(f"This command trained the first for {minutes:g} minutes, the next two for {star_minutes:g} each.")
+    lines = [line for line in Run(out / CELLS[2]).metrics if line["kind"] == "evaluation"]
+    curve = [(line["elapsed"] / 60, line["scores"]["exact"]) for line in lines]
+    given = {"minutes": [minutes], "star-minutes": [star_minutes], "sizes": sizes, "seed": [seed], "weights": weights}
+    words = [word for name, values in given.items() if values for word in (f"--{name}", *map(str, values))]
+    origin = provenance(shlex.join(["clew", "demo", "--out", str(out), *words]), [seed])
+    write_demo_page(out / "demo.html", DemoPage(origin, trials, curve, notes))
+    print(
+        f"All in {time.perf_counter() - began:.0f} s. Solved and missed mazes: {printable(str(out / 'demo.html'))}\n"
+        f"Next: clew evaluate {printable(str(out / CELLS[2]))} --decoder all --report report.html, or clew --help."
+    )
+
+
+def draw_mazes(picture: Path) -> None:
+    """Generate mazes of both families, solve them, draw some to a file and print a small one of each."""
+    from clew.tokenization.drawings import draw_ascii
+    from clew.viz.picture import save_picture
+
+    drawn = []
+    for family, name in FAMILIES.items():
+        began = time.perf_counter()
+        batch = mazes(family, FIRST_SIDE, FIRST_MAZES)
+        unique = one_shortest(batch)
+        print(
+            f"{FIRST_MAZES:,} {name} mazes of {FIRST_SIDE}x{FIRST_SIDE} cells, generated and solved by BFS and A* in "
+            f"{time.perf_counter() - began:.1f} s: paths of {batch.length_N.mean():.0f} cells on average, "
+            f"{batch.length_N.max()} at most; {unique:.0%} of the mazes have one shortest path only."
+        )
+        print(f"\n{draw_ascii(*mazes(family, 8, 1)[0])}\n", flush=True)
+        title = f"{name} {FIRST_SIDE}x{FIRST_SIDE}"
+        drawn += [(*batch[i], None, f"{title}, {batch.length_N[i]} cells") for i in range(DRAWN)]
+    save_picture(picture, drawn, DRAWN)
+    print(f"{printable(str(picture))}: {len(drawn)} of them")
+
+
+def mazes(family: str, side: int, count: int) -> TaskBatch:
+    from clew.mazes.generate import generate
+
+    return generate(family, side, side, seed=2, first=0, count=count, split="test")
+
+
+def one_shortest(batch: TaskBatch) -> float:
+    """Check every stored path's length against BFS and A*; return the share of mazes with one shortest path."""
+    from clew.mazes.solvers import astar, bfs_path, num_shortest
+
+    for task, stored in batch:
+        assert len(bfs_path(task) or []) == len(astar(task).path or []) == len(stored)
+    return sum(num_shortest(task) == 1 for task, _ in batch) / len(batch)
+
+
+def learn(what: tuple[str, str, str], minutes: float, out: Path) -> TrainedModel:
+    """Train a model with a progress display, and load it; a run of an earlier demo is removed."""
+    from clew.paper.named_configs import config_named
+    from clew.trained import load
+    from clew.training.callbacks import ProgressDisplay
+    from clew.training.checkpoint import CONFIG_FILE
+    from clew.training.config import Budget
+    from clew.training.train import train
+
+    name, config, folder = what[0], config_named(what[1]), out / what[2]
+    if (folder / CONFIG_FILE).exists():
+        shutil.rmtree(folder)
+    config = replace(config, budget=Budget(minutes=minutes), evaluate_every=100, checkpoint_every=100)
+    end = train(config, folder, callbacks=[ProgressDisplay()]).end
+    if end.reason == "signal":
+        print("clew: stopped; the same command starts anew.", file=sys.stderr)
+        sys.exit(128 + end.signal)
+    return replace(load(folder), name=name)
+
+
+def solve(model: TrainedModel, side: int | None, count: int, seed: int) -> Trial:
+    """Evaluate a model on held-out mazes of a size, or on graphs like those of its training."""
+    from clew.viz.pages import Trial
+
+    name = FAMILIES.get(model.family, model.family.replace("path-star-", "star "))
+    evaluation = model.evaluate(size=side, n=count, seed=seed, decoder=ONE_PASS if side else None)
+    trial = Trial(f"{name} {side}x{side}" if side else name, side, evaluation)
+    exact = evaluation.exact
+    print(
+        f"{model.name}: {trial.tasks}: {exact.hits:,} of {exact.count:,} exact, {evaluation.seconds:.1f} s", flush=True
+    )
+    return trial

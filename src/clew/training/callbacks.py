@@ -80,32 +80,27 @@ class RunEnd:
 
     step: int
     elapsed: float
-    reason: Literal["done", "signal", "failed", "unfinished"]  # unfinished: the folder of a run that may go on
+    reason: Literal["done", "signal", "failed", "unfinished"]  # unfinished: a run that was not trained to its end
     checkpoint: Path | None  # the last one
     signal: int = 0  # that stopped it
     scores: dict[str, float] = field(default_factory=dict)  # of the last evaluation
 
 
-METRICS_FILE = "metrics.jsonl"
-
-
 class Callback:
     """Receives the reports of a run; a subclass overrides the methods it needs."""
 
-    def on_start(self, start: RunStart) -> None:
-        return None
+    def on_start(self, start: RunStart) -> None: ...
 
-    def on_step(self, report: StepReport) -> None:
-        return None
+    def on_step(self, report: StepReport) -> None: ...
 
-    def on_evaluate(self, report: EvaluationReport) -> None:
-        return None
+    def on_evaluate(self, report: EvaluationReport) -> None: ...
 
-    def on_checkpoint(self, step: int, path: Path) -> None:
-        return None
+    def on_checkpoint(self, step: int, path: Path) -> None: ...
 
-    def on_end(self, end: RunEnd) -> None:
-        return None
+    def on_end(self, end: RunEnd) -> None: ...
+
+
+METRICS_FILE = "metrics.jsonl"
 
 
 class MetricsFile(Callback):
@@ -164,10 +159,16 @@ def check_metrics(run: Path) -> None:
             return
 
 
-def read_metrics(path: Path) -> list[tuple[bytes, dict[str, Any] | None]]:
+def metric_lines(run: Path) -> list[tuple[bytes, dict[str, Any] | None]]:
     """Return each line of metrics.jsonl as bytes and as parsed, None if it is damaged or cut off."""
+    path = run / METRICS_FILE
     lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
     return [(raw, _parse_line(raw)) for raw in lines]
+
+
+def read_metrics(run: Path) -> list[dict[str, Any]]:
+    """Return the lines of metrics.jsonl, without those that cannot be read."""
+    return [line for _, line in metric_lines(run) if line is not None]
 
 
 def _parse_line(raw: bytes) -> dict[str, Any] | None:
@@ -176,8 +177,10 @@ def _parse_line(raw: bytes) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     match line:
-        case {"kind": "step" | "evaluation", "step": int(step), "elapsed": int() | float()} if step >= 0:
-            return line if raw.endswith(b"\n") and step is not True else None
+        case {"kind": "step", "loss": float(), "mazes": int()} | {"kind": "evaluation", "scores": {}}:
+            step, numbers = line.get("step"), [line.get("elapsed"), *line.get("scores", {}).values()]
+            sound = type(step) is int and step >= 0 and all(isinstance(number, float) for number in numbers)
+            return line if sound and raw.endswith(b"\n") else None
     return None
 
 
@@ -202,12 +205,8 @@ class LogOptions:
 
 def build_loggers(options: LogOptions) -> list[Callback]:
     """Return the callbacks that the options ask for; UserError if a package is not installed."""
-    loggers: list[Callback] = []
-    if options.tensorboard:
-        loggers.append(TensorBoard())
-    if options.wandb != "off":
-        loggers.append(WeightsAndBiases(options.project, options.wandb))
-    return loggers
+    tensorboard = [TensorBoard()] if options.tensorboard else []
+    return [*tensorboard, *([WeightsAndBiases(options.project, options.wandb)] if options.wandb != "off" else [])]
 
 
 def _numbers(report: StepReport | EvaluationReport) -> dict[str, float]:
@@ -367,10 +366,7 @@ def format_duration(seconds: float) -> str:
         ['12 s', '3 min 05 s', '2 h 07 min', '3 d 04 h']
     """
     total = round(seconds)
-    if total < 60:
-        return f"{total} s"
-    if total < 3600:
-        return f"{total // 60} min {total % 60:02} s"
-    if total < 86400:
-        return f"{total // 3600} h {total % 3600 // 60:02} min"
-    return f"{total // 86400} d {total % 86400 // 3600:02} h"
+    for size, unit, part, unit_of_part in ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
+        if total >= size:
+            return f"{total // size} {unit} {total % size // part:02} {unit_of_part}"
+    return f"{total} s"

@@ -32,7 +32,7 @@ from clew.errors import UserError, os_error_sentence, report_error
 from clew.files import atomic_write, json_checksum, read_json, sync_folder, write_json
 from clew.models.weights import CHECKSUMS, WEIGHTS_FILE, WEIGHTS_JSON, build_trained, read_tensors, read_weights
 from clew.training.config import TrainConfig
-from clew.training.distributed import copy_named, full_tensor, parameter_name, unwrap_model
+from clew.training.distributed import copy_named, gather, parameter_name, unwrap_model
 
 CONFIG_FILE = "config.json"
 CHECKPOINTS = "checkpoints"
@@ -146,15 +146,14 @@ def read_checkpoint(checkpoint: Path, *names: str) -> tuple[dict[str, Any], dict
     return state, {name: read_tensors(checkpoint / file, checksums.get(file)) for name, file in files.items()}
 
 
+def named_weights(model: nn.Module) -> dict[str, Tensor]:
+    """Return the weights by name, sharded if the model is; the names are those of the model alone."""
+    return {parameter_name(name): tensor for name, tensor in unwrap_model(model).state_dict().items()}
+
+
 def model_tensors(model: nn.Module) -> dict[str, Tensor]:
     """Return the weights by name; sharded ones are gathered, so every process must call this."""
-    return {parameter_name(name): full_tensor(t).detach() for name, t in unwrap_model(model).state_dict().items()}
-
-
-def load_model_tensors(model: nn.Module, tensors: Mapping[str, Tensor], where: Path | str) -> None:
-    """Copy weights into a model, sharded or not; UserError if they are of another one."""
-    own = {parameter_name(name): tensor for name, tensor in unwrap_model(model).state_dict().items()}
-    copy_named(own, tensors, str(where))
+    return gather(named_weights(model))
 
 
 def load_config(run: str | Path) -> TrainConfig:
@@ -226,7 +225,7 @@ def load_model(
     model = build_trained(config.model, tensors.get("model", {}), checkpoint / MODEL_FILE)
     if ema and "ema" in tensors:
         averages = {name.removeprefix("average."): t for name, t in tensors["ema"].items() if name != "updates"}
-        load_model_tensors(model, model.state_dict() | averages, checkpoint / "ema.safetensors")
+        copy_named(named_weights(model), model.state_dict() | averages, checkpoint / "ema.safetensors")
     return model.eval(), config
 
 
@@ -241,4 +240,4 @@ def load_start(model: nn.Module, source: str | Path) -> None:
         tensors = read_tensors(folder / MODEL_FILE)
     else:
         raise UserError(f"{source} is neither a run nor a folder of weights, so there is nothing to start from in it.")
-    load_model_tensors(model, tensors, folder)
+    copy_named(named_weights(model), tensors, folder)

@@ -122,11 +122,10 @@ class TrainConfig:
             raise UserError(
                 f"a cell network has no order of tokens for {objective!r}; use mlm-u, ordered or next-token."
             )
-        if is_text_model(self.model) and vocabulary_of(self.model) < self.data.vocabulary:
-            raise UserError(
-                f"the model's vocabulary of {vocabulary_of(self.model)} is too small for these mazes, which need "
-                f"{self.data.vocabulary}; raise it."
-            )
+        ids = vocabulary_of(self.model)
+        if ids is not None and ids < self.data.vocabulary:
+            needed_ids = self.data.vocabulary
+            raise UserError(f"the model's vocabulary of {ids} is too small for these mazes, which need {needed_ids}.")
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values, the model's kind among them."""
@@ -155,20 +154,14 @@ def _current(value: Any) -> Any:
     return value
 
 
-def is_text_model(model: ModelConfig) -> bool:
-    """Return whether a model reads tokens, of which it must know the number; the others read cells."""
-    return hasattr(model, "vocabulary")
-
-
-def vocabulary_of(model: ModelConfig) -> int:
-    """Return the vocabulary size of a text model."""
-    assert is_text_model(model)
-    return int(model.vocabulary)  # type: ignore[attr-defined]
+def vocabulary_of(model: ModelConfig) -> int | None:
+    """Return the vocabulary size of a model that reads tokens; None for one that reads cells."""
+    return getattr(model, "vocabulary", None)
 
 
 def with_vocabulary(model: Any, data: DataConfig) -> Any:
     """Return a text model's config with the vocabulary of these mazes; any other as it is."""
-    if not is_text_model(model):
+    if vocabulary_of(model) is None:
         return model
     changes = {"vocabulary": data.vocabulary}
     if getattr(model, "bos_id", None) is not None:

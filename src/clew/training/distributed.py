@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import torch
@@ -103,14 +104,14 @@ def joined_world(device: Literal["auto", "cpu", "cuda"] = "auto", timeout_hours:
     if device == "cuda" and not torch.cuda.is_available():
         raise UserError("there is no CUDA device here; use --device cpu, or auto.")
     on_gpu = device != "cpu" and torch.cuda.is_available()
-    rank, size, local_rank = (_number_from_environment(name) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
-    own_device = torch.device("cuda", local_rank or 0) if on_gpu else torch.device("cpu")
+    rank, size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+    local_rank = int(os.environ.get("LOCAL_RANK", 0))
+    world = World(rank, size, torch.device("cuda", local_rank) if on_gpu else torch.device("cpu"))
     if on_gpu:
-        torch.cuda.set_device(own_device)
-    if rank is None or size is None or size == 1:
-        yield World(device=own_device)
+        torch.cuda.set_device(world.device)
+    if size == 1:
+        yield World(device=world.device)
         return
-    world = World(rank, size, own_device)
     lost = False
     try:
         timeout = timedelta(hours=timeout_hours)
@@ -157,13 +158,6 @@ def leave_group(world: World) -> None:
     for mesh in world.meshes:
         vars(mesh).get("_pg_registry", {}).clear()  # older versions of torch have none
     dist.destroy_process_group()
-
-
-def _number_from_environment(name: str) -> int | None:
-    value = os.environ.get(name)
-    if value is not None and not value.isdigit():
-        raise UserError(f"the environment says {name}={value!r}, which is no number; start the run with torchrun.")
-    return None if value is None else int(value)
 
 
 def parallelize(model: nn.Module, parallel: Parallel, world: World) -> nn.Module:
@@ -236,6 +230,11 @@ def full_tensor(tensor: Tensor) -> Tensor:
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
+def gather(named: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return tensors, gathered if they are sharded, so that all ranks must call this; not copies."""
+    return {name: full_tensor(tensor).detach() for name, tensor in named.items()}
+
+
 def shard_like(full: Tensor, example: Tensor) -> Tensor:
     """Return `full`, which every rank holds, sharded as `example` is."""
     if not isinstance(example, DTensor):
@@ -245,7 +244,7 @@ def shard_like(full: Tensor, example: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def copy_named(own: Mapping[str, Tensor], tensors: Mapping[str, Tensor], where: str) -> None:
+def copy_named(own: Mapping[str, Tensor], tensors: Mapping[str, Tensor], where: Path | str) -> None:
     """Copy tensors into those of the same names, which may be sharded; UserError if they do not fit."""
     check_tensors(own, tensors, where)
     for name, tensor in own.items():

@@ -1,11 +1,9 @@
 """Optimizers (AdamW, or Muon for matrices with AdamW for the rest), learning-rate schedules, and averaged weights.
 
     optimizer = build_optimizer(model, OptimizerConfig("muon"))
-    optimizer.scale_lr(lr_factor(schedule, progress, stride))      # each step
-    optimizer.set_beta1(beta1_at(schedule, progress, stride))      # None leaves it as it is
+    optimizer.set_rates(lr_factor(schedule, progress, stride), beta1_at(schedule, progress, stride))     # each step
     optimizer.step()
-    save_file(optimizer.state_tensors(), path)                     # flat tensors by parameter name: no pickle
-    optimizer.load_state_tensors(load_file(path))                  # continues bit for bit
+    gather(optimizer.named_state())                    # flat tensors by parameter name: no pickle
 
 Weight decay applies to matrices only (embeddings count, vectors and biases do not). Both kinds work under DDP and with
 parameters sharded by FSDP2, which are gathered for Muon. AdamW is fused: on CPU too it took under a third of the other
@@ -22,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -31,7 +29,7 @@ import torch
 from torch import Tensor, nn
 
 from clew.errors import UserError
-from clew.training.distributed import copy_named, full_tensor, named_parameters, shard_like, unwrap_model
+from clew.training.distributed import full_tensor, named_parameters, shard_like, unwrap_model
 
 # The quintic x -> a x + b x^3 + c x^5. Iterated 5 times it brings singular values from 0.002 to 1 (of a matrix of
 # norm 1) into [0.68, 1.21]; it does not settle at 1, which training does not need, and so gets there in few steps.
@@ -42,14 +40,14 @@ OptimizerKind = Literal["adamw", "muon"]
 ScheduleKind = Literal["one-cycle", "cosine", "constant-then-decay"]
 
 
-def _check_kind(what: str, kind: Any, known: tuple[str, ...]) -> None:
-    if kind not in known:
-        raise UserError(f"{what} {kind!r} is unknown: use one of {', '.join(known)}.")
-
-
-def _check_number(what: str, value: Any, low: float, high: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise UserError(f"{what} is {value!r}: use a number from {low} to {high}.")
+def _check(config: Any, kinds: Any, ranges: Mapping[str, tuple[float, float]]) -> None:
+    what = "optimizer" if isinstance(config, OptimizerConfig) else "schedule"
+    if config.kind not in get_args(kinds):
+        raise UserError(f"{what} {config.kind!r} is unknown: use one of {', '.join(get_args(kinds))}.")
+    for name, (low, high) in ranges.items():
+        value = getattr(config, name)
+        if not low <= value <= high:
+            raise UserError(f"the {what}'s {name} is {value!r}: use a number from {low:g} to {high:g}.")
 
 
 @dataclass(frozen=True)
@@ -70,16 +68,9 @@ class OptimizerConfig:
     muon_steps: int = 5  # Newton-Schulz steps of Muon
 
     def __post_init__(self) -> None:
-        _check_kind("optimizer", self.kind, get_args(OptimizerKind))
-        highest = {"lr": 10.0, "muon_lr": 10.0, "weight_decay": 10.0} | dict.fromkeys(
-            ("beta1", "beta2", "muon_momentum"), 0.99999
-        )
-        for name, high in highest.items():
-            _check_number(f"the optimizer's {name}", getattr(self, name), 0.0, high)
-        _check_number("the optimizer's eps", self.eps, 1e-20, 1.0)
-        _check_number("the optimizer's muon_steps", self.muon_steps, 1, 100)
-        if not isinstance(self.muon_steps, int):
-            raise UserError(f"the optimizer's muon_steps is {self.muon_steps!r}: use a whole number.")
+        rates = dict.fromkeys(("lr", "muon_lr", "weight_decay"), (0.0, 10.0))
+        decays = dict.fromkeys(("beta1", "beta2", "muon_momentum"), (0.0, 0.99999))
+        _check(self, OptimizerKind, rates | decays | {"eps": (1e-20, 1.0), "muon_steps": (1, 100)})
 
 
 @dataclass(frozen=True)
@@ -106,11 +97,8 @@ class ScheduleConfig:
     cycle_beta1: bool = False
 
     def __post_init__(self) -> None:
-        _check_kind("schedule", self.kind, get_args(ScheduleKind))
-        for name in ("warmup", "decay", "start", "end"):
-            _check_number(f"the schedule's {name}", getattr(self, name), 0, 1)
-        if not 0 < self.power <= 10:
-            raise UserError(f"the schedule's power is {self.power!r}: use a number above 0 and up to 10.")
+        shares = dict.fromkeys(("warmup", "decay", "start", "end"), (0.0, 1.0))
+        _check(self, ScheduleKind, shares | {"power": (1e-9, 10.0)})
         if self.cycle_beta1 and self.kind != "one-cycle":
             raise UserError(f"the schedule {self.kind!r} has no cycle for beta1: use one-cycle, or leave it off.")
         if self.kind == "constant-then-decay" and self.warmup + self.decay > 1:
@@ -121,37 +109,32 @@ class ScheduleConfig:
 
 def lr_factor(config: ScheduleConfig, progress: float, stride: float = 0.0) -> float:
     """Return the learning rate, as a share of its highest, for a step from `progress` to `progress + stride`."""
+    if config.kind == "one-cycle":
+        return _cycle(config.warmup, (config.start, 1.0, config.end), progress, stride)
     # Where the step ends, so that the last step has the final rate. Minutes may run over the budget.
     reached = min(progress + stride, 1.0)
     if reached < config.warmup:
-        rising = _along_cosine if config.kind == "one-cycle" else _along_line
-        return rising(config.start, 1.0, (reached - stride) / (config.warmup - stride))
-    if config.kind == "constant-then-decay":
-        remaining = min(1.0, (1 - reached) / config.decay) if config.decay else 1.0
-        return _along_line(config.end, 1.0, remaining**config.power)
-    if config.warmup == 1:
-        return 1.0
-    return _along_cosine(1.0, config.end, (reached - config.warmup) / (1 - config.warmup))
+        return config.start + (1.0 - config.start) * ((reached - stride) / (config.warmup - stride))
+    if config.kind == "cosine":
+        return _cycle(config.warmup, (config.start, 1.0, config.end), progress, stride)
+    remaining = min(1.0, (1 - reached) / config.decay) if config.decay else 1.0
+    return config.end + (1.0 - config.end) * float(remaining**config.power)
 
 
 def beta1_at(config: ScheduleConfig, progress: float, stride: float = 0.0) -> float | None:
     """Return AdamW's beta1 for a step from `progress` to `progress + stride`; None if it does not change."""
-    if not config.cycle_beta1:
-        return None
+    values = (BETA1_HIGH, BETA1_LOW, BETA1_HIGH)
+    return _cycle(config.warmup, values, progress, stride) if config.cycle_beta1 else None
+
+
+def _cycle(warmup: float, values: tuple[float, float, float], progress: float, stride: float) -> float:
+    """Return where a step ends on a cosine from the first value to the second in `warmup`, and on to the third."""
     reached = min(progress + stride, 1.0)
-    if reached < config.warmup:
-        return _along_cosine(BETA1_HIGH, BETA1_LOW, (reached - stride) / (config.warmup - stride))
-    if config.warmup == 1:
-        return BETA1_LOW
-    return _along_cosine(BETA1_LOW, BETA1_HIGH, (reached - config.warmup) / (1 - config.warmup))
-
-
-def _along_cosine(start: float, end: float, share: float) -> float:
+    if reached < warmup:
+        start, end, share = *values[:2], (reached - stride) / (warmup - stride)
+    else:
+        start, end, share = *values[1:], (reached - warmup) / (1 - warmup) if warmup < 1 else 0.0
     return end + (start - end) * (1 + math.cos(math.pi * share)) / 2
-
-
-def _along_line(start: float, end: float, share: float) -> float:
-    return start + (end - start) * share
 
 
 def orthogonalize(x_NRC: Tensor, steps: int = 5) -> Tensor:
@@ -200,7 +183,6 @@ class Muon(torch.optim.Optimizer):
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
         """Update every matrix that has a gradient."""
-        assert closure is None, "the loop computes gradients itself"
         for group in self.param_groups:
             by_shape: dict[tuple[int, ...], list[Tensor]] = defaultdict(list)
             for p in group["params"]:
@@ -219,10 +201,7 @@ class Muon(torch.optim.Optimizer):
 
 
 class NamedOptimizer(torch.optim.Optimizer):
-    """One or two torch optimizers as one, with its state as flat tensors by parameter name.
-
-    `param_groups` are those of the parts; each has its highest learning rate as "base_lr".
-    """
+    """One or two torch optimizers as one, whose `param_groups` have their highest learning rate as "base_lr"."""
 
     def __init__(self, parts: Sequence[torch.optim.Optimizer], names: dict[nn.Parameter, str]) -> None:
         # The dicts of the parts, not copies: a learning rate set here is set there, and so is what is loaded.
@@ -235,33 +214,18 @@ class NamedOptimizer(torch.optim.Optimizer):
 
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
         """Update the parameters that have gradients."""
-        assert closure is None, "the loop computes gradients itself"
         for part in self.parts:
             part.step()
 
-    def scale_lr(self, factor: float) -> None:
-        """Set every learning rate to this share of its highest value."""
+    def set_rates(self, factor: float, beta1: float | None = None) -> None:
+        """Set every learning rate to this share of its highest value, and AdamW's beta1 unless it is None."""
         for group in self.param_groups:
             group["lr"] = group["base_lr"] * factor
-
-    def set_beta1(self, beta1: float | None) -> None:
-        """Set beta1 of AdamW; None leaves it as it is."""
-        for group in self.param_groups:
             if beta1 is not None and "betas" in group:
                 group["betas"] = (beta1, group["betas"][1])
 
-    def state_tensors(self) -> dict[str, Tensor]:
-        """Return the state as tensors under "KEY.PARAMETER NAME"; not copies, so save them before the next step.
-
-        Sharded state is gathered, so every rank must call this.
-        """
-        return {key: full_tensor(value).detach() for key, value in self._named_state().items()}
-
-    def load_state_tensors(self, tensors: dict[str, Tensor]) -> None:
-        """Restore what `state_tensors` returned, whether it was sharded or not."""
-        copy_named(self._named_state(), tensors, "the saved optimizer state")
-
-    def _named_state(self) -> dict[str, Tensor]:
+    def named_state(self) -> dict[str, Tensor]:
+        """Return the state under "KEY.PARAMETER NAME"; not copies, and perhaps sharded."""
         return {f"{key}.{name}": value for p, name in self.names.items() for key, value in self.state[p].items()}
 
 
@@ -330,7 +294,6 @@ class Ema:
         updates = int(self.updates)
         decay = min(self.decay, (1 + updates) / (10 + updates))
         weights = dict(named_parameters(model))
-        assert weights.keys() == self.average.keys(), "the same model at every update"
         torch._foreach_lerp_(list(self.average.values()), [weights[name] for name in self.average], 1 - decay)
         self.updates += 1
 
@@ -340,24 +303,13 @@ class Ema:
         weights = dict(named_parameters(model))
         kept = {name: p.detach().clone() for name, p in weights.items()}
         try:
-            _copy_all(self.average, weights)
+            for name, p in weights.items():
+                p.data.copy_(self.average[name])
             yield
         finally:
-            _copy_all(kept, weights)
+            for name, p in weights.items():
+                p.data.copy_(kept[name])
 
-    def _named_state(self) -> dict[str, Tensor]:
+    def named_state(self) -> dict[str, Tensor]:
+        """Return the number of updates, and the average under "average.PARAMETER NAME"; perhaps sharded."""
         return {"updates": self.updates, **{f"average.{name}": tensor for name, tensor in self.average.items()}}
-
-    def state_tensors(self) -> dict[str, Tensor]:
-        """Return the average and the number of updates; shards are gathered, so every rank must call this."""
-        return {name: full_tensor(tensor) for name, tensor in self._named_state().items()}
-
-    def load_state_tensors(self, tensors: dict[str, Tensor]) -> None:
-        """Restore what `state_tensors` returned."""
-        copy_named(self._named_state(), tensors, "the saved average of the weights")
-
-
-@torch.no_grad()
-def _copy_all(source: dict[str, Tensor], target: dict[str, nn.Parameter]) -> None:
-    for name, tensor in source.items():
-        target[name].copy_(tensor)

@@ -13,7 +13,6 @@ with folder.locked():
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import secrets
 import sys
@@ -27,27 +26,26 @@ from torch import Tensor, nn
 
 from clew import __version__
 from clew.errors import UserError, report_error
-from clew.files import atomic_write, from_plain, open_own, write_json
+from clew.files import atomic_write, open_own, write_json
 from clew.models.build import build_model, count_parameters
 from clew.objectives.config import adaptive_of, build_objective
-from clew.training.callbacks import METRICS_FILE, check_metrics, read_metrics
+from clew.training.callbacks import METRICS_FILE, check_metrics, metric_lines
 from clew.training.checkpoint import (
     CONFIG_FILE,
-    MODEL_FILE,
     discard,
     load_config,
-    load_model_tensors,
     load_start,
     model_tensors,
+    named_weights,
     newest_sound_checkpoint,
     read_checkpoint,
     remove_leftovers,
     saved_checkpoints,
 )
 from clew.training.config import TrainConfig
-from clew.training.distributed import World, parallelize
+from clew.training.distributed import World, copy_named, parallelize
 from clew.training.optimizers import Ema, build_optimizer
-from clew.training.step import GradScaler, Window
+from clew.training.step import GradScaler
 
 if sys.platform != "win32":
     import fcntl
@@ -104,13 +102,9 @@ class RunFolder:
         self.cut_metrics(step)
         return checkpoint
 
-    def read_metrics(self) -> list[dict[str, Any]]:
-        """Return the lines of metrics.jsonl, without those that cannot be read."""
-        return [line for _, line in read_metrics(self.metrics) if line is not None]
-
     def cut_metrics(self, step: int) -> None:
         """Remove the lines after a step, which the resumed run writes again, and those that cannot be read."""
-        lines = read_metrics(self.metrics)
+        lines = metric_lines(self.path)
         kept = [raw for raw, line in lines if line is not None and line["step"] <= step]
         damaged = sum(line is None and raw.endswith(b"\n") for raw, line in lines)  # a kill leaves one without an end
         if damaged:
@@ -163,7 +157,7 @@ class TrainingState:
         self.optimizer = build_optimizer(self.model, config.optimizer)
         self.ema = None if config.ema is None else Ema(self.model, config.ema)
         self.scaler = GradScaler(config.precision)
-        self.window = Window()
+        self.window = new_window()
         self.step = 0  # steps done
         self.seconds = 0.0  # the main process's clock after the last step, so that all processes agree
         self.mazes = 0  # seen so far
@@ -176,27 +170,20 @@ class TrainingState:
         if self._world.size == 1 or self._config.parallel == "ddp":
             return self.model
         copy = build_model(self._config.model, seed=0).to(self._world.device)
-        load_model_tensors(copy, model_tensors(self.model), "the sharded model")
+        copy_named(named_weights(copy), model_tensors(self.model), "the sharded model")
         return copy
 
-    def tensors(self) -> dict[str, dict[str, Tensor]]:
-        """Return the tensors of a checkpoint; shards are gathered, so every process must call this."""
-        tensors = {"model": model_tensors(self.model), "optimizer": self.optimizer.state_tensors()}
-        if self.ema is not None:
-            tensors["ema"] = self.ema.state_tensors()
-        return tensors
+    def named_tensors(self) -> dict[str, dict[str, Tensor]]:
+        """Return the tensors of a checkpoint by file and name, sharded if the model is."""
+        found = {"model": named_weights(self.model), "optimizer": self.optimizer.named_state()}
+        return found if self.ema is None else found | {"ema": self.ema.named_state()}
 
     def to_json(self) -> dict[str, Any]:
         """Return the content of state.json."""
+        plain = ("step", "seconds", "mazes", "best", "scores", "evaluated_step", "window")
         return {
-            "step": self.step,
-            "seconds": self.seconds,
-            "mazes": self.mazes,
-            "best": self.best,
-            "scores": self.scores,
-            "evaluated_step": self.evaluated_step,
+            **{name: getattr(self, name) for name in plain},
             "loss_scale": self.scaler.state(),
-            "window": dataclasses.asdict(self.window),
             "adaptive": None if self.adaptive is None else self.adaptive.state(),
             "versions": {"clew": __version__, "torch": torch.__version__},
         }
@@ -204,17 +191,14 @@ class TrainingState:
     def load(self, checkpoint: Path) -> None:
         """Continue from a checkpoint, however many processes wrote it."""
         state, tensors = read_checkpoint(checkpoint)
-        for name in ("model", "optimizer", *(["ema"] if self.ema is not None else [])):
+        for name, own in self.named_tensors().items():
             if name not in tensors:
                 raise UserError(f"{checkpoint / name}.safetensors is missing; take another checkpoint.")
-        load_model_tensors(self.model, tensors["model"], checkpoint / MODEL_FILE)
-        self.optimizer.load_state_tensors(tensors["optimizer"])
-        if self.ema is not None:
-            self.ema.load_state_tensors(tensors["ema"])
+            copy_named(own, tensors[name], checkpoint / f"{name}.safetensors")
         try:
             self.step, self.mazes = int(state["step"]), int(state["mazes"])
             self.seconds = float(state["seconds"])
-            self.window = from_plain(Window, state["window"], "window")
+            self.window = {name: float(state["window"][name]) for name in self.window}
             best = state["best"]
             self.best = best and {"step": int(best["step"]), "exact": float(best["exact"])}
             self.scores = {str(name): float(value) for name, value in state["scores"].items()}
@@ -224,3 +208,13 @@ class TrainingState:
                 self.adaptive.load_state(state["adaptive"] if "adaptive" in state else state["dwell"])
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RuntimeError) as error:
             raise UserError(f"{checkpoint} is not a state of this Clew ({error!r}); take another checkpoint.") from None
+
+
+def new_window(begun: float = 0.0) -> dict[str, float]:
+    """Return the sums over the steps since the last report; `begun` is the time of training when it was opened.
+
+    They are part of a checkpoint, so that a resumed run reports the same.
+    """
+    return dict.fromkeys(("loss", "weight", "count", "correct", "mazes", "tokens", "flops", "skipped"), 0.0) | {
+        "begun": begun
+    }

@@ -1,4 +1,4 @@
-"""One training step: its gradient, the same for one process and for many, its precision, clock and sums.
+"""One training step: its gradient, the same for one process and for many, its precision and sums.
 
     part = draw_part(batch, objective, seed, step, rows, world)     # this process's rows and their targets
     sums = accumulate_gradient(forward, part, world, precision="fp16", scale=scaler.value)
@@ -15,11 +15,10 @@ Shape suffixes: B mazes, T positions, Q queries, V vocabulary.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -32,12 +31,9 @@ from clew.objectives.builtin import AdaptiveRate
 from clew.objectives.targets import Noise, Objective, Predict, Targets, cross_entropy_sum, row_losses
 from clew.training.distributed import World, full_tensor, gradient_sync, named_parameters
 
-FIRST_SCALE = 2.0**16
-GROW_AFTER = 2000
+FIRST_SCALE, GROW_AFTER = 2.0**16, 2000
 # Gradients that overflow even when hardly scaled are wrong in themselves.
 SMALLEST_SCALE = 2.0**-4
-# Seconds of a run are read from this clock; a benchmark replaces it by the CPU time of the process.
-now = time.perf_counter
 
 
 class GradScaler:
@@ -74,59 +70,6 @@ class GradScaler:
         self.value, self.good_steps = float(state["value"]), int(state["good_steps"])
 
 
-class Clock:
-    """Seconds of training: paused during evaluation and saving."""
-
-    def __init__(self, seconds: float = 0.0) -> None:
-        self._before = seconds
-        self._since: float | None = None
-
-    @property
-    def seconds(self) -> float:
-        return self._before + (now() - self._since if self._since is not None else 0.0)
-
-    @property
-    def running(self) -> bool:
-        return self._since is not None
-
-    def run(self) -> None:
-        if self._since is None:
-            self._since = now()
-
-    def pause(self) -> None:
-        self._before, self._since = self.seconds, None
-
-
-@dataclass
-class Window:
-    """Sums over the steps since the last report; part of a checkpoint, so that a resumed run reports the same."""
-
-    loss: float = 0.0
-    weight: float = 0.0
-    count: float = 0.0
-    correct: float = 0.0
-    mazes: int = 0
-    tokens: float = 0.0
-    flops: float = 0.0
-    skipped: int = 0
-    begun: float = 0.0  # seconds of training when it was opened
-
-    def add(self, sums: StepSums, mazes: int, tokens: float, flops: float) -> None:
-        """Add a step."""
-        for name, value in {**vars(sums), "mazes": mazes, "tokens": tokens, "flops": flops}.items():
-            setattr(self, name, getattr(self, name) + value)
-
-    def report(self, seconds: float) -> dict[str, Any]:
-        """Return the fields of a StepReport that are sums over its steps, `seconds` of training after the start."""
-        took = max(seconds - self.begun, 1e-9)
-        return {
-            "loss": self.loss / (self.weight or 1.0),
-            "accuracy": self.correct / (self.count or 1.0),
-            **{f"{name}_per_second": getattr(self, name) / took for name in ("mazes", "tokens", "flops")},
-            "skipped": self.skipped,
-        }
-
-
 @contextmanager
 def flush_denormals() -> Iterator[None]:
     """Flush denormals to zero in this thread and in those that it starts meanwhile, where the processor can.
@@ -140,8 +83,7 @@ def flush_denormals() -> Iterator[None]:
         torch.set_flush_denormal(False)
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(NamedTuple):
     """One process's share of a step."""
 
     batch: Batch
@@ -153,14 +95,14 @@ class Part:
 class StepSums:
     """Sums over a step of all processes."""
 
-    loss: float  # weighted sum
+    loss: float  # weighted
     weight: float
-    count: float
+    count: float  # predicted tokens
     correct: float
 
     @property
     def mean_loss(self) -> float:
-        return self.loss / self.weight if self.weight else 0.0 if self.loss == 0 else self.loss
+        return self.loss / self.weight if self.weight else self.loss
 
 
 def draw_part(
@@ -195,9 +137,9 @@ def accumulate_gradient(
 
     At most `micro_batch` mazes, all if None, go through one forward and backward pass.
     """
-    weight = world.sum(part.targets.weight_BT[part.targets.query_BT].double().sum())
+    weight = float(world.sum(part.targets.weight_BT[part.targets.query_BT].double().sum()))
     # A step without targets has a zero gradient, not a division by zero.
-    factor = scale * world.size / max(float(weight), 1e-30) if float(weight) else 0.0
+    factor = scale * world.size / max(weight, 1e-30) if weight else 0.0
     totals = torch.zeros(4, dtype=torch.float64, device=world.device)
     rate_sums = None if adaptive is None else torch.zeros(2, adaptive.bins, dtype=torch.float64, device=world.device)
     passes = micro_batches(part, micro_batch)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 import sys
+import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing, nullcontext
 from functools import cached_property
@@ -54,17 +55,16 @@ from clew.training.callbacks import (
     RunStart,
     StepReport,
     build_loggers,
+    read_metrics,
 )
 from clew.training.checkpoint import find_checkpoint, latest_checkpoint, load_config, read_state, write_checkpoint
 from clew.training.config import TrainConfig
-from clew.training.distributed import World, joined_world
+from clew.training.distributed import World, gather, joined_world
 from clew.training.optimizers import beta1_at, lr_factor
-from clew.training.run_folder import Resume, RunFolder, TrainingState
+from clew.training.run_folder import Resume, RunFolder, TrainingState, new_window
 from clew.training.signals import Stopped, StopRequest, check_stop, handle_stop_signals
 from clew.training.step import (
-    Clock,
     Part,
-    Window,
     accumulate_gradient,
     draw_part,
     flush_denormals,
@@ -73,6 +73,7 @@ from clew.training.step import (
 )
 
 Evaluate = Callable[[nn.Module], dict[str, float]]
+now = time.perf_counter  # the clock of a run; a benchmark replaces it by the CPU time of the process
 
 
 class Run:
@@ -88,7 +89,7 @@ class Run:
     @property
     def metrics(self) -> list[dict[str, Any]]:
         """The lines of metrics.jsonl: one for every few steps (kind "step") and for every evaluation."""
-        return RunFolder(self.folder).read_metrics()
+        return read_metrics(self.folder)
 
     @property
     def end(self) -> RunEnd:
@@ -180,7 +181,7 @@ class Trainer:
         if config.budget.epochs is not None:
             assert self.loader.steps_per_epoch is not None, "the config has refused epochs of a stream"
             self.total_steps = config.budget.epochs * self.loader.steps_per_epoch
-        self.clock = Clock(state.seconds)
+        self.mark = 0.0  # the time up to which training is counted; evaluation and saving are not
         self.norm = 0.0  # of the last gradient
         self.stop = StopRequest()
         # The last checkpoint's step, and that of the evaluation it knows of.
@@ -188,50 +189,40 @@ class Trainer:
 
     def run(self) -> RunEnd:
         """Train until the budget is used or a signal comes."""
-        state, world = self.state, self.world
-        end = RunEnd(state.step, state.seconds, "failed", latest_checkpoint(self.folder.path))
-        start = RunStart(
-            self.config,
-            self.folder.path,
-            state.parameters,
-            state.step,
-            self.total_steps,
-            state.seconds,
-            world.device.type,
-            world.size,
-        )
+        state, world, run = self.state, self.world, self.folder.path
+        done = (state.step, self.total_steps, state.seconds)
+        end = RunEnd(state.step, state.seconds, "failed", latest_checkpoint(run))
         try:
             with handle_stop_signals() as self.stop:
-                for callback in self.callbacks:
-                    callback.on_start(start)
+                start = RunStart(self.config, run, state.parameters, *done, world.device.type, world.size)
+                self._notify("on_start", start)
                 signal = self._run_steps() or self._evaluate()
                 self._save()
             reason: Literal["signal", "done"] = "signal" if signal else "done"
-            last = latest_checkpoint(self.folder.path)
-            end = RunEnd(state.step, state.seconds, reason, last, signal, state.scores)
+            end = RunEnd(state.step, state.seconds, reason, latest_checkpoint(run), signal, state.scores)
         finally:
-            for callback in self.callbacks:
-                callback.on_end(end)
+            self._notify("on_end", end)
         return end
+
+    def _notify(self, method: str, *report: Any) -> None:
+        for callback in self.callbacks:
+            getattr(callback, method)(*report)
 
     def _run_steps(self) -> int:
         """Run the steps up to the end of the budget, or to a signal, which is returned; else 0."""
         state = self.state
         with closing(prefetched(self.loader, state.step, self.world.rank, self.world.size)) as ready:
-            self.clock.run()
+            self.mark = now()
             if state.step:
                 self._evaluate_and_save()  # what a signal may have prevented
             while self.progress[0] < 1:
                 if signal := self._stop_signal():
-                    break
+                    return signal
                 self._step(next(ready))
                 if state.step % self.config.log_every == 0 or self.progress[0] >= 1:
                     self._report()
                 self._evaluate_and_save()
-            else:
-                signal = 0
-            self.clock.pause()
-        return signal
+        return 0
 
     def _stop_signal(self) -> int:
         """Return the signal that any process has received, or 0; collective, so that all stop after the same step."""
@@ -250,8 +241,7 @@ class Trainer:
         rows = self.loader.batch_size(state.step)
         with autocast(config.precision, world.device):
             part = draw_part(batch, state.objective, config.seed, state.step, rows, world, state.forward)
-        state.optimizer.scale_lr(lr_factor(config.schedule, *self.progress))
-        state.optimizer.set_beta1(beta1_at(config.schedule, *self.progress))
+        state.optimizer.set_rates(lr_factor(config.schedule, *self.progress), beta1_at(config.schedule, *self.progress))
         state.optimizer.zero_grad(set_to_none=True)
         try:
             sums = accumulate_gradient(
@@ -267,11 +257,9 @@ class Trainer:
             if not out_of_memory(error):
                 raise
             raise self._out_of_memory(part) from None
-        norm = gradient_norm(state.model) / state.scaler.value
+        norm = self.norm = gradient_norm(state.model) / state.scaler.value
         overflow = state.scaler.can_shrink and math.isfinite(sums.mean_loss) and not math.isfinite(norm)
-        if overflow:
-            state.window.skipped += 1
-        else:
+        if not overflow:
             for name, value in (("loss", sums.mean_loss), ("norm of the gradient", norm)):
                 if not math.isfinite(value):
                     raise self._not_finite(f"the {name} is {value}", part)
@@ -281,13 +269,17 @@ class Trainer:
             if state.ema is not None:
                 state.ema.update(state.model)
         state.scaler.update(not overflow)
-        self.norm = norm
 
-        # The time too goes through a sum, so that all processes agree on when a budget in minutes is used.
         flops = training_flops(config.model, part.batch, part.targets.order_BT, part.targets.query_BT)
-        own = [float(part.batch.valid_BT.sum()), flops, self.clock.seconds * world.is_main]
-        tokens, all_flops, state.seconds = world.sum(torch.tensor(own, dtype=torch.float64)).tolist()
-        state.window.add(sums, rows, tokens, all_flops)
+        took = now() - self.mark
+        self.mark += took
+        # The main process's time, so that all processes agree on when a budget in minutes is used.
+        own = torch.tensor([float(part.batch.valid_BT.sum()), flops, took * world.is_main], dtype=torch.float64)
+        tokens, flops, seconds = world.sum(own).tolist()
+        state.seconds += seconds
+        added = {"mazes": rows, "tokens": tokens, "flops": flops, "skipped": overflow, **vars(sums)}
+        for name, value in added.items():
+            state.window[name] += value
         state.mazes += rows
         state.step += 1
 
@@ -311,19 +303,25 @@ class Trainer:
         )
 
     def _report(self) -> None:
-        state = self.state
+        """Report the steps since the last report."""
+        state, window = self.state, self.state.window
+        took = max(state.seconds - window["begun"], 1e-9)
         report = StepReport(
             step=state.step,
             progress=self.progress[0],
+            loss=window["loss"] / (window["weight"] or 1.0),
+            accuracy=window["correct"] / (window["count"] or 1.0),
             gradient_norm=self.norm,
             lr=state.optimizer.param_groups[0]["lr"],
             mazes=state.mazes,
             elapsed=state.seconds,
-            **state.window.report(state.seconds),
+            mazes_per_second=window["mazes"] / took,
+            tokens_per_second=window["tokens"] / took,
+            flops_per_second=window["flops"] / took,
+            skipped=int(window["skipped"]),
         )
-        for callback in self.callbacks:
-            callback.on_step(report)
-        state.window = Window(begun=state.seconds)
+        self._notify("on_step", report)
+        state.window = new_window(state.seconds)
 
     def _evaluate_and_save(self) -> None:
         """Evaluate and save if that is due after this step and not done yet."""
@@ -339,9 +337,7 @@ class Trainer:
             return 0
         if signal := self._stop_signal():
             return signal
-        self.clock.pause()
-        timer = Clock()
-        timer.run()
+        began = now()
         averaged = nullcontext() if state.ema is None else state.ema.swapped(state.model)
         with averaged, torch.no_grad(), autocast(self.config.precision, self.world.device):
             model = state.full_model().eval()
@@ -355,12 +351,10 @@ class Trainer:
         if better:
             state.best = {"step": state.step, "exact": exact}
         state.scores, state.evaluated_step = scores, state.step
-        report = EvaluationReport(state.step, state.seconds, scores, better, timer.seconds)
-        for callback in self.callbacks:
-            callback.on_evaluate(report)
+        self._notify("on_evaluate", EvaluationReport(state.step, state.seconds, scores, better, now() - began))
         if better:
             self._save()
-        self.clock.run()
+        self.mark = now()
         return 0
 
     def _save(self) -> None:
@@ -368,24 +362,21 @@ class Trainer:
         state = self.state
         if self.saved == (state.step, state.evaluated_step):
             return
-        was_running = self.clock.running
-        self.clock.pause()
         # The weights of this step may be saved already, without the evaluation that came after.
         only_scores = self.saved[0] == state.step
-        tensors = {} if only_scores else state.tensors()  # gathering shards needs every process; writing needs one
+        # Gathering shards needs every process; writing needs one.
+        tensors = {} if only_scores else {name: gather(named) for name, named in state.named_tensors().items()}
 
         def write() -> None:
             self.metrics.sync()
             described = {**state.to_json(), "metrics": self.metrics.checksum()}
             path = write_checkpoint(self.folder.path, state.step, tensors, described)
             self.folder.prune(self.config.keep_last, int(state.best["step"]) if state.best else None)
-            for callback in self.callbacks:
-                callback.on_checkpoint(state.step, path)
+            self._notify("on_checkpoint", state.step, path)
 
         self.world.on_main(write)  # also keeps the others from running ahead
         self.saved = (state.step, state.evaluated_step)
-        if was_running:
-            self.clock.run()
+        self.mark = now()
 
 
 def held_out_evaluator(config: TrainConfig, world: World) -> Evaluate | None:

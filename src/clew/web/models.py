@@ -28,8 +28,8 @@ from clew.paper.study import parameters_of
 from clew.paper.verdict import converged_only
 from clew.registry import shipped_models
 from clew.trained import TrainedModel, load
+from clew.training.callbacks import METRICS_FILE, read_metrics
 from clew.training.checkpoint import CONFIG_FILE, load_config
-from clew.training.run_folder import RunFolder
 from clew.web.payloads import NotFound
 
 MAX_LOADED = 8
@@ -121,7 +121,7 @@ class ModelStore:
 def run_row(name: str, folder: Path) -> dict[str, Any]:
     """Return what the table shows of a run; one that cannot be read says why in `error`."""
     try:
-        config, metrics = load_config(folder), RunFolder(folder).read_metrics()
+        config, metrics = load_config(folder), read_metrics(folder)
         steps = [row for row in metrics if row["kind"] == "step"]
         scores = [row["scores"] for row in metrics if row["kind"] == "evaluation"]
         sizes = " to ".join(dict.fromkeys((str(config.data.sizes[0]), str(config.data.sizes[-1]))))
@@ -135,7 +135,7 @@ def run_row(name: str, folder: Path) -> dict[str, Any]:
             "progress": steps[-1]["progress"] if steps else 0.0,
             "loss": steps[-1]["loss"] if steps else None,
             "exact": scores[-1].get("exact") if scores else None,
-            "age": round(max(0.0, time.time() - max(map(_changed, (folder / CONFIG_FILE, RunFolder(folder).metrics))))),
+            "age": round(max(0.0, time.time() - max(map(_changed, (folder / CONFIG_FILE, folder / METRICS_FILE))))),
         }
     except (UserError, OSError, KeyError, TypeError) as error:
         return {"name": name, "error": str(error), "age": 0}
@@ -145,7 +145,7 @@ def run_json(folder: Path) -> dict[str, Any]:
     """Return the config and the curves of a run, by mazes seen; an evaluation lies at the last step before it."""
     curves: dict[str, list[list[float]]] = {"loss": [], "exact": []}
     mazes = 0
-    for row in RunFolder(folder).read_metrics():
+    for row in read_metrics(folder):
         mazes = row.get("mazes", mazes)
         if row["kind"] == "step":
             curves["loss"].append([mazes, row["loss"]])
