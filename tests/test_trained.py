@@ -209,9 +209,12 @@ def damage(folder, change):
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        (lambda value: value.update(height="four"), "must give height as a whole number"),
-        (lambda value: value.pop("form"), "must give form as a word"),
-        (lambda value: value.pop("model"), "must have a kind"),
+        (
+            lambda value: value.update(height="four"),
+            "cannot be 'four'; it must be a whole number",
+        ),
+        (lambda value: value.pop("form"), "lacks the field 'form'"),
+        (lambda value: value.pop("model"), "lacks the field 'model'"),
         (lambda value: value["model"].update(width=32), "describes a larger model"),
         (lambda value: value["model"].update(width=8), r"but the model needs \["),
         (lambda value: value.update(form="poem"), "no text format 'poem'"),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from clew.mazes.solvers import Event
     from clew.tokenization.read import ReadTask
     from clew.trained import TrainedModel
-    from clew.training.callbacks import Callback
+    from clew.training.callbacks import Callback, LogOptions
     from clew.training.config import TrainConfig
     from clew.training.train import Run
 
@@ -203,6 +203,7 @@ def train(
     *,
     callbacks: Sequence[Callback] = (),
     resume: Literal["auto", "never"] = "auto",
+    log: LogOptions | None = None,
     quiet: bool = False,
 ) -> Run:
     """Train a model, or resume the run in the folder `out`; make the dataset if needed, evaluate on held-out mazes.
@@ -212,6 +213,7 @@ def train(
         out: the folder of the run.
         callbacks: subclasses of clew.training.callbacks.Callback, with methods such as `on_step(report)`.
         resume: "never" refuses a folder that holds a run.
+        log: clew.training.callbacks.LogOptions, for TensorBoard and Weights & Biases.
         quiet: show no progress.
 
     Example:
@@ -232,7 +234,7 @@ def train(
     if isinstance(config, str):
         config = clew.config(config)
     shown = [] if quiet else [ProgressDisplay()]
-    return training.train(config, Path(out), callbacks=[*shown, *callbacks], resume=resume)
+    return training.train(config, Path(out), callbacks=[*shown, *callbacks], resume=resume, log=log)
 
 
 def evaluate(

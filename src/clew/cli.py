@@ -69,9 +69,11 @@ def run(arguments: list[str]) -> int:
 
 
 def _dispatch(arguments: list[str]) -> object:
+    from clew.commands import set_command
     from clew.commands.options import Parser
     from clew.errors import UsageError
 
+    set_command(arguments)
     common = Parser("clew", add_help=False)
     common.add_argument("--plugin", action="append", default=[])
     common.add_argument("--quiet", action="store_true")

@@ -20,7 +20,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -46,7 +46,7 @@ from clew.evaluation.tasks import (
     held_out,
     training_layouts,
 )
-from clew.files import PathLike
+from clew.files import PathLike, from_plain
 from clew.mazes.generate import canonical_family, describe_tasks
 from clew.mazes.maze import MAX_SIDE, Task, TaskBatch
 from clew.models.build import count_parameters, from_json, to_json
@@ -101,12 +101,10 @@ class TrainedModel:
     def solve(
         self, task: Task | str, decoder: str | None = None, on_step: Callable[[Step], None] = lambda step: None
     ) -> Solution:
-        """Solve one maze and check the path.
+        """Solve one maze, a Task, a drawing or text of any format that Clew reads, and check the path.
 
-        Args:
-            task: a Task, a drawing, or text of any format that Clew reads.
-            decoder: as in `clew evaluate`, such as certainty:count=4.
-            on_step: called with every step of decoding; an exception that it raises stops the decoding.
+        `decoder` is as in `clew evaluate`, such as certainty:count=4. `on_step` is called with every step of decoding;
+        an exception that it raises stops the decoding.
         """
         return self.solve_many([task], decoder, on_step=on_step)[0]
 
@@ -152,32 +150,15 @@ class TrainedModel:
     ) -> Evaluation:
         """Evaluate on held-out mazes, by default of the training family, size and seed, or on given tasks.
 
-        Args:
-            family: maze family.
-            size: rows and columns.
-            n: number of mazes; by default 2,000 of up to 10x10, and fewer of larger ones.
-            seed: which held-out mazes.
-            decoder: as in `clew evaluate`.
-            tasks: mazes to use instead: a batch, or a list of batches, tasks and texts; tasks without a path are
-                solved by A*.
-            batch_size: mazes decoded at once; by default as many as fit into memory.
-            precision: of matrix products; by default that of the evaluations during training.
-            progress: called with the number of mazes done.
+        The arguments are those of `clew.evaluate`; `tasks` may also have batches. `batch_size` mazes are decoded at
+        once, by default as many as fit into memory; `precision` is by default that of the evaluations during training;
+        `progress` is called with the number of mazes done.
         """
         groups = self.held_out(family, size, n, seed=seed) if tasks is None else _batches(tasks)
         decoder = decoder or default_decoder(self.codec)
-        return evaluate_tasks(
-            self.model,
-            self.codec,
-            groups,
-            parse_decoder(decoder),
-            batch_size,
-            precision=precision or self.precision,
-            name=self.name,
-            decoder_name=decoder,
-            seed=self.seed,
-            progress=progress,
-        )
+        names = {"name": self.name, "decoder_name": decoder, "precision": precision or self.precision}
+        settings: dict[str, Any] = {"batch_size": batch_size, "seed": self.seed, "progress": progress, **names}
+        return evaluate_tasks(self.model, self.codec, groups, parse_decoder(decoder), **settings)
 
     def held_out(
         self,
@@ -191,8 +172,11 @@ class TrainedModel:
     ) -> list[TaskBatch]:
         """Return held-out mazes, by default of the training family, size and seed."""
         family = canonical_family(family or self.family)
-        if family == IMPORTED:
-            return [self._imported(n)]
+        if family == IMPORTED and self.training_set is None:
+            raise UserError("the model was trained on imported mazes; give their dataset with --data, or --input FILE.")
+        if family == IMPORTED and self.training_set is not None:
+            split = open_dataset(self.training_set).split("test")
+            return [split[:n]]
         height, width = (self.height, self.width) if size is None else (size, size)
         return held_out(
             family,
@@ -205,13 +189,6 @@ class TrainedModel:
             draws=held_out_draws(family, self.training_set if family == self.family else None),
         )
 
-    def _imported(self, n: int | None) -> TaskBatch:
-        """Return the first mazes of the test split of an imported training set."""
-        if self.training_set is None:
-            raise UserError("the model was trained on imported mazes; give their dataset with --data, or --input FILE.")
-        split = open_dataset(self.training_set).split("test")
-        return split[:n]
-
     def leakage(self, groups: Sequence[TaskBatch]) -> Leakage:
         """Count the mazes whose layout may have been in training."""
         folder = self.training_set
@@ -221,19 +198,28 @@ class TrainedModel:
 
 def load(source: PathLike, device: str = "cpu") -> TrainedModel:
     """Load a model by the name of shipped weights, or from the folder of a run or of weights."""
-    check_device(device)
+    if device.partition(":")[0] not in ("cpu", "cuda"):
+        raise UserError(f"there is no device {device!r}; use cpu or cuda.")
+    if device != "cpu" and not torch.cuda.is_available():
+        raise UserError("this machine has no GPU that torch can use; use the device cpu.")
     folder = model_folder(source)
     trained = _from_run(folder) if (folder / CONFIG_FILE).is_file() else _from_weights(folder)
     trained.model.to(device)
     return trained
 
 
-def check_device(name: str) -> None:
-    """Raise a UserError if torch cannot use the device."""
-    if name.partition(":")[0] not in ("cpu", "cuda"):
-        raise UserError(f"there is no device {name!r}; use cpu or cuda.")
-    if name != "cpu" and not torch.cuda.is_available():
-        raise UserError("this machine has no GPU that torch can use; use the device cpu.")
+@dataclass(frozen=True)
+class Description:
+    """The content of model.json, beside the checksums."""
+
+    model: Any  # config of the network
+    form: str  # name of the format
+    family: str
+    height: int
+    width: int
+    seed: int
+    precision: Precision = "fp32"
+    about: str = ""
 
 
 def export_weights(run: PathLike, folder: PathLike, about: str = "") -> None:
@@ -243,18 +229,10 @@ def export_weights(run: PathLike, folder: PathLike, about: str = "") -> None:
     if target.exists() and any(target.iterdir()):
         raise UserError(f"{target} is not empty; give the name of a new folder.")
     target.mkdir(parents=True, exist_ok=True)
+    same = {name: getattr(trained, name) for name in ("family", "height", "width", "seed", "precision")}
+    about_it = Description(to_json(trained.config), trained.codec.format_name, about=about, **same)
     try:
-        description = {
-            "model": to_json(trained.config),
-            "form": trained.codec.format_name,
-            "family": trained.family,
-            "height": trained.height,
-            "width": trained.width,
-            "seed": trained.seed,
-            "precision": trained.precision,
-            "about": about,
-        }
-        write_weights(target, description, model_tensors(trained.model))
+        write_weights(target, vars(about_it), model_tensors(trained.model))
     except BaseException:
         shutil.rmtree(target, ignore_errors=True)
         raise
@@ -264,56 +242,25 @@ def _from_run(run: Path) -> TrainedModel:
     model, config = load_model(run)
     data = config.data
     height, width = data.shapes[-1]
-    return TrainedModel(
-        name=run.resolve().name,
-        model=model,
-        codec=Codec.of(data.format, height, width),
-        family=data.family,
-        height=height,
-        width=width,
-        seed=data.seed,
-        training_set=data.dataset_folder if data.source == "dataset" else None,
-        precision=config.precision,
-    )
+    codec, folder = Codec.of(data.format, height, width), data.dataset_folder if data.source == "dataset" else None
+    name = run.resolve().name
+    return TrainedModel(name, model, codec, data.family, height, width, data.seed, folder, config.precision)
 
 
 def _from_weights(folder: Path) -> TrainedModel:
     where = folder / WEIGHTS_JSON
     value, tensors = read_weights(folder)
-
-    def field(name: str, kind: type) -> Any:
-        if not isinstance(value.get(name), kind) or isinstance(value.get(name), bool):
-            wanted = "a whole number" if kind is int else "a word"
-            raise UserError(f"{where} must give {name} as {wanted}, but it is {value.get(name)!r}.")
-        return value[name]
-
-    precision = value.get("precision", "fp32")
-    if precision not in get_args(Precision):
-        raise UserError(f"{where} must give precision as one of {', '.join(get_args(Precision))}, not {precision!r}.")
-    height, width = field("height", int), field("width", int)
+    about = from_plain(Description, value, str(where), {"model": from_json})
+    height, width = about.height, about.width
     if not (1 <= height <= MAX_SIDE and 1 <= width <= MAX_SIDE):
-        raise UserError(
-            f"{where} describes mazes of {height} rows and {width} columns; use at most {MAX_SIDE} of each."
-        )
-    codec = Codec.of(field("form", str), height, width)
-    config = from_json(value.get("model"))
-    ids = getattr(config, "vocabulary", None)
+        raise UserError(f"{where} describes mazes of {height} rows and {width} columns; at most {MAX_SIDE} of each.")
+    codec, ids = Codec.of(about.form, height, width), getattr(about.model, "vocabulary", None)
     if codec.vocabulary is not None and ids != codec.vocabulary.size:
-        raise UserError(
-            f"{where} describes mazes that need {codec.vocabulary.size} ids, but a model of {ids}; restore the file."
-        )
-    model = build_trained(config, tensors, folder / WEIGHTS_FILE)
-    return TrainedModel(
-        name=folder.resolve().name,
-        model=model,
-        codec=codec,
-        family=canonical_family(field("family", str)),
-        height=height,
-        width=width,
-        seed=field("seed", int),
-        training_set=None,
-        precision=precision,
-    )
+        needed = codec.vocabulary.size
+        raise UserError(f"{where} describes mazes that need {needed} ids, but a model of {ids}; restore the file.")
+    model, family = build_trained(about.model, tensors, folder / WEIGHTS_FILE), canonical_family(about.family)
+    name = folder.resolve().name
+    return TrainedModel(name, model, codec, family, height, width, about.seed, None, about.precision)
 
 
 def _batches(tasks: TaskBatch | Sequence[TaskBatch | Task | str]) -> list[TaskBatch]:

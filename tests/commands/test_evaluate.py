@@ -63,7 +63,8 @@ def test_everything_at_once(cell_run, text_run, next_token_run, tmp_path, capsys
     assert run(["evaluate", *arguments, "--report", str(report), "--json"]) == 0
     out = json.loads(capsys.readouterr().out)
     assert out["mazes"] == "3 held-out dfs mazes of 4x4"
-    command = f"clew evaluate {cell_run} --mazes 3 --decoder all --compare {text_run} {next_token_run} --json"
+    command = f"clew evaluate {cell_run} --mazes 3 --decoder all --compare {text_run} {next_token_run}"
+    command += f" --report {report} --json"
     assert out["provenance"]["command"] == command
     assert out["leakage"] == ["none of the 3 mazes has a layout that was trained on."] * 3
     pairs = [(each["model"], each["decoder"]) for each in out["evaluations"]]

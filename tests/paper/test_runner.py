@@ -229,7 +229,8 @@ def test_what_the_user_says_of_every_run_reaches_it() -> None:
 
 
 def test_a_curve_counts_mazes_between_two_lines_of_metrics(tmp_path: Path) -> None:
-    lines = ['{"kind": "step", "step": 10, "mazes": 320}', '{"kind": "step", "step": 20, "mazes": 640}']
+    step = '{"kind": "step", "step": %d, "elapsed": 1.0, "loss": 1.0, "mazes": %d}'
+    lines = [step % (10, 320), step % (20, 640)]
     lines.insert(1, '{"kind": "evaluation", "step": 15, "elapsed": 90.0, "scores": {"exact": 0.5}}')
     (tmp_path / "metrics.jsonl").write_text("\n".join(lines) + "\n")
     (point,) = training_curve(tmp_path, devices=8)

@@ -2,6 +2,7 @@
 script that it is given."""
 
 import functools
+import os
 import pickle
 import signal
 import stat
@@ -25,7 +26,7 @@ from clew.training.train import held_out_evaluator, train
 @pytest.fixture
 def importable(monkeypatch):
     """The processes of a job find slurm_worker.py."""
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import shlex
 import sys
 import threading
 import time
@@ -12,6 +13,17 @@ from contextlib import contextmanager
 from clew.errors import is_quiet, printable
 
 HEARTBEAT = 30.0  # seconds between two lines where there is no terminal
+_typed: list[str] = []
+
+
+def set_command(arguments: Sequence[str]) -> None:
+    """Keep the arguments of the command that runs, for `typed_command`."""
+    _typed[:] = arguments
+
+
+def typed_command() -> str:
+    """Return the command line that was given, for the provenance of its numbers."""
+    return shlex.join(["clew", *_typed])
 
 
 @contextmanager

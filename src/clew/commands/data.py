@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 
-from clew.commands import announce_compilation, format_table, progress_bar
+from clew.commands import announce_compilation, format_table, progress_bar, typed_command
 from clew.errors import UsageError, counted, printable, report_error
 
 
@@ -53,7 +52,6 @@ def describe(*directories: Path, json: bool = False) -> None:
     datasets = [open_dataset(directory) for directory in directories]
     facts = [(dataset, name, describe_split(dataset.split(name))) for dataset in datasets for name in SPLITS]
     if json:
-        command = shlex.join(["clew", "data", "describe", *(d.as_posix() for d in directories), "--json"])
         rows = [
             {
                 "family": dataset.settings.family,
@@ -66,7 +64,7 @@ def describe(*directories: Path, json: bool = False) -> None:
             for dataset, name, each in facts
         ]
         seeds = list(dict.fromkeys(dataset.settings.seed for dataset in datasets))
-        print(json_module.dumps({"provenance": provenance(command, seeds), "splits": rows}, indent=2))
+        print(json_module.dumps({"provenance": provenance(typed_command(), seeds), "splits": rows}, indent=2))
         return
     lines = [["dataset", "split", "tasks", "layouts", "wall cells %", "path, cells", "one shortest path %"]]
     for dataset, name, each in facts:

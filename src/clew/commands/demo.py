@@ -7,7 +7,6 @@ were solved and missed. The demo always starts anew.
 
 from __future__ import annotations
 
-import shlex
 import shutil
 import sys
 import time
@@ -15,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clew.commands import announce_compilation, format_table
+from clew.commands import announce_compilation, format_table, typed_command
 from clew.errors import UsageError, UserError, printable
 from clew.registry import model_folder
 
@@ -96,9 +95,7 @@ def demo(
     notes.append(f"This command trained the first for {minutes:g} minutes, the next two for {star_minutes:g} each.")
     lines = [line for line in Run(out / CELLS[2]).metrics if line["kind"] == "evaluation"]
     curve = [(line["elapsed"] / 60, line["scores"]["exact"]) for line in lines]
-    given = {"minutes": [minutes], "star-minutes": [star_minutes], "sizes": sizes, "seed": [seed], "weights": weights}
-    words = [word for name, values in given.items() if values for word in (f"--{name}", *map(str, values))]
-    origin = provenance(shlex.join(["clew", "demo", "--out", str(out), *words]), [seed])
+    origin = provenance(typed_command(), [seed])
     write_demo_page(out / "demo.html", DemoPage(origin, trials, curve, notes))
     print(
         f"All in {time.perf_counter() - began:.0f} s. Solved and missed mazes: {printable(str(out / 'demo.html'))}\n"

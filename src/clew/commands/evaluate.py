@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json as json_module
-import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
-from clew.commands import announce_compilation, format_table, progress_bar
+from clew.commands import announce_compilation, format_table, progress_bar, typed_command
 from clew.errors import UserError, counted, printable, report_error
 from clew.registry import model_folder
 
 if TYPE_CHECKING:
     from clew.evaluation.scores import Evaluation
-    from clew.evaluation.tasks import Embedding
     from clew.mazes.maze import TaskBatch
     from clew.trained import TrainedModel
 
@@ -100,6 +98,7 @@ def evaluate(
         nonlocal left_out
         left_out += report_error(sentence)
 
+    groups: list[TaskBatch]
     if input is not None:
         from clew.evaluation.tasks import from_file
 
@@ -115,25 +114,26 @@ def evaluate(
         groups = [split[:mazes]]
         what = f"{len(groups[0]):,} mazes of the test split of {data}"
     else:
-        groups, what = _held_out(models[0], mazes, family, size, embedded_in, embedding or "joined", seed)
+        from clew.mazes.generate import canonical_family, describe_tasks
+
+        first, how = models[0], embedding or "joined"
+        groups = first.held_out(family, size, mazes, seed=seed, embedded_in=embedded_in, embedding=how)
+        shape = (first.height, first.width) if size is None else (size, size)
+        what = f"{len(groups[0]):,} held-out {describe_tasks(canonical_family(family or first.family), *shape)}"
+        what += f" in the corner of {embedded_in}x{embedded_in} ones" if embedded_in else ""
+        what += ", cut off from the rest" if how == "cut-off" else ""
     leaks = [model.leakage(groups) for model in models]
     for model, leak in zip(models, leaks, strict=True):
         if leak.perhaps_trained:
             print(printable(f"{model.name}: {leak}"), file=sys.stderr)
 
     evaluations = []
+    settings = {"tasks": groups, "batch_size": batch_size, "precision": precision}
     for model in models:
         for name in _decoders(model, decoder):
             with progress_bar(f"{model.name}, {name}", sum(map(len, groups))) as progress:
-                evaluations.append(
-                    model.evaluate(
-                        tasks=groups, decoder=name, batch_size=batch_size, precision=precision, progress=progress
-                    )
-                )
-    options = {"mazes": mazes, "input": input, "data": data, "decoder": decoder, "compare": compare, "family": family}
-    options |= {"size": size, "embedded-in": embedded_in, "embedding": embedding, "seed": seed}
-    options |= {"precision": precision}
-    origin = provenance(_command(run, options), [models[0].seed if seed is None else seed])
+                evaluations.append(model.evaluate(decoder=name, progress=progress, **settings))  # type: ignore[arg-type]
+    origin = provenance(typed_command(), [models[0].seed if seed is None else seed])
     if report is not None:
         precisions = {each.name: each.precision for each in evaluations}
         notes = [f"{m.name}: {m.parameters:,} parameters, precision {precisions[m.name]}." for m in models]
@@ -157,25 +157,6 @@ def evaluate(
     return 1 if left_out else 0
 
 
-def _held_out(
-    model: TrainedModel,
-    count: int | None,
-    family: str | None,
-    size: int | None,
-    embedded_in: int | None,
-    embedding: Embedding,
-    seed: int | None,
-) -> tuple[list[TaskBatch], str]:
-    from clew.mazes.generate import canonical_family, describe_tasks
-
-    groups = model.held_out(family, size, count, seed=seed, embedded_in=embedded_in, embedding=embedding)
-    height, width = (model.height, model.width) if size is None else (size, size)
-    inside = f" in the corner of {embedded_in}x{embedded_in} ones" if embedded_in else ""
-    inside += ", cut off from the rest" if embedding == "cut-off" else ""
-    mazes = describe_tasks(canonical_family(family or model.family), height, width)
-    return groups, f"{len(groups[0]):,} held-out {mazes}{inside}"
-
-
 def _decoders(model: TrainedModel, wanted: tuple[str, ...]) -> list[str]:
     from clew.decoding.decode import decoders_for, default_decoder
 
@@ -184,57 +165,24 @@ def _decoders(model: TrainedModel, wanted: tuple[str, ...]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
+HEAD = "model|decoder|exact %|95 %|per token|valid|shortest|unparsable|passes|ms a maze"
+
+
 def _print(evaluations: list[Evaluation], what: str) -> None:
     """Print a table; the intervals of the other shares are in the JSON and in the report."""
-    head = [
-        "model",
-        "decoder",
-        "exact %",
-        "95 %",
-        "per token",
-        "valid",
-        "shortest",
-        "unparsable",
-        "passes",
-        "ms a maze",
-    ]
-    rows = [head]
+    rows = [HEAD.split("|")]
     for each in evaluations:
-        scores = each.scores
-        others = (scores.per_token, scores.valid, scores.shortest, scores.unparsable)
-        rows.append(
-            [
-                each.name,
-                each.decoder,
-                f"{100 * scores.exact.share:.1f}",
-                f"{100 * scores.exact.low:.1f} to {100 * scores.exact.high:.1f}",
-                *(f"{100 * share.share:.1f}" for share in others),
-                f"{scores.passes:.1f}",
-                f"{1000 * each.seconds / max(1, len(each)):.1f}",
-            ]
-        )
-    print(f"{printable(what)}, precision {_precisions(evaluations)}")
+        scores, exact = each.scores, each.scores.exact
+        shares = (scores.per_token, scores.valid, scores.shortest, scores.unparsable)
+        row = [each.name, each.decoder, f"{100 * exact.share:.1f}", f"{100 * exact.low:.1f} to {100 * exact.high:.1f}"]
+        row += [f"{100 * share.share:.1f}" for share in shares]
+        rows.append([*row, f"{scores.passes:.1f}", f"{1000 * each.seconds / max(1, len(each)):.1f}"])
+    of_model = {each.name: each.precision for each in evaluations}
+    precisions = [*dict.fromkeys(of_model.values())]
+    if len(precisions) > 1:
+        precisions = [f"{precision} ({name})" for name, precision in of_model.items()]
+    print(printable(f"{what}, precision {', '.join(precisions)}"))
     print(format_table(rows))
     for each in evaluations:
-        if counts := {name: count for name, count in each.failures().items() if count}:
-            print(
-                f"{printable(each.name)}, {each.decoder} fails: "
-                + "; ".join(f"{name} {n:,}" for name, n in counts.items())
-            )
-
-
-def _precisions(evaluations: list[Evaluation]) -> str:
-    """Return the precision of all, or of each model where they differ."""
-    of_model = {each.name: each.precision for each in evaluations}
-    if len(set(of_model.values())) == 1:
-        return evaluations[0].precision
-    return ", ".join(f"{precision} ({printable(name)})" for name, precision in of_model.items())
-
-
-def _command(run: str, options: dict[str, Any]) -> str:
-    """Return the command that gives these numbers again."""
-    words = ["clew", "evaluate", run]
-    for name, value in options.items():
-        values = value if isinstance(value, tuple) else () if value is None else (value,)
-        words += [f"--{name}", *map(str, values)] if values else []
-    return shlex.join([*words, "--json"])
+        if counts := [f"{name} {count:,}" for name, count in each.failures().items() if count]:
+            print(printable(f"{each.name}, {each.decoder} fails: {'; '.join(counts)}"))

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from clew.commands import format_table
 from clew.errors import UsageError, UserError, counted, printable
 from clew.files import read_json
-from clew.training.callbacks import METRICS_FILE, check_metrics, read_metrics
+from clew.training.callbacks import METRICS_FILE, check_metrics, format_duration, read_metrics
 
 # Of a line of metrics.jsonl: the value on the x axis.
 X_AXES = {
@@ -42,7 +42,9 @@ def runs(*directories: Path, json: bool = False) -> None:
     for row in rows:
         loss = "" if row["loss"] is None else f"{row['loss']:.4f}"
         exact = "" if row["exact"] is None else f"{100 * row['exact']:.1f}"
-        table.append([row["name"], row["config"], f"{row['steps']:,}", loss, exact, _age(row["age_seconds"])])
+        table.append(
+            [row["name"], row["config"], f"{row['steps']:,}", loss, exact, format_duration(row["age_seconds"])]
+        )
     print(format_table(table))
 
 
@@ -72,8 +74,7 @@ def plot(
     series = []
     for run in (found for given in runs for found in find_runs(given)):
         check_metrics(run)
-        points = [Point(at, value) for at, value in curve(run, y, x)]
-        if points:
+        if points := [Point(*each) for each in curve(run, y, x)]:
             series.append(Series(run.name, points))
     if not series:
         raise UserError(f"none of the runs has any {y} to plot yet.")
@@ -98,10 +99,10 @@ def find_runs(folder: Path) -> list[Path]:
 
 def describe_run(run: Path) -> dict[str, Any]:
     """Return what the table shows of a run, from config.json and metrics.jsonl, without torch."""
-    last: dict[str, dict[str, Any]] = {line["kind"]: line for line in metrics(run)}
+    last: dict[str, dict[str, Any]] = {line["kind"]: line for line in read_metrics(run)}
     step, evaluation = last.get("step", {}), last.get("evaluation", {})
     check_metrics(run)
-    changed = max(file.stat().st_mtime for file in (run / "config.json", run / "metrics.jsonl") if file.exists())
+    changed = max(file.stat().st_mtime for file in (run / "config.json", run / METRICS_FILE) if file.exists())
     return {
         "name": run.as_posix(),
         "config": _summary(run / "config.json"),
@@ -112,21 +113,10 @@ def describe_run(run: Path) -> dict[str, Any]:
     }
 
 
-def metrics(run: Path) -> Iterator[dict[str, Any]]:
-    """Yield the lines of metrics.jsonl that are whole."""
-    for line in (line for _, line in read_metrics(run / METRICS_FILE) if line is not None):
-        match line:
-            case {"kind": "step", "elapsed": float(), "loss": float(), "mazes": int()}:
-                yield line
-            case {"kind": "evaluation", "elapsed": float(), "scores": dict(scores)}:
-                if isinstance(scores.get("exact", 0.0), float):
-                    yield line
-
-
 def curve(run: Path, y: str, x: str) -> Iterator[tuple[float, float]]:
     """Yield the points of a run's curve; an evaluation lies at the mazes of the last step before it."""
     mazes = 0
-    for line in metrics(run):
+    for line in read_metrics(run):
         mazes = line.get("mazes", mazes)
         value = line.get("loss") if y == "loss" else line.get("scores", {}).get("exact")
         if value is not None:
@@ -138,15 +128,7 @@ def _summary(file: Path) -> str:
     try:
         value = read_json(file)
         data, sizes = value["data"], value["data"]["sizes"]
-        width = data.get("width") or sizes[-1]
-        size = f"{sizes[0]}-{sizes[-1]}" if len(sizes) > 1 else f"{sizes[-1]}x{width}"
+        size = f"{sizes[0]}-{sizes[-1]}" if len(sizes) > 1 else f"{sizes[-1]}x{data.get('width') or sizes[-1]}"
         return f"{value['objective']['name']} {value['model']['kind']} {data['family']} {size}"
     except (UserError, KeyError, TypeError, IndexError):
         return "unreadable config.json"
-
-
-def _age(seconds: int) -> str:
-    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
-        if seconds >= size:
-            return f"{seconds // size} {unit}"
-    return f"{seconds} s"

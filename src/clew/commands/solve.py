@@ -11,9 +11,9 @@ from clew.commands import announce_compilation, progress_bar
 from clew.errors import UserError, counted, report_error
 
 if TYPE_CHECKING:
+    from clew.api import ExactSolution
     from clew.decoding.decode import TaskStep
     from clew.mazes.maze import Path
-    from clew.mazes.solvers import Event
     from clew.tokenization.read import ReadTask
 
 
@@ -83,17 +83,13 @@ Answer = Callable[["ReadTask"], tuple[str, bool]]
 
 
 def _exact(solver: str, trace: bool, json: bool) -> Answer:
-    from clew.mazes.solvers import astar, bfs_path
+    from clew import api
 
     def answer(read: ReadTask) -> tuple[str, bool]:
         if trace and read.kind == "path-star":
             raise UserError("A* searches grids, so a path-star graph has no trace; leave --trace out.")
-        found = astar(read.task) if solver == "astar" else None
-        path = bfs_path(read.task) if found is None else found.path
-        if path is None:
-            raise UserError(f"no way leads {read.task.ends}; open one and solve again.")
-        events = found.trace if found is not None and trace else None
-        return (_json_line if json else _report)(read, path, events), True
+        found = api.solve(read.task, solver)  # type: ignore[arg-type]
+        return (_json_line if json else _report)(read, found, trace), True
 
     return answer
 
@@ -116,14 +112,13 @@ def _with_model(solver: str, decoder: str | None, trace: bool, json: bool) -> An
         if not json:
             steps = [_step_line(step) for step in found.steps] if trace else []
             return "\n".join([str(found), *steps, ""]), found.is_valid
-        # Messages name cells as (row, col); JSON has one convention, [x, y].
-        problem = found.problem and re.sub(r"\((\d+), (\d+)\)", r"[\2, \1]", found.problem)
         value = {
             "path": None if found.path is None else _plain_path(read, found.path),
             "length": len(found.path or []),
             "valid": found.is_valid,
             "shortest": found.is_shortest,
-            "problem": problem,
+            # Messages name cells as (row, col); JSON has one convention, [x, y].
+            "problem": found.problem and re.sub(r"\((\d+), (\d+)\)", r"[\2, \1]", found.problem),
             "passes": found.passes,
             "seconds": round(found.seconds, 6),
             "steps": [_plain_step(read, step) for step in found.steps] if trace else None,
@@ -156,53 +151,38 @@ def _plain_path(read: ReadTask, path: Path) -> list[Any]:
     return [col if read.kind == "path-star" else [col, row] for row, col in path]
 
 
-def _json_line(read: ReadTask, path: Path, events: list[Event] | None) -> str:
-    from clew.mazes.solvers import num_shortest
-    from clew.tokenization.format import (
-        EdgeList,
-        PathStarList,
-        plan_tokens,
-        prompt_tokens,
-        shuffled_edges,
-        trace_tokens,
-    )
+def _json_line(read: ReadTask, found: ExactSolution, trace: bool) -> str:
+    from clew.tokenization import format as forms
 
     task = read.task
     # A maze that is open everywhere is told by both formats; it stays in the one it came in.
     if task.maze.has_wall_cells_only and read.kind != "edge-list":
-        prompt, plan = prompt_tokens(task), plan_tokens(path)
+        prompt, plan = forms.prompt_tokens(task), forms.plan_tokens(found.path)
     else:
-        form = PathStarList() if read.kind == "path-star" else EdgeList()
-        encoded = form.encode_edges(read.edges or shuffled_edges(task.maze, seed=0), task, path)
+        form = forms.PathStarList() if read.kind == "path-star" else forms.EdgeList()
+        encoded = form.encode_edges(read.edges or forms.shuffled_edges(task.maze, seed=0), task, found.path)
         prompt, plan = encoded.prompt, encoded.response
     answer: dict[str, Any] = {
-        "path": _plain_path(read, path),
-        "length": len(path),
-        "num_shortest": num_shortest(task),
+        "path": _plain_path(read, found.path),
+        "length": len(found.path),
+        "num_shortest": found.num_shortest,
         "prompt": " ".join(prompt),
         "plan": " ".join(plan),
-        "trace": None if events is None else " ".join(trace_tokens(events)),
+        "trace": " ".join(forms.trace_tokens(found.trace)) if trace else None,
     }
     return json_module.dumps(answer)
 
 
-def _report(read: ReadTask, path: Path, events: list[Event] | None) -> str:
-    """Return the drawing and what there is to say about it."""
-    from clew.mazes.solvers import is_shortest, num_shortest, path_problem
-    from clew.tokenization.drawings import draw_ascii
+def _report(read: ReadTask, found: ExactSolution, trace: bool) -> str:
+    """Return the drawing with the length of the path, a check of the path in the file, and the trace."""
+    from clew.mazes.solvers import is_shortest, path_problem
     from clew.tokenization.format import trace_tokens
 
-    ways = num_shortest(read.task)
-    lines = [
-        draw_ascii(read.task, path),
-        f"line {read.line}: a path of {counted(len(path), read.task.maze.cell_word)}, "
-        + ("the only shortest one." if ways == 1 else f"one of {ways:,} shortest ones."),
-    ]
+    ways = "the only shortest one" if found.num_shortest == 1 else f"one of {found.num_shortest:,} shortest ones"
+    lines = [str(found), f"line {read.line}: a path of {counted(len(found.path), read.task.maze.cell_word)}, {ways}."]
     if read.path is not None:
-        shortest = is_shortest(read.task, read.path)
-        problem = path_problem(read.task, read.path)
-        verdict = problem or ("valid and a shortest one." if shortest else "valid, but not a shortest one.")
-        lines.append(f"the path given in the file: {verdict}")
-    if events is not None:
-        lines.append(" ".join(trace_tokens(events)))
+        valid = "valid and a shortest one." if is_shortest(read.task, read.path) else "valid, but not a shortest one."
+        lines.append(f"the path given in the file: {path_problem(read.task, read.path) or valid}")
+    if trace:
+        lines.append(" ".join(trace_tokens(found.trace)))
     return "\n".join(lines) + "\n"

@@ -197,11 +197,9 @@ def run(
 ) -> RunEnd:
     """Train in this process, alone or as one of torchrun's or Slurm's."""
     load_plugins(plugins)
+    import clew
 
-    from clew.training.callbacks import ProgressDisplay
-    from clew.training.train import train
-
-    return train(config, out, callbacks=[] if is_quiet() else [ProgressDisplay()], resume=resume, log=log).end
+    return clew.train(config, out, resume=resume, log=log, quiet=is_quiet()).end
 
 
 train.parse_and_run = parse_and_run  # type: ignore[attr-defined]

@@ -19,7 +19,7 @@ from clew.decoding.codec import Codec, Decoder, Step
 from clew.decoding.decode import DecodedBatch, TaskStep, check_decoder, decode, device_of, split_steps
 from clew.errors import UserError, machine_memory, out_of_memory
 from clew.evaluation.scores import Evaluation, Outcome, Token
-from clew.mazes.maze import Path, TaskBatch
+from clew.mazes.maze import TaskBatch
 from clew.models.config import Model, Precision, autocast
 
 MAX_BATCH = 512  # larger batches are hardly faster
@@ -104,7 +104,11 @@ def _outcomes(
     truth_BR, true_length_B = codec.truth(tasks)
     for i in range(len(tasks)):
         response, truth = decoded.response(i), truth_BR[i, : int(true_length_B[i])].tolist()
-        predicted, problem = _read(codec, tasks, response)
+        predicted, problem = None, None
+        try:
+            predicted = codec.read(response, tasks.height, tasks.width)  # of a search trace, the plan
+        except UserError as error:
+            problem = str(error)
         right = [token == true for token, true in zip(response, truth, strict=False)]
         right += [False] * (len(response) - len(right))
         probabilities = decoded.probability_BR[i, : len(response)].tolist()
@@ -114,28 +118,16 @@ def _outcomes(
         yield Outcome(task, path, predicted, problem, tokens, len(truth), passes, seconds, steps[i])
 
 
-def _read(codec: Codec, tasks: TaskBatch, response: list[int]) -> tuple[Path, None] | tuple[None, str]:
-    """Return the path of a response, or None and why it is not a path; of a search trace, its plan."""
-    try:
-        return codec.read(response, tasks.height, tasks.width), None
-    except UserError as error:
-        return None, str(error)
-
-
 def default_batch_size(model: Model, codec: Codec, tasks: TaskBatch) -> int:
     """Return how many of the tasks are decoded at once: as many as the estimated memory allows."""
     needed = _bytes_per_maze(model, codec, tasks)
     if needed is None:
         return MAX_BATCH // 2
-    device = device_of(model)
-    budget = GPU_FRACTION * _free_gpu_memory(device) if device.type == "cuda" else CPU_BUDGET
+    device, budget = device_of(model), float(CPU_BUDGET)
+    if device.type == "cuda":  # what is free, or reserved by torch and not used
+        held = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        budget = GPU_FRACTION * (torch.cuda.mem_get_info(device)[0] + held)
     return max(1, min(MAX_BATCH, int(budget / needed)))
-
-
-def _free_gpu_memory(device: torch.device) -> int:
-    """Return the bytes that are free or that torch has reserved."""
-    held = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    return torch.cuda.mem_get_info(device)[0] + held
 
 
 def _check_memory(model: Model, codec: Codec, tasks: TaskBatch, batch_size: int) -> None:

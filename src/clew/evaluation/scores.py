@@ -252,15 +252,12 @@ class Evaluation:
         for outcome in self.outcomes:
             for token in outcome.tokens:
                 bins.setdefault(min(int(token.confidence * CALIBRATION_BINS), CALIBRATION_BINS - 1), []).append(token)
-        return [
-            CalibrationBin(
-                i / CALIBRATION_BINS,
-                (i + 1) / CALIBRATION_BINS,
-                sum(token.confidence for token in tokens) / len(tokens),
-                proportion(sum(token.right for token in tokens), len(tokens)),
-            )
-            for i, tokens in sorted(bins.items())
-        ]
+        found = []
+        for i, tokens in sorted(bins.items()):
+            mean = sum(token.confidence for token in tokens) / len(tokens)
+            right = proportion(sum(token.right for token in tokens), len(tokens))
+            found.append(CalibrationBin(i / CALIBRATION_BINS, (i + 1) / CALIBRATION_BINS, mean, right))
+        return found
 
     def to_json(self) -> dict[str, Any]:
         """Return all scores as plain values."""
@@ -346,8 +343,6 @@ def _classify_in_graph(task: Task, true_path: Path, predicted: Path) -> str:
 
 def _on_shortest_path(task: Task, cell: Cell) -> bool:
     """Return whether some shortest path from start to goal visits the cell."""
-    whole = bfs_path(task)
-    there, onwards = bfs_path(Task(task.maze, task.start, cell)), bfs_path(Task(task.maze, cell, task.goal))
-    if whole is None or there is None or onwards is None:
-        return False
-    return len(there) + len(onwards) - 1 == len(whole)
+    ends = ((task.start, task.goal), (task.start, cell), (cell, task.goal))
+    whole, there, onwards = (bfs_path(Task(task.maze, *each)) for each in ends)
+    return bool(whole and there and onwards) and len(there or []) + len(onwards or []) - 1 == len(whole or [])

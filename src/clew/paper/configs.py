@@ -34,6 +34,7 @@ BATCH_SIZE, EPOCHS, LEARNING_RATE, NEXT_TOKEN_DECAY = 128, 3000, 1e-3, 1e-4
 # The text does not say how often; the code evaluates every 20 to 100 epochs.
 EVALUATION_EPOCHS = 50
 PUBLISHED_POSITIONS = 2048
+_SHARED: dict[str, Any] = {"precision": "fp16", "held_out": PAPER_HELD_OUT, "log_every": 100}
 # Global batch with gradient accumulation, epochs, epochs between evaluations, weight decay.
 _PUBLISHED: dict[tuple[PaperFamily, int, ObjectiveName, ModelSize], tuple[int, int, int, float]] = {
     ("dfs", 5, "mlm-u", "8m"): (128, 2000, 20, 1e-4),
@@ -80,14 +81,11 @@ def paper(
         budget=Budget(epochs=epochs),
         objective=ObjectiveConfig(objective),
         optimizer=OptimizerConfig("adamw", lr=lr, weight_decay=weight_decay),
-        schedule=ScheduleConfig("one-cycle"),
         batch_size=BATCH_SIZE,
-        precision="fp16",
-        held_out=PAPER_HELD_OUT,
         # In steps, so that a run with fewer mazes is not evaluated more often.
         evaluate_every=EVALUATION_EPOCHS * steps_per_epoch,
         checkpoint_every=10 * steps_per_epoch,
-        log_every=100,
+        **_SHARED,
     )
 
 
@@ -123,12 +121,10 @@ def published(
         optimizer=OptimizerConfig("adamw", lr=LEARNING_RATE, weight_decay=weight_decay),
         schedule=ScheduleConfig("one-cycle", cycle_beta1=True),
         batch_size=batch_size,
-        precision="fp16",
-        held_out=PAPER_HELD_OUT,
         evaluate_every=evaluation_epochs * -(-mazes // batch_size),
         checkpoint_every=5000,
         keep_last=5,
-        log_every=100,
+        **_SHARED,
     )
 
 

@@ -18,10 +18,9 @@ mazes are the same for all seeds.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -41,14 +40,14 @@ from clew.errors import UserError, is_quiet
 from clew.evaluation.evaluate import evaluate_tasks
 from clew.evaluation.scores import Evaluation
 from clew.evaluation.tasks import held_out
-from clew.files import open_own, read_json, to_plain, write_json
+from clew.files import json_checksum, open_own, read_json, to_plain, write_json
 from clew.mazes.maze import PathStar, TaskBatch
 from clew.paper.estimate import fit_micro_batch
 from clew.paper.page import write_result
 from clew.paper.study import EvaluationSpec, RunSpec, Scale, Study, parameters_of
 from clew.provenance import provenance
 from clew.tokenization.format import format_named
-from clew.training.callbacks import METRICS_FILE, ProgressDisplay, RunEnd
+from clew.training.callbacks import ProgressDisplay, RunEnd, read_metrics
 from clew.training.checkpoint import load_model
 from clew.training.config import Budget
 from clew.training.distributed import World, joined_world
@@ -57,7 +56,7 @@ from clew.training.train import evaluator_on, held_out_evaluator, train
 if sys.platform != "win32":
     import fcntl
 
-FINISHED, CORE_SECONDS, SCORES = "finished.json", "core-seconds.json", "scores"
+FINISHED, CORE_SECONDS = "finished.json", "core-seconds.json"
 # Where a run is computed does not change what it is.
 MACHINE_FIELDS = ("device", "parallel", "threads", "compile", "micro_batch", "timeout_hours")
 HELD_OUT_SEED = 0  # no training mazes are ever among the held-out ones, whatever their seed
@@ -82,16 +81,6 @@ class Options:
     micro_batch: int | None = None
     timeout_hours: float = 4.0  # that one of several processes waits for the others
 
-    def arguments(self, *names: str) -> list[str]:
-        """Return those of these options that are set, as words of the command line."""
-        values = {name: getattr(self, name) for name in names}
-        return [
-            word
-            for name, value in values.items()
-            if value is not None
-            for word in (f"--{name.replace('_', '-')}", f"{value:g}")
-        ]
-
     def seeds_of(self, study: Study) -> int:
         """Return how many seeds each training has."""
         return self.seeds or study.seeds.get(self.scale, 1)
@@ -102,7 +91,7 @@ class Options:
         settings = {name: value for name, value in config.items() if name not in MACHINE_FIELDS}
         settings["data"] = settings["data"] | {"folder": "", "batches": batches_of(data)}
         words = [data.family, str(data.sizes[-1]), data.format, run.config.objective.name, f"seed{run.config.seed}"]
-        name = "-".join([*words, _digest([settings, run.train_mazes])])
+        name = "-".join([*words, json_checksum([settings, run.train_mazes])[:10]])
         return self.root / "runs" / "reproduce" / self.scale / name
 
     def result_file(self, study: str) -> Path:
@@ -121,8 +110,7 @@ class Options:
     def configured(self, run: RunSpec) -> RunSpec:
         """Return the run with these options, and its dataset below the root."""
         given: dict[str, Any] = {"threads": self.threads, "micro_batch": self.micro_batch}
-        if self.minutes is not None:
-            given["budget"] = Budget(minutes=self.minutes)
+        given["budget"] = None if self.minutes is None else Budget(minutes=self.minutes)
         given = {name: value for name, value in given.items() if value is not None}
         config = replace(run.config, timeout_hours=self.timeout_hours, **given)
         data = config.data
@@ -132,11 +120,6 @@ class Options:
                 folder = folder.with_name(f"{replace(data, folder='').dataset_folder.name}-{data.mazes}")
             config = replace(config, data=replace(data, folder=str(folder)))
         return replace(run, config=config)
-
-
-def _digest(value: Any) -> str:
-    """Return a short name for plain values."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:10]
 
 
 def batches_of(data: DataConfig) -> str:
@@ -159,11 +142,10 @@ def runs_of(study: Study, options: Options) -> list[RunSpec]:
 def unique_runs(studies: Sequence[Study], options: Options) -> dict[Path, RunSpec]:
     """Return the trainings of all studies by their folders; a shared one has the evaluations of all its studies."""
     found: dict[Path, RunSpec] = {}
-    for study in studies:
-        for run in runs_of(study, options):
-            folder = options.run_folder(run)
-            other = found.setdefault(folder, run)
-            found[folder] = replace(other, evaluations=tuple(dict.fromkeys([*other.evaluations, *run.evaluations])))
+    for run in (run for study in studies for run in runs_of(study, options)):
+        folder = options.run_folder(run)
+        other = found.setdefault(folder, run)
+        found[folder] = replace(other, evaluations=tuple(dict.fromkeys([*other.evaluations, *run.evaluations])))
     return found
 
 
@@ -275,7 +257,7 @@ def _identity(spec: EvaluationSpec) -> Any:
 
 def scores_file(folder: Path, spec: EvaluationSpec) -> Path:
     """Return the file with the scores of an evaluation of the run in this folder."""
-    return folder / SCORES / f"{_digest(_identity(spec))}.json"
+    return folder / "scores" / f"{json_checksum(_identity(spec))[:10]}.json"
 
 
 def _has_scores(file: Path) -> bool:
@@ -288,20 +270,14 @@ def _scores(folder: Path, data: DataConfig, spec: EvaluationSpec) -> dict[str, A
     model, config = load_model(folder, "last")
     if torch.cuda.is_available():
         model.to("cuda")
-    tasks: Sequence[TaskBatch]
+    seed = data.seed if spec.split == "train" else HELD_OUT_SEED
     if spec.split == "train":
-        tasks, seed = [training_mazes(data, spec.mazes)], data.seed
+        tasks = [training_mazes(data, spec.mazes)]
     else:
-        seed = HELD_OUT_SEED
-        tasks = held_out(
-            data.family,
-            *((spec.size, spec.size) if spec.size else data.shapes[-1]),
-            count=spec.mazes,
-            seed=seed,
-            embedded_in=spec.embedded_in,
-            embedding=spec.embedding,
-            draws=held_out_draws(data.family, data.dataset_folder if data.source == "dataset" else None),
-        )
+        shape = (spec.size, spec.size) if spec.size else data.shapes[-1]
+        draws = held_out_draws(data.family, data.dataset_folder if data.source == "dataset" else None)
+        inside: dict[str, Any] = {"embedded_in": spec.embedded_in, "embedding": spec.embedding}
+        tasks = held_out(data.family, *shape, count=spec.mazes, seed=seed, draws=draws, **inside)
     evaluation = evaluate_tasks(
         model,
         Codec.of(data.format, *data.shapes[-1]),
@@ -321,18 +297,19 @@ def _scores(folder: Path, data: DataConfig, spec: EvaluationSpec) -> dict[str, A
 
 def failure_examples(evaluation: Evaluation, count: int) -> list[dict[str, Any]]:
     """Return wrong answers that can be drawn, of as many classes as there are, each with its maze as text."""
-    by_class: dict[str, list[dict[str, Any]]] = {}
-    for outcome in evaluation.outcomes:
-        if outcome.failure is None or outcome.predicted is None:
-            continue
+    wrong = [outcome for outcome in evaluation.outcomes if outcome.failure and outcome.predicted is not None]
+    seen: Counter[str] = Counter()
+    ranked = []  # by how many of the same class came before
+    for outcome in wrong:
+        ranked.append((seen[str(outcome.failure)], outcome))
+        seen[str(outcome.failure)] += 1
+    found = []
+    for _, outcome in sorted(ranked, key=lambda pair: pair[0])[:count]:
         form = "path-star" if isinstance(outcome.task.maze, PathStar) else "grid"
         text = format_named(form).encode(outcome.task, outcome.path).text
-        wrong = {"class": outcome.failure, "maze": text, "predicted": [list(cell) for cell in outcome.predicted]}
-        by_class.setdefault(outcome.failure, []).append(wrong)
-    taken: list[dict[str, Any]] = []
-    while len(taken) < count and any(by_class.values()):
-        taken += [found.pop(0) for found in by_class.values() if found][: count - len(taken)]
-    return taken
+        predicted = [list(cell) for cell in outcome.predicted or []]
+        found.append({"class": outcome.failure, "maze": text, "predicted": predicted})
+    return found
 
 
 def collect(study: Study, options: Options, say: Say) -> None:
@@ -349,13 +326,14 @@ def collect(study: Study, options: Options, say: Say) -> None:
         say(f"{study.name}: {len(missing)} of {len(runs)} runs are not evaluated yet: {'; '.join(missing)}")
     entries = [result_entry(run, options.run_folder(run)) for run in done]
     seeds = options.seeds_of(study)
-    words = ["clew", "reproduce", study.name, "--scale", options.scale, "--seeds", str(seeds)]
+    command = f"clew reproduce {study.name} --scale {options.scale} --seeds {seeds}"
+    for name in ("minutes", "threads", "micro_batch"):
+        if (given := getattr(options, name)) is not None:
+            command += f" --{name.replace('_', '-')} {given:g}"
     value = {
         "study": study.name,
         "scale": options.scale,
-        "provenance": provenance(
-            " ".join([*words, *options.arguments("minutes", "threads", "micro_batch")]), list(range(seeds))
-        ),
+        "provenance": provenance(command, list(range(seeds))),
         "minutes": round(sum(each["minutes"] for each in entries), 3),
         "runs": entries,
         **({"missing": missing} if missing else {}),
@@ -397,16 +375,15 @@ def result_entry(run: RunSpec, folder: Path) -> dict[str, Any]:
 
 def training_curve(folder: Path, devices: int) -> list[dict[str, float]]:
     """Return the scores of every evaluation, with the steps, mazes seen, minutes and core or GPU hours until then."""
-    lines = [json.loads(line) for line in (folder / METRICS_FILE).read_text(encoding="utf-8").splitlines()]
-    mazes = {line["step"]: line["mazes"] for line in lines if line["kind"] == "step"}
     points = []
-    for line in lines:
-        if line["kind"] == "evaluation":
-            # Mazes are logged every few steps; between two lines each step has as many.
-            before = max((step for step in mazes if step <= line["step"]), default=0)
-            seen = mazes[before] * line["step"] / before if before else 0
-            minutes = line["elapsed"] / 60
-            point = {"step": line["step"], "mazes": round(seen), "minutes": round(minutes, 4)}
-            point["hours"] = round(devices * minutes / 60, 6)
-            points.append(point | {name: round(value, 6) for name, value in line["scores"].items()})
+    step = mazes = 0
+    for line in read_metrics(folder):
+        if line["kind"] == "step":
+            step, mazes = line["step"], line["mazes"]
+            continue
+        # Mazes are logged every few steps; between two lines each step has as many.
+        seen, minutes = mazes * line["step"] / step if step else 0, line["elapsed"] / 60
+        point = {"step": line["step"], "mazes": round(seen), "minutes": round(minutes, 4)}
+        point["hours"] = round(devices * minutes / 60, 6)
+        points.append(point | {name: round(value, 6) for name, value in line["scores"].items()})
     return points

@@ -240,9 +240,6 @@ class TensorBoard(Callback):
 
     on_evaluate = on_step
 
-    def on_checkpoint(self, step: int, path: Path) -> None:
-        self._writer.flush()
-
     def on_end(self, end: RunEnd) -> None:
         if self._writer is not None:
             self._writer.close()
