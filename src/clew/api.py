@@ -6,12 +6,11 @@ Inside these functions too, heavy modules are imported only when they are needed
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from clew.errors import UserError
+from clew.errors import UserError, did_you_mean
 from clew.files import PathLike, to_plain
 
 if TYPE_CHECKING:
@@ -314,7 +313,10 @@ def change_config(config: TrainConfig, changes: Mapping[str, Any]) -> TrainConfi
         for group in groups:
             part = part.get(group) if isinstance(part, dict) else None  # type: ignore[assignment]
         if not isinstance(part, dict) or last not in part or isinstance(part[last], dict):
-            raise UserError(f"there is no setting {name!r} in this config; {_nearest(name, names)}")
+            by_last = {known.rpartition(".")[2]: known for known in reversed(names)}
+            spelled = {"learning_rate": "lr"} | by_last | {known: known for known in names}
+            hint = did_you_mean(name, spelled, f"its settings are {', '.join(names)}.")
+            raise UserError(f"there is no setting {name!r} in this config; {hint}")
         part[last] = to_plain(value)
     data = adopt_dataset(plain["data"], config.data)
     model = from_json(plain["model"])
@@ -331,10 +333,3 @@ def flatten(plain: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     for name, value in plain.items():
         found |= flatten(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
     return found
-
-
-def _nearest(name: str, names: Sequence[str]) -> str:
-    by_last = {known.rpartition(".")[2]: known for known in reversed(names)}
-    spelled = {"learning_rate": "lr"} | by_last | {known: known for known in names}
-    near = difflib.get_close_matches(name, spelled, n=1)
-    return f"did you mean {spelled[near[0]]}?" if near else f"its settings are {', '.join(names)}."

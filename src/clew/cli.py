@@ -135,14 +135,12 @@ def _groups() -> set[str]:
 
 def _unknown(arguments: list[str]) -> str:
     """Return a sentence that names the word that is not a command, and the nearest one that is."""
-    import difflib
+    from clew.errors import did_you_mean
 
     group = arguments[0] in _groups()
-    asked = " ".join(arguments[:2]) if group else arguments[0]
+    word = " ".join(arguments[:2]) if group else arguments[0]
     # The first word of two is often left out (`clew verify`), so the last word is compared as well.
-    spellings = {word: name for name in reversed(COMMANDS) for word in (name.split()[-1], name.split()[0], name)}
-    near = difflib.get_close_matches(asked, spellings, n=1, cutoff=0.5)
-    if group:
-        near = near or [next(name for name in COMMANDS if name.split()[0] == arguments[0])]
-    hint = f"did you mean `clew {spellings[near[0]]}`?" if near else "`clew --help` lists the commands."
-    return f"there is no command `{asked}`; {hint}"
+    spellings = {key: f"`clew {name}`" for name in reversed(COMMANDS) for key in (*name.split()[::-1], name)}
+    first = next((f"did you mean `clew {name}`?" for name in COMMANDS if name.split()[0] == arguments[0]), "")
+    hint = did_you_mean(word, spellings, first or "`clew --help` lists the commands.", cutoff=0.5)
+    return f"there is no command `{word}`; {hint}"

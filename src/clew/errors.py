@@ -8,10 +8,11 @@ Exit codes: 0 done, 1 failed, 2 wrong call, 130 after Ctrl-C. Any other exceptio
 
 from __future__ import annotations
 
+import difflib
 import errno
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 
 
 class UserError(ValueError):
@@ -79,6 +80,18 @@ def printable(text: str) -> str:
 def counted(number: int, noun: str) -> str:
     """Return a number with its noun, in the plural unless it is one."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def did_you_mean(word: str, known: Iterable[str] | Mapping[str, str], otherwise: str, cutoff: float = 0.6) -> str:
+    """Return a question for the nearest known word, or what it stands for; `otherwise` if none is near.
+
+    Example:
+        >>> did_you_mean("sovle", ["solve", "draw"], "`clew --help` lists all.")
+        'did you mean solve?'
+    """
+    names = known if isinstance(known, Mapping) else {name: name for name in known}
+    near = difflib.get_close_matches(word, names, n=1, cutoff=cutoff)
+    return f"did you mean {names[near[0]]}?" if near else otherwise
 
 
 def os_error_sentence(error: OSError) -> str:

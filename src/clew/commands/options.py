@@ -20,7 +20,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
-import difflib
 import inspect
 import re
 import shutil
@@ -29,7 +28,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, NoReturn, Union, get_args, get_origin, get_type_hints
 
-from clew.errors import UsageError
+from clew.errors import UsageError, did_you_mean
 from clew.files import type_name
 
 REQUIRED: Any = inspect.Parameter.empty
@@ -165,8 +164,7 @@ def unknown_option(flag: str, flags: Sequence[str], prog: str) -> str:
     """Return a sentence about an option that does not exist, with the nearest one that does."""
     # --lr is near --optimizer.lr: the last part of a name counts too.
     by_last = {f"--{known.rpartition('.')[2].removeprefix('--')}": known for known in reversed(flags)}
-    near = difflib.get_close_matches(flag, [*flags, *by_last], n=1)
-    hint = f"did you mean {by_last.get(near[0], near[0])}?" if near else f"`{prog} --help` lists the options."
+    hint = did_you_mean(flag, {known: known for known in flags} | by_last, f"`{prog} --help` lists the options.")
     return f"`{prog}` has no option {flag}; {hint}"
 
 
@@ -201,8 +199,7 @@ def _converter(hint: Any) -> Callable[[str], Any]:
             if kind not in (NoneType, bool) and get_origin(kind) is not Literal:
                 with contextlib.suppress(ValueError):
                     return kind(text)
-        near = difflib.get_close_matches(text, words, n=1)
-        hint_text = f"did you mean {near[0]}?" if near else f"give {type_name(hint)}."
+        hint_text = did_you_mean(text, list(words), f"give {type_name(hint)}.")
         raise argparse.ArgumentTypeError(f"cannot be {text!r}; {hint_text}")
 
     return convert

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import sys
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from clew.commands import announce_compilation, format_table
-from clew.errors import UsageError, is_quiet, printable
+from clew.errors import UsageError, did_you_mean, is_quiet, printable
 from clew.training.slurm import SlurmOptions
 
 if TYPE_CHECKING:
@@ -111,8 +110,7 @@ def check_names(names: Sequence[str]) -> None:
     known = [*dict.fromkeys(row["study"] for row in read_needs())]
     for name in names:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]}?" if near else "`clew reproduce --list` shows all."
+            hint = did_you_mean(name, known, "`clew reproduce --list` shows all.")
             raise UsageError(f"there is no study {printable(name)!r}; {hint}")
 
 

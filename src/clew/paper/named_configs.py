@@ -11,12 +11,11 @@ CONFIGS are functions; the first line of a docstring is what `clew train --list`
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from typing import Any
 
 from clew.data.config import DataConfig
-from clew.errors import UserError
+from clew.errors import UserError, did_you_mean
 from clew.models.blocks import PositionChoice
 from clew.models.build import ModelConfig
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
@@ -162,8 +161,7 @@ def config_named(name: str) -> TrainConfig:
         return CONFIGS[name]()
     config = paper_config_named(name) or star_config_named(name)
     if config is None:
-        near = difflib.get_close_matches(name, [*CONFIGS, *_EXAMPLES], n=1)
-        hint = f"did you mean {near[0]}?" if near else "`clew train --list` shows all."
+        hint = did_you_mean(name, [*CONFIGS, *_EXAMPLES], "`clew train --list` shows all.")
         raise UserError(f"there is no config {name!r}; {hint}")
     return config
 
