@@ -42,8 +42,14 @@ from clew.models.cell_network import CellNetworkConfig
 from clew.paper.cell_configs import CELLS_A_STEP, REACHABLE, cell_model, cells
 from clew.provenance import provenance
 from clew.training.distributed import World
-from clew.training.run_folder import TrainingState
-from clew.training.step import accumulate_gradient, draw_part, flush_denormals, gradient_norm, scale_gradient
+from clew.training.step import (
+    TrainingState,
+    accumulate_gradient,
+    draw_part,
+    flush_denormals,
+    gradient_norm,
+    scale_gradient,
+)
 
 SIDES = (5, 8, 10, 15, 20, 25, 30)
 PEAK_SIDE = 10

@@ -74,9 +74,9 @@ def kinds(folder: Path) -> dict[str, Kind]:
     from clew.data.config import DatasetSettings
     from clew.data.dataset import open_dataset
     from clew.data.writer import write_dataset
-    from clew.training.checkpoint import latest_checkpoint, load_model
+    from clew.training.checkpoint import RunFolder, latest_checkpoint, load_model
     from clew.training.distributed import World
-    from clew.training.run_folder import RunFolder, TrainingState
+    from clew.training.step import TrainingState
     from clew.training.train import Run
 
     small = {"model.width": 8, "model.encoder_depth": 1, "model.decoder_depth": 1, "checkpoint_every": 2}

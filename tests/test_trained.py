@@ -19,9 +19,8 @@ from clew.models.config import DecoderOnlyConfig
 from clew.models.weights import read_weights, write_weights
 from clew.registry import shipped_models
 from clew.trained import SomeUnread, export_weights, load
-from clew.training.checkpoint import model_tensors, write_checkpoint
+from clew.training.checkpoint import RunFolder, model_tensors, write_checkpoint
 from clew.training.config import Budget, TrainConfig
-from clew.training.run_folder import RunFolder
 
 DRAWING = """\
 +--+--+--+

@@ -10,17 +10,16 @@ import platform
 import subprocess
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from clew import __version__
 
-_PACKAGES = ("torch", "numba", "numpy")
-
 
 def provenance(command: str, seeds: Sequence[int]) -> dict[str, Any]:
     """Return what is written beside a measured number."""
+    packages = {name: version(name) for name in ("torch", "numba", "numpy")}
     return {
         "command": command,
         "seeds": list(seeds),
@@ -28,7 +27,7 @@ def provenance(command: str, seeds: Sequence[int]) -> dict[str, Any]:
         "cpu": cpu_model(),
         "cores": os.cpu_count(),
         "system": platform.system(),
-        "versions": {"python": platform.python_version(), "clew": __version__, **_versions()},
+        "versions": {"python": platform.python_version(), "clew": __version__, **packages},
         "commit": git_commit(),
     }
 
@@ -54,13 +53,3 @@ def git_commit() -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return head.stdout.strip()
-
-
-def _versions() -> dict[str, str | None]:
-    found: dict[str, str | None] = {}
-    for package in _PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = None
-    return found

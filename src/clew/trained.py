@@ -5,7 +5,7 @@
     model.solve_many(tasks, decoder="threshold:probability=0.9")
     model.evaluate(size=20, n=300).exact
 
-A model is loaded from the folder of a run (clew.training.run_folder) or from a folder of weights, as shipped with the
+A model is loaded from the folder of a run (clew.training.checkpoint) or from a folder of weights, as shipped with the
 package: model.safetensors, and model.json with
 
     {"model": {"kind": ..., ...}, "form": "cell-labels", "family": "dfs", "height": 10, "width": 10, "seed": 0,

@@ -17,9 +17,8 @@ from clew.objectives.config import ObjectiveConfig
 from clew.solution import Solution
 from clew.tokenization.read import write_maze
 from clew.trained import export_weights, load
-from clew.training.checkpoint import model_tensors, write_checkpoint
+from clew.training.checkpoint import RunFolder, model_tensors, write_checkpoint
 from clew.training.config import Budget, TrainConfig
-from clew.training.run_folder import RunFolder
 
 WALLS = "S...\n.##.\n....\n...G\n"
 PERFECT = "+--+--+--+\n|S       |\n+--+--+  +\n|G       |\n+  +--+--+\n|        |\n+--+--+--+\n"

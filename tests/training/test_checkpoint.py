@@ -15,6 +15,7 @@ from clew.files import write_json
 from clew.models.build import build_model
 from clew.models.config import EncoderDecoderConfig
 from clew.training.checkpoint import (
+    RunFolder,
     copy_named,
     find_checkpoint,
     latest_checkpoint,
@@ -26,7 +27,6 @@ from clew.training.checkpoint import (
     write_checkpoint,
 )
 from clew.training.config import Budget
-from clew.training.run_folder import RunFolder
 from clew.training.train import train
 
 WEIGHTS = {"model": {"a": torch.arange(3.0)}}

@@ -15,9 +15,15 @@ from tiny_runs import assert_same, last_tensors, mean_weight, metrics, tiny_conf
 from clew.errors import UserError
 from clew.files import read_json, write_json
 from clew.training import train as train_module
-from clew.training.checkpoint import find_checkpoint, load_model, read_checkpoint, saved_checkpoints, write_checkpoint
+from clew.training.checkpoint import (
+    RunFolder,
+    find_checkpoint,
+    load_model,
+    read_checkpoint,
+    saved_checkpoints,
+    write_checkpoint,
+)
 from clew.training.config import Budget
-from clew.training.run_folder import RunFolder
 from clew.training.train import Run, train
 
 CONFIG = tiny_config(ema=0.9)

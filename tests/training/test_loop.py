@@ -18,7 +18,7 @@ from clew.errors import UserError
 from clew.models.build import build_model
 from clew.models.config import EncoderDecoderConfig
 from clew.objectives.config import ObjectiveConfig, RateConfig
-from clew.training import run_folder as run_state
+from clew.training import step as run_state
 from clew.training import train as loop
 from clew.training.callbacks import Callback, EvaluationReport, RunEnd, RunStart, StepReport
 from clew.training.checkpoint import find_checkpoint, latest_checkpoint, load_config, load_model, read_state

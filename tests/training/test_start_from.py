@@ -11,7 +11,7 @@ from clew.errors import UserError
 from clew.training.checkpoint import load_model, load_start
 from clew.training.config import Budget
 from clew.training.distributed import World
-from clew.training.run_folder import TrainingState
+from clew.training.step import TrainingState
 from clew.training.train import train
 
 

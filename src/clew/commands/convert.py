@@ -46,9 +46,8 @@ def convert(
     from clew.objectives.config import ObjectiveConfig
     from clew.tokenization.format import format_named
     from clew.tokenization.tokens import padded_size
-    from clew.training.checkpoint import CONFIG_FILE, model_tensors, write_checkpoint
+    from clew.training.checkpoint import CONFIG_FILE, RunFolder, model_tensors, write_checkpoint
     from clew.training.config import Budget, TrainConfig
-    from clew.training.run_folder import RunFolder
 
     family = canonical_family(family)
     if family not in FORMAT_OF:

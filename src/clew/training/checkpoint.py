@@ -1,10 +1,15 @@
-"""Checkpoints: a folder of safetensors and one JSON, written wholly or not at all, with checksums.
+"""Run folders, and checkpoints: safetensors and one JSON, written wholly or not at all, with checksums.
 
+    config.json                                  fully resolved: all that is needed to run it again
+    metrics.jsonl                                a line for every few steps and for every evaluation
     checkpoints/00001000/model.safetensors       the weights by name
                          optimizer.safetensors   its state by parameter name
                          ema.safetensors         the average of the weights, if the run keeps one
                          state.json              step, seconds, ..., and the SHA-256 of each file
 
+    folder = RunFolder("runs/x")
+    with folder.locked():
+        checkpoint = folder.begin(config, resume="auto")      # None: from the first step
     path = write_checkpoint(run, step, {"model": weights, ...}, state)
     model, config = load_model("runs/x", which="best")
 
@@ -20,7 +25,9 @@ import hashlib
 import os
 import secrets
 import shutil
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,10 +36,14 @@ import torch
 from torch import Tensor, nn
 
 from clew.errors import UserError, os_error_sentence, report_error
-from clew.files import atomic_write, json_checksum, read_json, sync_folder, write_json
+from clew.files import atomic_write, json_checksum, open_own, read_json, sync_folder, write_json
 from clew.models.weights import CHECKSUMS, WEIGHTS_FILE, WEIGHTS_JSON, build_trained, read_tensors, read_weights
+from clew.training.callbacks import METRICS_FILE, check_metrics, metric_lines
 from clew.training.config import TrainConfig
 from clew.training.distributed import copy_named, gather, parameter_name, unwrap_model
+
+if sys.platform != "win32":
+    import fcntl
 
 CONFIG_FILE = "config.json"
 CHECKPOINTS = "checkpoints"
@@ -241,3 +252,88 @@ def load_start(model: nn.Module, source: str | Path) -> None:
     else:
         raise UserError(f"{source} is neither a run nor a folder of weights, so there is nothing to start from in it.")
     copy_named(named_weights(model), tensors, folder)
+
+
+Resume = Literal["auto", "never"]
+
+# Fields that a resumed run may change: the length of the run, the machine, and how often it reports.
+FREE_FIELDS = (
+    *("budget", "evaluate_every", "held_out", "log_every", "checkpoint_every", "keep_last"),
+    *("micro_batch", "compile", "device", "parallel", "threads", "timeout_hours"),
+)
+
+
+class RunFolder:
+    """The folder of a run, whose files are in the module's docstring."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.metrics = self.path / METRICS_FILE
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes from training in this folder."""
+        if self.path.exists() and not self.path.is_dir():
+            raise UserError(f"{self.path} is a file; give the name of a folder.")
+        self.path.mkdir(parents=True, exist_ok=True)
+        with open_own(self.path / ".lock") as lock:
+            if sys.platform != "win32":
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    problem = f"another process is training in {self.path}; wait, or use another --out."
+                    raise UserError(problem) from None
+            yield
+
+    def begin(self, config: TrainConfig, resume: Resume) -> Path | None:
+        """Prepare the folder for a run; return the checkpoint to resume from, or None."""
+        if (self.path / CONFIG_FILE).exists():
+            if resume == "never":
+                raise UserError(f"{self.path} already holds a run; use another --out, or --resume auto to resume it.")
+            if found := different(load_config(self.path), config):
+                raise UserError(
+                    f"{self.path} holds a run with other settings ({found}); use another --out, or the same settings."
+                )
+        elif any(path.name != ".lock" for path in self.path.iterdir()):
+            raise UserError(f"{self.path} holds other files; give --out a new or empty folder.")
+        remove_leftovers(self.path)
+        checkpoint = newest_sound_checkpoint(self.path)
+        write_json(self.path / CONFIG_FILE, config.to_json(), checksum=True)
+        step = int(checkpoint.name) if checkpoint else 0
+        for path in saved_checkpoints(self.path):
+            if int(path.name) > step:  # damaged: kept for inspection, but no longer a checkpoint
+                os.replace(path, path.with_name(f"damaged-{path.name}-{secrets.token_hex(3)}"))
+        self.cut_metrics(step)
+        return checkpoint
+
+    def cut_metrics(self, step: int) -> None:
+        """Remove the lines after a step, which the resumed run writes again, and those that cannot be read."""
+        lines = metric_lines(self.path)
+        kept = [raw for raw, line in lines if line is not None and line["step"] <= step]
+        damaged = sum(line is None and raw.endswith(b"\n") for raw, line in lines)  # a kill leaves one without an end
+        if damaged:
+            report_error(f"{self.metrics} has {damaged} damaged lines, which are left out.")
+        else:
+            check_metrics(self.path)
+        if len(kept) < len(lines):
+            with atomic_write(self.metrics, "wb") as file:
+                file.writelines(kept)
+
+    def prune(self, keep_last: int, best: int | None) -> None:
+        """Remove all checkpoints but the newest few and the best."""
+        for path in saved_checkpoints(self.path)[:-keep_last]:
+            if int(path.name) != best:
+                discard(path)
+
+
+def different(old: TrainConfig, new: TrainConfig) -> str:
+    """Return the first setting in which a resumed run may not differ, in words; empty if there is none."""
+    before, after = old.to_json(), new.to_json()
+    for name, value in before.items():
+        if name in FREE_FIELDS or value == after[name]:
+            continue
+        if not isinstance(value, dict):
+            return f"{name} {value} and not {after[name]}"
+        inner = next(key for key in {**value, **after[name]} if value.get(key) != after[name].get(key))
+        return f"{name}.{inner} {value.get(inner)} and not {after[name].get(inner)}"
+    return ""

@@ -1,7 +1,9 @@
-"""One training step: its gradient, the same for one process and for many, its precision and sums.
+"""One training step and the state it changes: the gradient is the same for one process and for many.
 
     part = draw_part(batch, objective, seed, step, rows, world)     # this process's rows and their targets
     sums = accumulate_gradient(forward, part, world, precision="fp16", scale=scaler.value)
+    state = TrainingState(config, world)                            # weights, optimizer, how far the run is
+    state.load(checkpoint)
 
 The loss of a step is
 
@@ -18,18 +20,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from clew import __version__
 from clew.data.batch import Batch
 from clew.data.loader import rank_part
 from clew.errors import UserError
+from clew.models.build import build_model, count_parameters
 from clew.models.config import Precision, autocast
 from clew.objectives.builtin import AdaptiveRate
+from clew.objectives.config import adaptive_of, build_objective
 from clew.objectives.targets import Noise, Objective, Predict, Targets, cross_entropy_sum, row_losses
-from clew.training.distributed import World, full_tensor, gradient_sync, named_parameters
+from clew.training.checkpoint import load_start, model_tensors, named_weights, read_checkpoint
+from clew.training.config import TrainConfig
+from clew.training.distributed import World, copy_named, full_tensor, gradient_sync, named_parameters, parallelize
+from clew.training.optimizers import Ema, build_optimizer
 
 FIRST_SCALE, GROW_AFTER = 2.0**16, 2000
 # Gradients that overflow even when hardly scaled are wrong in themselves.
@@ -189,3 +198,88 @@ def scale_gradient(model: nn.Module, factor: float) -> None:
     """Multiply the whole gradient by a number."""
     if factor != 1.0:
         torch._foreach_mul_([p.grad for _, p in named_parameters(model) if p.grad is not None], factor)
+
+
+class TrainingState:
+    """All that the next step depends on: the weights, the optimizer, and how far the run is.
+
+    Batches and targets are pure functions of the step, so no random state and no position in the data is among it.
+    """
+
+    def __init__(self, config: TrainConfig, world: World, fresh: bool = True) -> None:
+        """Build the state before the first step; `fresh` is False if a checkpoint is going to be loaded."""
+        self._config, self._world = config, world
+        self.objective = build_objective(config.objective)
+        self.adaptive = adaptive_of(self.objective)
+        self.model = build_model(config.model, config.seed).to(world.device)
+        if fresh and config.start_from:  # a resumed run has its own weights, and the others may be gone
+            load_start(self.model, config.start_from)
+        self.parameters = count_parameters(self.model)
+        if config.compile:
+            # In place, so that the parameters keep their names; before DDP or FSDP, which wrap what is compiled.
+            self.model.compile()
+        self.forward = parallelize(self.model, config.parallel, world)
+        self.optimizer = build_optimizer(self.model, config.optimizer)
+        self.ema = None if config.ema is None else Ema(self.model, config.ema)
+        self.scaler = GradScaler(config.precision)
+        self.window = new_window()
+        self.step = 0  # steps done
+        self.seconds = 0.0  # the main process's clock after the last step, so that all processes agree
+        self.mazes = 0  # seen so far
+        self.best: dict[str, float] | None = None  # step and exact
+        self.scores: dict[str, float] = {}  # of the last evaluation
+        self.evaluated_step = -1
+
+    def full_model(self) -> nn.Module:
+        """Return the model or, if its weights are sharded, an unsharded copy that each process may use on its own."""
+        if self._world.size == 1 or self._config.parallel == "ddp":
+            return self.model
+        copy = build_model(self._config.model, seed=0).to(self._world.device)
+        copy_named(named_weights(copy), model_tensors(self.model), "the sharded model")
+        return copy
+
+    def named_tensors(self) -> dict[str, dict[str, Tensor]]:
+        """Return the tensors of a checkpoint by file and name, sharded if the model is."""
+        found = {"model": named_weights(self.model), "optimizer": self.optimizer.named_state()}
+        return found if self.ema is None else found | {"ema": self.ema.named_state()}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the content of state.json."""
+        plain = ("step", "seconds", "mazes", "best", "scores", "evaluated_step", "window")
+        return {
+            **{name: getattr(self, name) for name in plain},
+            "loss_scale": self.scaler.state(),
+            "adaptive": None if self.adaptive is None else self.adaptive.state(),
+            "versions": {"clew": __version__, "torch": torch.__version__},
+        }
+
+    def load(self, checkpoint: Path) -> None:
+        """Continue from a checkpoint, however many processes wrote it."""
+        state, tensors = read_checkpoint(checkpoint)
+        for name, own in self.named_tensors().items():
+            if name not in tensors:
+                raise UserError(f"{checkpoint / name}.safetensors is missing; take another checkpoint.")
+            copy_named(own, tensors[name], checkpoint / f"{name}.safetensors")
+        try:
+            self.step, self.mazes = int(state["step"]), int(state["mazes"])
+            self.seconds = float(state["seconds"])
+            self.window = {name: float(state["window"][name]) for name in self.window}
+            best = state["best"]
+            self.best = best and {"step": int(best["step"]), "exact": float(best["exact"])}
+            self.scores = {str(name): float(value) for name, value in state["scores"].items()}
+            self.evaluated_step = int(state["evaluated_step"])
+            self.scaler.load_state(state["loss_scale"])
+            if self.adaptive is not None:
+                self.adaptive.load_state(state["adaptive"] if "adaptive" in state else state["dwell"])
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RuntimeError) as error:
+            raise UserError(f"{checkpoint} is not a state of this Clew ({error!r}); take another checkpoint.") from None
+
+
+def new_window(begun: float = 0.0) -> dict[str, float]:
+    """Return the sums over the steps since the last report; `begun` is the time of training when it was opened.
+
+    They are part of a checkpoint, so that a resumed run reports the same.
+    """
+    return dict.fromkeys(("loss", "weight", "count", "correct", "mazes", "tokens", "flops", "skipped"), 0.0) | {
+        "begun": begun
+    }

@@ -57,18 +57,27 @@ from clew.training.callbacks import (
     build_loggers,
     read_metrics,
 )
-from clew.training.checkpoint import find_checkpoint, latest_checkpoint, load_config, read_state, write_checkpoint
+from clew.training.checkpoint import (
+    Resume,
+    RunFolder,
+    find_checkpoint,
+    latest_checkpoint,
+    load_config,
+    read_state,
+    write_checkpoint,
+)
 from clew.training.config import TrainConfig
 from clew.training.distributed import World, gather, joined_world
 from clew.training.optimizers import beta1_at, lr_factor
-from clew.training.run_folder import Resume, RunFolder, TrainingState, new_window
 from clew.training.signals import Stopped, StopRequest, check_stop, handle_stop_signals
 from clew.training.step import (
     Part,
+    TrainingState,
     accumulate_gradient,
     draw_part,
     flush_denormals,
     gradient_norm,
+    new_window,
     scale_gradient,
 )
 
