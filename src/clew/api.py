@@ -127,8 +127,8 @@ def read(source: Any, start: Cell | None = None, goal: Cell | None = None) -> li
     Args:
         source: a drawing or token text; the name of a file of those or of an image; a 0/1 grid or an RGB array (numpy
             or lists); a networkx grid graph; a maze of maze-dataset; a pillow image; bytes.
-        start: (row, column), where the source does not say it.
-        goal: (row, column), where the source does not say it.
+        start: (row, column), where the source does not have it.
+        goal: (row, column), where the source does not have it.
 
     Example:
         >>> import clew
@@ -191,7 +191,7 @@ def config(name: str, **changes: Any) -> TrainConfig:
     found = TrainConfig.from_json(read_json(name), name) if name.endswith(".json") else config_named(name)
     folder = found.data.dataset_folder
     if name.endswith(".json") and found.data.folder and not folder.exists():
-        # A file of somebody else must not create folders anywhere: what it lacks is made in data/.
+        # A foreign file must not create folders anywhere: a missing dataset is made in data/.
         found = replace(found, data=replace(found.data, folder=f"data/{folder.name}" if folder.name != ".." else ""))
     return change_config(found, changes) if changes else found
 

@@ -52,7 +52,7 @@ def test_the_limit_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     out = tmp_path / "a.svg"
     assert run(["draw", str(GOLDEN / "dfs-5.txt"), "--out", str(out)]) == 0
     told = capsys.readouterr().out
-    assert told == f"{out}: 16 mazes\nonly the first 16 are drawn, there are more; --limit says how many\n"
+    assert told == f"{out}: 16 mazes\nonly the first 16 are drawn, there are more; --limit draws more\n"
 
 
 def test_standard_input_and_a_maze_without_a_way(

@@ -44,7 +44,7 @@ def test_the_list_says_what_each_needs_at_each_scale(capsys: pytest.CaptureFixtu
         (["acuracy-by-size"], "there is no study 'acuracy-by-size'; did you mean accuracy-by-size?"),
         (["astar", "al"], "there is no study 'al'; did you mean all?"),
         (["xyzzy"], "there is no study 'xyzzy'; `clew reproduce --list` shows all."),
-        ([], "say which table or figure"),
+        ([], "give the name of a study"),
         (["astar", "--seeds", "0"], "--seeds 0 trains nothing"),
         (["astar", "--minutes", "-1"], "--minutes -1 trains nothing"),
     ],

@@ -44,7 +44,7 @@ def quiet(line: str) -> None:
 
 
 def run_study(name: str, options: Options) -> dict[str, Any]:
-    assert reproduce([STUDIES[name]], options, say=quiet) == 0
+    assert reproduce([STUDIES[name]], options, log=quiet) == 0
     value: dict[str, Any] = read_json(options.result_file(name))
     return value
 
@@ -52,7 +52,7 @@ def run_study(name: str, options: Options) -> dict[str, Any]:
 def test_all_at_smoke_scale(tmp_path: Path) -> None:
     """Every study, from its trainings to its numbers and its picture."""
     began = time.process_time()  # of this process, so that a busy machine does not count
-    assert reproduce(list(STUDIES.values()), Options("smoke", tmp_path), say=quiet) == 0
+    assert reproduce(list(STUDIES.values()), Options("smoke", tmp_path), log=quiet) == 0
     assert time.process_time() - began < 150
     for name, study in STUDIES.items():
         value = read_json(tmp_path / "results" / name / "smoke.json")
@@ -152,7 +152,7 @@ def test_finished_runs_are_reported_while_others_are_missing(tmp_path: Path, mon
     monkeypatch.setattr("clew.paper.runner.train", stopped)
     folder = options.run_folder(runs_of(study, options)[1])
     folder.mkdir(parents=True)
-    assert reproduce([study], options, say=quiet) == signal.SIGTERM
+    assert reproduce([study], options, log=quiet) == signal.SIGTERM
     said: list[str] = []
     collect(study, options, said.append)
     value = read_json(options.result_file("architectures"))
@@ -244,7 +244,7 @@ def test_a_signal_stops_everything_and_is_returned(tmp_path: Path, monkeypatch: 
     options = Options("smoke", tmp_path)
     for run in runs_of(STUDIES["architectures"], options):
         options.run_folder(run).mkdir(parents=True)
-    assert reproduce([STUDIES["architectures"]], options, say=quiet) == signal.SIGTERM
+    assert reproduce([STUDIES["architectures"]], options, log=quiet) == signal.SIGTERM
     done = [(options.run_folder(run) / FINISHED).exists() for run in runs_of(STUDIES["architectures"], options)]
     assert done == [True, False]
     assert not options.result_file("architectures").exists()
@@ -274,7 +274,7 @@ def test_stopped_or_killed_it_goes_on_where_it_was(number: signal.Signals, code:
     assert not options.result_file("architectures").exists()
 
     mark = (first / FINISHED).stat().st_mtime_ns
-    assert reproduce([STUDIES["architectures"]], options, say=quiet) == 0
+    assert reproduce([STUDIES["architectures"]], options, log=quiet) == 0
     assert (first / FINISHED).stat().st_mtime_ns == mark
     assert options.result_file("architectures").exists()
 
@@ -305,5 +305,5 @@ def test_a_result_is_whole_or_absent(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr("clew.paper.page.draw_panels", full)
     with pytest.raises(OSError, match="No space"):
-        reproduce([STUDIES["path-lengths"]], Options("smoke", tmp_path), say=quiet)
+        reproduce([STUDIES["path-lengths"]], Options("smoke", tmp_path), log=quiet)
     assert not (tmp_path / "results" / "path-lengths" / "smoke.json").exists()

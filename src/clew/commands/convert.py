@@ -26,7 +26,7 @@ def convert(
     For example: clew convert last.ckpt --size 20 --out runs/published-dfs-20
 
     Read are Lightning checkpoints, state dicts of torch.save and safetensors, of the MLM-U encoder-decoder and of the
-    decoder-only GPT-2. No code in a checkpoint is run. A JSON file of the same name beside the weights may say heads,
+    decoder-only GPT-2. No code in a checkpoint is run. A JSON file of the same name beside the weights may give heads,
     grid (the size of the mazes) and vocab (the tokens in the order of their ids).
 
     Args:
@@ -34,8 +34,8 @@ def convert(
         out: the run folder to make.
         size: rows and columns of the mazes that the model was trained on.
         family: the mazes that the model was trained on: dfs, or astar (the A* mazes).
-        heads: attention heads, which the weights do not tell; what a Lightning checkpoint or the JSON file says, or 4.
-        objective: what the model was trained with; what a Lightning checkpoint says, or else mlm-u for an
+        heads: attention heads; by default those in a Lightning checkpoint or the JSON file, or 4.
+        objective: what the model was trained with; by default that of a Lightning checkpoint, or else mlm-u for an
             encoder-decoder and next-token for GPT-2.
     """
     from clew.data.config import DataConfig
@@ -57,7 +57,7 @@ def convert(
     sidecar = read_sidecar(weights)
     side = size if size is not None else sidecar.grid
     if side is None:
-        raise UserError("the weights do not tell for which mazes they are; give --size, their rows and columns.")
+        raise UserError("the weights do not have the size of their mazes; give --size, rows and columns.")
     data = DataConfig(source="stream", family=family, sizes=(side,), format=FORMAT_OF[family])
     mazes = f"{side}x{side} {family} mazes"
     causal = None if objective is None else objective == "next-token"

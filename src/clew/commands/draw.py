@@ -29,7 +29,7 @@ def draw(
     Args:
         files: mazes as drawings, edge-list, wall-list, grid or path-star text, or JSON lines; - for standard input.
             Without one, a held-out maze of the model.
-        out: the picture to write; its ending, .png or .svg, says which kind.
+        out: the picture to write; it ends in .png or .svg.
         no_path: draw the mazes alone; otherwise with the path that the file gives, or else a shortest one.
         columns: how many mazes stand side by side; by default as many as there are rows.
         limit: how many mazes to draw at most.
@@ -91,5 +91,5 @@ def draw(
         save_picture(out, [*zip(tasks, found, predicted, titles, strict=True)], columns)
         print(f"{printable(str(out))}: {counted(len(tasks), 'maze')}")
         if len(read) > limit:
-            print(f"only the first {limit} are drawn, there are more; --limit says how many")
+            print(f"only the first {limit} are drawn, there are more; --limit draws more")
     return 1 if left_out else 0

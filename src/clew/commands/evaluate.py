@@ -49,7 +49,7 @@ def evaluate(
 
     Args:
         run: the folder of a run, or the name of a model that comes with Clew.
-        mazes: how many held-out mazes. If nothing is said 2,000 of up to 10x10, and fewer of larger ones, which take
+        mazes: how many held-out mazes. By default 2,000 of up to 10x10, and fewer of larger ones, which take
             longer: 125 of 20x20, 24 of 30x30.
         input: a file of mazes instead, as drawings, edge-list, wall-list, grid or path-star text, or JSON lines; -
             for standard input.
@@ -65,7 +65,7 @@ def evaluate(
         embedding: joined to the rest by one passage, so that the whole is a perfect maze (the default), or cut-off
             from it, as in the paper's published code.
         seed: which held-out mazes; by default the run's own.
-        batch_size: mazes that are solved at once; as many as fit into memory if nothing is said.
+        batch_size: mazes that are solved at once; by default as many as fit into memory.
         precision: of the matrix products. By default that of the run's own evaluations while it was trained, as in
             the paper; fp32 is the same on every machine.
         device: cpu, or cuda.
@@ -73,11 +73,11 @@ def evaluate(
         report: write an HTML page with tables, charts and drawn mazes to this file.
     """
     if embedding is not None and embedded_in is None:
-        raise UserError("--embedding says how --embedded-in puts mazes into larger ones; give both.")
+        raise UserError("--embedding needs --embedded-in, the size of the larger mazes; give both.")
     if input is not None and (mazes, family, size, embedded_in, seed) != (None,) * 5:
         raise UserError("give either --input or --mazes with its family, size and seed, not both.")
     if data is not None and (input, family, size, embedded_in, seed) != (None,) * 5:
-        raise UserError("--data says which mazes are evaluated; leave --input, --family, --size and --seed out.")
+        raise UserError("--data already selects the mazes; leave --input, --family, --size and --seed out.")
     if report is not None and not report.parent.is_dir():
         raise UserError(f"the folder {report.parent} does not exist; make it first, or give --report another name.")
     for name in (run, *compare):

@@ -34,28 +34,28 @@ def generate(
     For example: clew generate dfs --size 10 --count 100000 --test 2000 --seed 0 --out data/dfs-10
     or: clew generate path-star --arms 2 --length 5 --labels 9 --out data/path-star-2x5
 
-    No layout is both in train and in test. After an interruption the same command goes on where it stopped.
+    No layout is both in train and in test. After an interruption the same command resumes.
 
     Args:
         family: dfs (the paper's perfect mazes), astar (the paper's A* mazes), wilson and kruskal (perfect mazes of
             other algorithms), percolation (cycles and unreachable cells) or path-star (graphs: arms from one centre).
         out: the folder to make.
-        size: rows and columns of a square maze (10 if nothing is said).
+        size: rows and columns of a square maze (default 10).
         height: rows, instead of --size.
         width: columns, instead of --size.
-        arms: of a path-star graph (2 if nothing is said).
-        length: of a path-star graph, nodes from the centre to an arm's end, both counted (5 if nothing is said).
-        labels: of a path-star graph, from how many its nodes' labels are drawn (as many as nodes if nothing is said).
+        arms: of a path-star graph (default 2).
+        length: of a path-star graph, nodes from the centre to an arm's end, both counted (default 5).
+        labels: of a path-star graph, from how many its nodes' labels are drawn (by default as many as nodes).
         count: how many mazes to train on (tasks, where layouts have several).
         test: how many held-out mazes.
         seed: the same seed gives the same dataset, byte for byte.
         format: the text that the dataset names as its own (any format can be made from it later); by default
             wall-list for astar, path-star for path-star and edge-list for all others.
-        open_share: for percolation, the chance of each passage to be open.
+        open_share: for percolation, the probability of each passage to be open.
         tasks_per_layout: for astar; all (the default) trains on every good start and goal of 100 draws in a layout, as
             Searchformer does, one on the first of them. Held-out tasks have a layout each in both.
         min_path: the least number of cells on the path, both ends counted; mazes with shorter paths are redrawn.
-        workers: threads; all cores if nothing is said.
+        workers: threads; by default one for each core.
     """
     star = (arms, length, labels) != (None, None, None)
     if family == "path-star" and (size, height, width) != (None, None, None):

@@ -35,7 +35,7 @@ REQUIRED: Any = inspect.Parameter.empty
 
 
 def run_function(function: Callable[..., object], arguments: Sequence[str], prog: str) -> object:
-    """Call the function with what the arguments say, and return what it returns."""
+    """Call the function with the values of the arguments, and return what it returns."""
     parser = Parser(prog, inspect.getdoc(function) or "")
     parser.add_parameters(function)
     given = parser.parse(arguments)
@@ -142,7 +142,7 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(message if message[-1] in ".?" else f"{message}; {self.format_usage()}")
 
     def parse(self, arguments: Sequence[str]) -> dict[str, Any] | None:
-        """Return the values that are given, by name; None if the help was asked for and printed."""
+        """Return the values that are given, by name; None if the help was printed instead."""
         if any(word in ("-h", "--help") for word in arguments):
             self.usage = self.format_usage().removeprefix("usage: ")
             self.print_help()

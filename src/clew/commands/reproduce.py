@@ -61,7 +61,7 @@ def reproduce(
         timeout_hours: how long one of several processes waits for the others.
         launcher: local trains here; slurm submits a job for every training, and after each one for its evaluation, and
             returns. When the jobs are done, the same command writes the result, and so does --collect.
-        slurm: what to ask Slurm for.
+        slurm: resources of a job.
         root: the folder in which runs/reproduce, data and results are.
     """
     if list:
@@ -83,17 +83,17 @@ def reproduce(
         print_plan(studies, options, slurm if launcher == "slurm" else None)
     elif collect:
         for study in studies:
-            runner.collect(study, options, say)
+            runner.collect(study, options, log)
     elif launcher == "slurm":
         submit_jobs(studies, options, slurm)
-    elif signal := runner.reproduce(studies, options, say):
+    elif signal := runner.reproduce(studies, options, log):
         if int(os.environ.get("RANK", 0)) == 0:
             print("clew: saved and stopped; the same command resumes.", file=sys.stderr)
         sys.exit(128 + signal)
 
 
-def say(line: str) -> None:
-    """Report progress to the user."""
+def log(line: str) -> None:
+    """Print a line of progress on stderr."""
     if not is_quiet():
         print(f"clew: {line}", file=sys.stderr, flush=True)
 
@@ -106,7 +106,7 @@ def read_needs() -> Any:
 def check_names(names: Sequence[str]) -> None:
     """Raise UsageError unless these are names of studies."""
     if not names:
-        raise UsageError("say which table or figure: `clew reproduce NAME`; `clew reproduce --list` shows them.")
+        raise UsageError("give the name of a study: `clew reproduce NAME`; `clew reproduce --list` shows them.")
     known = [*dict.fromkeys(row["study"] for row in read_needs())]
     for name in names:
         if name not in known:
@@ -194,7 +194,7 @@ def submit_jobs(studies: Sequence[Study], options: Options, slurm: SlurmOptions)
         scorings += 1
     for study in studies:
         if all(options.is_scored(run) for run in unique_runs([study], options).values()):
-            collect(study, options, say)
+            collect(study, options, log)
     if trainings + scorings + waiting:
         print(
             f"{trainings} trainings and {scorings} evaluations were submitted, and {waiting} runs were in the queue "

@@ -47,9 +47,9 @@ def solve(
         json: print JSON lines instead of drawings.
     """
     if trace and solver == "bfs":
-        raise UserError("--trace tells how A* searched, which bfs does not do; use --solver astar.")
+        raise UserError("--trace prints the search of A*, and bfs has none; use --solver astar.")
     if decoder is not None and solver in ("bfs", "astar"):
-        raise UserError(f"--decoder says how to read a model's answer, but {solver} is exact; leave it out.")
+        raise UserError(f"--decoder decodes a model's answer, but {solver} is exact; leave it out.")
 
     from clew.data.readers import iter_mazes
 
@@ -155,7 +155,7 @@ def _json_line(read: ReadTask, found: ExactSolution, trace: bool) -> str:
     from clew.tokenization import format as forms
 
     task = read.task
-    # A maze that is open everywhere is told by both formats; it stays in the one it came in.
+    # A maze that is open everywhere has both formats; it keeps the one that it was read in.
     if task.maze.has_wall_cells_only and read.kind != "edge-list":
         prompt, plan = forms.prompt_tokens(task), forms.plan_tokens(found.path)
     else:

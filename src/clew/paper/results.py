@@ -156,9 +156,9 @@ class Pivot:
             rows, columns = (self._values(result, name, where) for name in (self.rows, self.columns))
             if not rows or not columns:
                 continue
-            asked = {"score": self.score, "evaluation": self.evaluation, **where}
+            selected = {"score": self.score, "evaluation": self.evaluation, **where}
             means = {
-                (row, column): result.mean(**asked | {self.rows: row, self.columns: column})
+                (row, column): result.mean(**selected | {self.rows: row, self.columns: column})
                 for row in rows
                 for column in columns
             }

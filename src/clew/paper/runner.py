@@ -1,6 +1,6 @@
 """Run studies: train, evaluate, and write the result; finished parts are not repeated.
 
-    signal = reproduce([STUDIES["astar"]], Options("smoke", root=Path("somewhere")), say=print)
+    signal = reproduce([STUDIES["astar"]], Options("smoke", root=Path("somewhere")), log=print)
 
 Files below the root:
 
@@ -8,7 +8,7 @@ Files below the root:
     data/                          the datasets
     results/NAME/SCALE.json        the result of a study, and SCALE.png beside it
 
-A run folder is named after its settings only, so studies that ask for the same training share it. Every training
+A run folder is named after its settings only, so studies that need the same training share it. Every training
 resumes by itself, every evaluation is a file, and the result is written in one step, so a kill costs the work since the
 last checkpoint. Several processes (torchrun) train together, and each evaluates some of the trained models. The jobs of
 a cluster call train_run, score_run and collect one by one. Scores are those of the last step's weights, so none are
@@ -66,7 +66,7 @@ KEPT_SCORES = (
     *("passes", "seconds_per_maze", "failures"),
 )
 
-Say = Callable[[str], None]
+Log = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -149,20 +149,20 @@ def unique_runs(studies: Sequence[Study], options: Options) -> dict[Path, RunSpe
     return found
 
 
-def reproduce(studies: Sequence[Study], options: Options, say: Say) -> int:
+def reproduce(studies: Sequence[Study], options: Options, log: Log) -> int:
     """Do what is left of all studies; return the signal that stopped it, or 0."""
     with joined_world("auto", options.timeout_hours) as world:
         for study in studies:
-            if signal := train_all(study, options, world, say):
+            if signal := train_all(study, options, world, log):
                 return signal
             for run in runs_of(study, options)[world.rank :: world.size]:
                 score_run(run, options)
             world.wait_for_all()
-            world.on_main(partial(collect, study, options, say))
+            world.on_main(partial(collect, study, options, log))
     return 0
 
 
-def train_all(study: Study, options: Options, world: World, say: Say) -> int:
+def train_all(study: Study, options: Options, world: World, log: Log) -> int:
     """Train what is not finished, small mazes first; return the signal that stopped it, or 0.
 
     A process that is alone evaluates each model when it is trained, so that --collect can report it before the others.
@@ -170,7 +170,7 @@ def train_all(study: Study, options: Options, world: World, say: Say) -> int:
     runs = sorted(runs_of(study, options), key=lambda run: run.config.data.sizes[-1])
     for number, run in enumerate(runs, start=1):
         if world.is_main and not options.is_trained(run):
-            say(f"{study.name}: training {number} of {len(runs)}: {run.name}")
+            log(f"{study.name}: training {number} of {len(runs)}: {run.name}")
         end = train_run(run, options, world)
         if end.reason == "signal":
             return end.signal
@@ -312,7 +312,7 @@ def failure_examples(evaluation: Evaluation, count: int) -> list[dict[str, Any]]
     return found
 
 
-def collect(study: Study, options: Options, say: Say) -> None:
+def collect(study: Study, options: Options, log: Log) -> None:
     """Write the result of a study, with its picture, from the runs that have been evaluated."""
     runs = runs_of(study, options)
     done = [run for run in runs if options.is_scored(run)]
@@ -323,7 +323,7 @@ def collect(study: Study, options: Options, say: Say) -> None:
         )
     missing = [run.name for run in runs if run not in done]
     if missing:
-        say(f"{study.name}: {len(missing)} of {len(runs)} runs are not evaluated yet: {'; '.join(missing)}")
+        log(f"{study.name}: {len(missing)} of {len(runs)} runs are not evaluated yet: {'; '.join(missing)}")
     entries = [result_entry(run, options.run_folder(run)) for run in done]
     seeds = options.seeds_of(study)
     command = f"clew reproduce {study.name} --scale {options.scale} --seeds {seeds}"
@@ -342,7 +342,7 @@ def collect(study: Study, options: Options, say: Say) -> None:
     file = options.result_file(study.name)
     file.parent.mkdir(parents=True, exist_ok=True)
     write_result(study, value, file)
-    say(f"{study.name}: {file}")
+    log(f"{study.name}: {file}")
 
 
 def result_entry(run: RunSpec, folder: Path) -> dict[str, Any]:

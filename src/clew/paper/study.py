@@ -1,4 +1,4 @@
-"""Studies, and the training runs that they ask for.
+"""Studies, and the training runs that they need.
 
     study = STUDIES["accuracy-by-size"]                       # clew.paper.studies
     study.runs("laptop")                                      # the RunSpecs of one seed
@@ -6,7 +6,7 @@
     text_run("laptop", {"objective": MLMU}, "mlm-u", size=4)  # a RunSpec: 4x4 DFS mazes, the laptop's recipe
     text_run("paper", {"objective": MLMU}, "mlm-u", size=10)  # the config of the paper's text
 
-A study knows nothing of folders and clocks; clew.paper.runner does. Studies that ask for the same training share it.
+Folders and clocks are in clew.paper.runner. Studies that need the same training share it.
 
 A run has a fixed set of training mazes and a budget in steps that is meant to last until its curve is flat, so that a
 verdict can rest on it (clew.paper.verdict): about an hour of one core for 4x4 mazes as text, three or four for 5x5.

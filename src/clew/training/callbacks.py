@@ -266,7 +266,7 @@ class WeightsAndBiases(Callback):
                 project=self._project,
                 name=start.run.name,
                 id=file.read_text().strip(),
-                # Offline nobody knows whether there is such a run; its parts are put together when they are sent.
+                # Offline, whether the run exists is not known; `wandb sync` joins its parts.
                 resume="allow" if self._mode == "online" else None,
                 mode=self._mode,
                 dir=str(start.run),

@@ -129,7 +129,7 @@ def remove_leftovers(run: Path) -> None:
 
 
 def read_state(checkpoint: Path) -> dict[str, Any]:
-    """Return what state.json says."""
+    """Return the content of state.json."""
     return _read_state(checkpoint)[0]
 
 
@@ -178,7 +178,7 @@ def load_config(run: str | Path) -> TrainConfig:
 def find_checkpoint(run: str | Path, which: Literal["best", "last"] | int = "best") -> Path:
     """Return a checkpoint of a run: the best on held-out mazes (the last if none was evaluated), the last, or a step's.
 
-    Damaged checkpoints are passed over, with a line that says so; one that is asked for by its step is an error.
+    Damaged checkpoints are skipped with a line on stderr; a damaged one that is given by its step is an error.
     """
     if isinstance(which, int):
         saved = {int(path.name): path for path in saved_checkpoints(run)}

@@ -55,7 +55,7 @@ class TrainConfig:
     # Mazes a step, over all processes and micro-batches.
     batch_size: int = 128
     # The most mazes that a process puts through one forward and backward pass; fewer need less memory, and the
-    # gradient of the step stays the same. All of its share if nothing is said.
+    # gradient of the step stays the same. By default all of its share.
     micro_batch: int | None = None
     # The largest norm of the gradient; a larger one is scaled down to it. None leaves all as they are.
     clip: float | None = 1.0
@@ -65,7 +65,7 @@ class TrainConfig:
     compile: bool = False  # compile the model with torch.compile
     # A run, or a folder of weights, to begin with instead of random weights: carry on with other mazes or settings.
     start_from: str = ""
-    # Of the first weights, the objective's chance and the order of a dataset's mazes; the mazes have their own.
+    # Of the first weights, the masks and the order of a dataset's mazes; the mazes themselves have data.seed.
     seed: int = 0
     # Steps between two evaluations on held-out mazes; the last step is always evaluated.
     evaluate_every: int = 1000
@@ -80,7 +80,7 @@ class TrainConfig:
     parallel: Literal["ddp", "fsdp"] = "ddp"
     # With several processes: how long one waits for the others, which decode different mazes in an evaluation.
     timeout_hours: float = 4.0
-    # CPU threads; torch decides if nothing is said. Runs are equal bit for bit only with equal numbers of threads.
+    # CPU threads, by default as many as torch chooses. Runs are equal bit for bit only with equal numbers of threads.
     threads: int | None = None
 
     def __post_init__(self) -> None:

@@ -1,6 +1,6 @@
 """Several processes: ranks, collective operations, DDP and FSDP2, and tensors by name whether sharded or not.
 
-    with joined_world("auto") as world:            # alone, or what torchrun says; gloo on CPU, nccl on GPU
+    with joined_world("auto") as world:            # alone, or one of torchrun's; gloo on CPU, nccl on GPU
         forward = parallelize(model, "ddp", world)
         total = world.sum(tensor)
         full_tensor(parameter)                     # a DTensor's full value; collective, all ranks must call

@@ -93,7 +93,7 @@ class ScheduleConfig:
     start: float = 1 / 25
     end: float = 1 / 625  # the last learning rate, as a share of the highest
     # With one-cycle: AdamW's beta1 falls from 0.95 to 0.85 while the rate rises, and rises again while the rate falls.
-    # Torch's OneCycleLR does so unless told otherwise, whatever beta1 the optimizer was given.
+    # Torch's OneCycleLR does so by default, whatever beta1 the optimizer has.
     cycle_beta1: bool = False
 
     def __post_init__(self) -> None:

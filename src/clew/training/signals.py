@@ -24,12 +24,12 @@ WARNINGS = tuple(getattr(signal, name) for name in ("SIGUSR2",) if hasattr(signa
 
 
 class Stopped(Exception):
-    """A signal has asked the process to stop."""
+    """A stop signal was received."""
 
 
 @dataclass
 class StopRequest:
-    """The signal that asked the run to stop, or 0."""
+    """The stop signal that was received, or 0."""
 
     signal: int = 0
 

@@ -6,7 +6,7 @@
 Slurm starts one process a GPU. Some time before the limit it sends SIGUSR2 to all: the loop finishes its step or
 breaks off its evaluation, saves and stops, and the job goes back into the queue and resumes later. SIGTERM (`scancel`)
 also saves, but does not requeue. If a process fails, Slurm ends the others. submitit keeps its own files (logs, and the
-pickled job, which nobody but submitit reads) in RUN-slurm/.
+pickled job, which only submitit reads) in RUN-slurm/.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ class SlurmOptions:
     constraint: str | None = None  # features that a node must have
     nodes: int = 1  # how many nodes
     gpus_per_node: int = 1  # GPUs of each node
-    # Processes on each node; one a GPU if nothing is said, and one if there is none.
+    # Processes on each node; by default one for each GPU, or one.
     tasks_per_node: int | None = None
     cpus_per_task: int = 8  # CPU cores of each process
-    # Memory of a node; the cluster's default if nothing is said.
+    # Memory of a node; by default the cluster's own.
     mem_gb: float | None = None
     # The time limit of the job; the run continues when it is requeued.
     hours: float = 24.0
     # How often the job may be requeued.
     requeues: int = 100
-    # Seconds before the limit at which the run is told to save: more than a step and a checkpoint take.
+    # Seconds before the limit at which the run is signalled to save: more than a step and a checkpoint take.
     warn_seconds: int = 180
     # Shell lines before the run, such as "module load cuda".
     setup: tuple[str, ...] = ()

@@ -102,7 +102,7 @@ class Run:
 
     @property
     def end(self) -> RunEnd:
-        """How the training ended; of a run that another process trained, what its last checkpoint says."""
+        """How the training ended; of a run that another process trained, as its last checkpoint has it."""
         if self._end is not None:
             return self._end
         checkpoint = find_checkpoint(self.folder, "last")
@@ -442,5 +442,5 @@ def training_decoder(config: TrainConfig) -> Decoder:
     if config.data.format != CELL_LABELS:
         return decoder_named("left-to-right")
     # At most the config's loops: labels of a young model do not settle, and more loops would only take time.
-    name, ask = ("walk", {"ask": "cell"}) if config.objective.name == "next-token" else ("one-pass", {})
-    return decoder_named(name, loops=1, **ask)
+    next_token = config.objective.name == "next-token"
+    return decoder_named("walk", loops=1, ask="cell") if next_token else decoder_named("one-pass", loops=1)
