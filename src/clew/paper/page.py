@@ -197,12 +197,12 @@ def _evidence(main: MainVerdict) -> str:
         for result, finding in main.evidence
         if finding.verdict != "inconclusive"
     ]
-    undecided: dict[tuple[str, str], list[str]] = {}
+    undecided: dict[str, list[str]] = {}
     for result, finding in main.evidence:
         if finding.verdict == "inconclusive":
-            why = "no converged runs yet" if not finding.ours else "the intervals overlap"
-            undecided.setdefault((f"{result.scale} scale", why), []).append(finding.claim.task)
-    words += [f"{', '.join(dict.fromkeys(tasks))}, {scale}: {why}" for (scale, why), tasks in undecided.items()]
+            why = "the intervals overlap" if finding.ours else "no converged runs yet"
+            undecided.setdefault(f"{result.scale} scale: {why}", []).append(finding.claim.task)
+    words += [f"{', '.join(dict.fromkeys(tasks))}, {why}" for why, tasks in undecided.items()]
     return f"Here {'; '.join(words)}."
 
 
@@ -262,17 +262,15 @@ def _not_converged(results: Mapping[str, Result]) -> str:
     """Return the studies that were not run yet, and those with runs that did not converge."""
     lines = []
     for name, study in STUDIES.items():
-        command = f"`clew reproduce {name} --scale laptop`"
-        result = results.get(name)
-        if result is None:
-            lines.append(f"- {study.title}: not run yet. {command}\n")
-        elif count := sum(not has_converged(run) for run in result.runs):
+        result, what = results.get(name), "not run yet"
+        if result is not None:
+            count = sum(not has_converged(run) for run in result.runs)
             mark = " †" if length_buckets(result) else ""
-            lines.append(f"- {study.title}: {count} of {len(result.runs)} runs did not converge{mark}. {command}\n")
-    if not lines:
-        return ""
-    lines += [_BUCKETS] if any(map(length_buckets, results.values())) else []
-    return "".join(["\nTo be run until they have converged:\n\n", *lines])
+            what = f"{count} of {len(result.runs)} runs did not converge{mark}" if count else ""
+        if what:
+            lines.append(f"- {study.title}: {what}. `clew reproduce {name} --scale laptop`\n")
+    buckets = [_BUCKETS] if any(map(length_buckets, results.values())) else []
+    return "".join(["\nTo be run until they have converged:\n\n", *lines, *buckets]) if lines else ""
 
 
 def length_buckets(result: Result) -> bool:
