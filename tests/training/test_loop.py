@@ -233,7 +233,7 @@ def test_epochs_show_every_maze_as_often(tmp_path: Path) -> None:
 
 
 def test_minutes_are_those_of_training_and_are_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seconds = iter(range(0, 10_000))
+    seconds = iter(range(0, 100_000))
     monkeypatch.setattr("clew.training.train.now", lambda: float(next(seconds)))
     config = tiny_config(budget=Budget(minutes=0.5), log_every=1)
 
