@@ -102,7 +102,7 @@ def test_every_verdict_on_a_page_is_a_generated_one() -> None:
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A result of the smallest study, labelled as one of laptop scale."""
     root = tmp_path_factory.mktemp("page")
-    reproduce([STUDIES["path-lengths"]], Options("smoke", root), say=lambda line: None)
+    reproduce([STUDIES["path-lengths"]], Options("smoke", root), log=lambda line: None)
     folder = root / "results" / "path-lengths"
     write_json(folder / "laptop.json", read_json(folder / "smoke.json") | {"scale": "laptop"})
     return root / "results"
