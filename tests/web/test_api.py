@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import httpx
 import pytest
 from starlette.testclient import TestClient
 
 import clew
-from clew.web.app import MAX_BODY_BYTES, Settings, create_app
+from clew.web.app import MAX_BODY_BYTES, SECURITY_HEADERS, Api, Settings, create_app
+from clew.web.models import ModelStore
 
 DRAWING = "+--+--+--+\n|S    |  |\n+--+  +  +\n|  |     |\n+  +--+  +\n|       G|\n+--+--+--+"
 PATH = [[0, 0], [1, 0], [1, 1], [2, 1], [2, 2]]
@@ -116,7 +122,12 @@ def test_an_animation_is_a_gif(client: TestClient) -> None:
         ("/api/read", {"text": ""}, 400, ""),
         ("/api/runs/nope", None, 404, "no run"),
         ("/api/results/nope.png", None, 404, "no figure"),
-        ("/nope", None, 404, ""),
+        ("/nope", None, 404, "nope"),
+        ("/api/solve", None, 400, "GET is not possible"),
+        ("/api/models", {}, 400, "POST is not possible"),
+        ("/api/solve", {"maze": DRAWING, "model": "cells-dfs", "decoder": "walk:loops=1000"}, 400, "loops up to 4"),
+        ("/api/solve", {"maze": DRAWING, "model": "cells-dfs", "decoder": "walk:tolerance=0"}, 400, "tolerance"),
+        ("/api/solve", {"maze": DRAWING, "model": "cells-dfs", "decoder": "walk:every=9999"}, 400, "every up to 16"),
     ],
 )
 def test_bad_requests_get_one_sentence(client: TestClient, path: str, body: object, status: int, words: str) -> None:
@@ -125,20 +136,36 @@ def test_bad_requests_get_one_sentence(client: TestClient, path: str, body: obje
     assert words in response.json()["error"]
 
 
-def test_large_requests_are_refused(client: TestClient) -> None:
-    assert client.post("/api/solve", content=b"x" * (MAX_BODY_BYTES + 1)).status_code == 413
-    maze = "\n".join(["#" * 131, *(["#" + "." * 129 + "#"] * 129), "#" * 131])
-    response = client.post("/api/read", json={"text": maze.replace(".", "S", 1)[::-1].replace(".", "G", 1)[::-1]})
-    assert response.status_code in (400, 413)
+def chunks() -> Iterator[bytes]:
+    """A body above the limit, whose length is not announced."""
+    yield from [b"x" * 1000] * (MAX_BODY_BYTES // 1000 + 1)
+
+
+@pytest.mark.parametrize("body", [b"x" * (MAX_BODY_BYTES + 1), chunks()], ids=["announced", "chunked"])
+def test_bodies_above_a_megabyte_are_refused(client: TestClient, body: bytes | Iterator[bytes]) -> None:
+    response = client.post("/api/solve", content=body)
+    assert response.status_code == 413
+    assert "1,000,000 bytes" in response.json()["error"]
+
+
+@pytest.mark.parametrize(("side", "status"), [(64, 200), (65, 413)])
+def test_mazes_have_at_most_64_rows_and_columns(client: TestClient, side: int, status: int) -> None:
+    drawing = "\n".join(["S" + "." * (side - 1), *["." * side] * (side - 2), "." * (side - 1) + "G"])
+    for request in ({"json": {"text": drawing}}, {"content": drawing.encode()}):
+        response = client.post("/api/read", **request)
+        assert (response.status_code, "at most 64" in response.text) == (status, status == 413)
 
 
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
         ({"Host": "evil.example"}, 400),
+        ({"Host": "evil.example", "Origin": "http://evil.example"}, 400),
         ({"Host": "localhost:8000"}, 200),
         ({"Origin": "https://evil.example"}, 400),
         ({"Origin": "http://localhost"}, 200),
+        ({"Origin": "http://localhost:3000"}, 400),  # another page of this machine
+        ({"Host": "localhost:8000", "Origin": "http://localhost:8000"}, 200),
         ({"Origin": "null"}, 400),
     ],
 )
@@ -147,11 +174,64 @@ def test_other_hosts_and_origins_are_refused(client: TestClient, headers: dict[s
 
 
 def test_every_response_has_security_headers(client: TestClient) -> None:
+    policy = SECURITY_HEADERS["Content-Security-Policy"]
+    assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self';")
+    assert "unsafe" not in policy
     for path in ("/", "/runs", "/results", "/api/models", "/static/app.js", "/nope"):
-        headers = client.get(path).headers
-        assert "default-src 'none'" in headers["content-security-policy"]
+        headers = client.get(path, headers={"Origin": "http://localhost"}).headers
+        assert headers["content-security-policy"] == policy
         assert headers["x-content-type-options"] == "nosniff"
-        assert "access-control-allow-origin" not in headers
+        assert not [name for name in headers if name.startswith("access-control")]
+
+
+def test_a_failing_request_is_one_sentence_and_the_next_is_answered(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with monkeypatch.context() as broken:
+        broken.setattr(ModelStore, "listed", lambda self: 1 / 0)
+        broken.setattr(ModelStore, "load", lambda self, name: 1 / 0)
+        failed = client.get("/api/models")
+        assert (failed.status_code, failed.json()) == (500, {"error": "the server failed; its terminal says why."})
+        assert failed.headers["x-content-type-options"] == "nosniff"
+        assert solve(client).status_code == 400
+        assert "ZeroDivisionError" in capsys.readouterr().err
+    assert client.get("/api/models").status_code == 200
+    assert solve(client).status_code == 200
+
+
+def test_a_full_queue_says_when_to_retry(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, release = threading.Event(), threading.Event()
+
+    def wait(self: Api, *_: object) -> None:
+        begun.set()
+        release.wait(10)
+
+    monkeypatch.setattr(Api, "solution", wait)
+    app = create_app(Settings(workers=1, max_waiting=0))
+
+    async def main() -> httpx.Response:
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
+            body = {"maze": DRAWING, "model": "cells-dfs"}
+            first = asyncio.create_task(http.post("/api/solve", json=body))
+            await asyncio.to_thread(begun.wait, 10)
+            second = await http.post("/api/solve", json=body)
+            release.set()
+            await first
+            return second
+
+    with ThreadPoolExecutor(1) as pool:  # the browser tests leave an event loop in this thread
+        refused = pool.submit(asyncio.run, main()).result()
+    assert (refused.status_code, refused.headers["retry-after"]) == (503, "2")
+    assert "busy" in refused.json()["error"]
+
+
+@pytest.mark.parametrize("path", ["/api/solve", "/api/loops", "/api/animate"])
+def test_a_solve_has_a_time_limit(path: str) -> None:
+    client = TestClient(create_app(Settings(seconds=1e-9)), base_url="http://localhost")
+    late = client.post(path, json={"maze": DRAWING, "model": "cells-dfs"})
+    assert (late.status_code, late.headers.get("retry-after")) == (503, "2")
+    assert "longer than" in late.json()["error"]
 
 
 def test_runs_and_results(tmp_path: Path) -> None:

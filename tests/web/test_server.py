@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import signal
+import socket
 import time
 from collections.abc import Iterator
 
@@ -25,14 +26,21 @@ def request(address: str, method: str, path: str, body: object = None, **headers
     return connection.getresponse()
 
 
-def long_solve(address: str) -> http.client.HTTPResponse:
-    """Begin to solve a 30x30 maze of a long path with one pass a cell, and return the open stream of its steps."""
+def long_solve(address: str, **headers: str) -> http.client.HTTPConnection:
+    """Begin to solve a 30x30 maze of a long path with one pass a cell, and return the open connection."""
     task, path = max(clew.generate("dfs", size=30, n=30, split="test"), key=lambda pair: len(pair[1]))
     assert len(path) > 200
     maze = {"height": 30, "width": 30, "cells": task.maze.cells.tolist()}
     maze |= {"start": task.start[::-1], "goal": task.goal[::-1]}
     body = {"maze": maze, "model": "cells-dfs", "decoder": "walk:ask=cell"}
-    stream = request(address, "POST", "/api/solve", body, Accept="text/event-stream")
+    connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=60)
+    connection.request("POST", "/api/solve", json.dumps(body), headers)
+    return connection
+
+
+def long_stream(address: str) -> http.client.HTTPResponse:
+    """Return the open stream of the steps of `long_solve`."""
+    stream = long_solve(address, Accept="text/event-stream").getresponse()
     assert stream.status == 200
     return stream
 
@@ -49,7 +57,7 @@ def steps(stream: http.client.HTTPResponse, count: int) -> float:
 
 
 def test_the_page_answers_while_a_30x30_maze_is_solved(address: str) -> None:
-    stream = long_solve(address)
+    stream = long_stream(address)
     steps(stream, 2)
     began = time.monotonic()
     answers = [request(address, "GET", path).status for path in ("/", "/api/models", "/static/app.js", "/runs")]
@@ -61,10 +69,15 @@ def test_the_page_answers_while_a_30x30_maze_is_solved(address: str) -> None:
     stream.close()
 
 
-def test_a_client_that_leaves_ends_its_solve(address: str) -> None:
-    stream = long_solve(address)
+@pytest.mark.parametrize("streaming", [True, False])
+def test_a_client_that_leaves_ends_its_solve(address: str, streaming: bool) -> None:
+    stream = long_stream(address)
     ten_steps = steps(stream, 10)
     stream.close()
+    if not streaming:
+        connection = long_solve(address)
+        time.sleep(ten_steps)
+        connection.close()
     # One solve at a time is allowed, so this one waits for the end of the other, which has 190 steps to go.
     began = time.monotonic()
     answer = request(address, "POST", "/api/solve", {"maze": "S.G\n...", "model": "cells-dfs", "decoder": "one-pass"})
@@ -72,9 +85,16 @@ def test_a_client_that_leaves_ends_its_solve(address: str) -> None:
     assert time.monotonic() - began < 10 * ten_steps
 
 
+def test_it_listens_on_one_local_address(address: str) -> None:
+    port = int(address.rpartition(":")[2])
+    assert address == f"http://127.0.0.1:{port}"
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.2", port), timeout=5)
+
+
 def test_ctrl_c_ends_it_within_two_seconds(serve) -> None:
     with serve() as (address, process):
-        stream = long_solve(address)
+        stream = long_stream(address)
         steps(stream, 1)
         began = time.monotonic()
         process.send_signal(signal.SIGINT)

@@ -13,7 +13,7 @@ import pytest
 
 from clew.errors import UserError
 from clew.web.payloads import Busy
-from clew.web.solving import Finished, SolveQueue
+from clew.web.solving import Finished, SolveQueue, check_running
 
 T = TypeVar("T")
 
@@ -46,30 +46,36 @@ def test_errors_of_users_are_passed_on_and_others_are_one_sentence(capsys: pytes
     assert "ZeroDivisionError" in capsys.readouterr().err
 
 
-def test_a_solve_that_takes_too_long_is_ended() -> None:
-    def slow(emit: Any) -> None:
-        for _ in range(1000):
-            time.sleep(0.01)
-            emit("step")
+def endless(check: Any, ended: threading.Event) -> Any:
+    """A solve that runs until `check`, its emit or `check_running`, ends it."""
 
-    with pytest.raises(Busy, match="longer than"):
-        run(collect(SolveQueue(1, 1, 0.1), slow))
-
-
-def test_a_solve_ends_when_its_consumer_leaves() -> None:
-    ended = threading.Event()
-
-    def endless(emit: Any) -> None:
+    def work(emit: Any) -> None:
+        emit("begun")
         try:
             while True:
                 time.sleep(0.005)
-                emit("step")
+                check() if check else emit("step")
         finally:
             ended.set()
 
+    return work
+
+
+@pytest.mark.parametrize("check", [None, check_running], ids=["between steps", "within a step"])
+def test_a_solve_that_takes_too_long_is_ended(check: Any) -> None:
+    ended = threading.Event()
+    with pytest.raises(Busy, match="longer than"):
+        run(collect(SolveQueue(1, 1, 0.1), endless(check, ended)))
+    assert ended.is_set()
+
+
+@pytest.mark.parametrize("check", [None, check_running], ids=["between steps", "within a step"])
+def test_a_solve_ends_when_its_consumer_leaves(check: Any) -> None:
+    ended = threading.Event()
+
     async def main() -> None:
         queue = SolveQueue(1, 1, 60)
-        events = queue.run(endless)
+        events = queue.run(endless(check, ended))
         await anext(events)
         await events.aclose()
         # The slot is free again, so the next solve runs.

@@ -8,6 +8,7 @@ large, 503 with Retry-After when the server is busy. docs/web.md describes the A
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import tempfile
@@ -29,8 +30,9 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from clew.data.readers import read_maze
+from clew.decoding.cells import CellWalk
 from clew.decoding.codec import Step
-from clew.decoding.decode import TaskStep, split_steps
+from clew.decoding.decode import TaskStep, parse_decoder, split_steps
 from clew.errors import UserError
 from clew.mazes.generate import generate
 from clew.mazes.generators import star_shape
@@ -107,9 +109,10 @@ def create_app(settings: Settings, warm: bool = False) -> ASGIApp:
         Route("/api/results/{name}.png", api.picture),
     ]
     handlers: Any = {
-        HTTPException: lambda request, error: _failure(error.status_code, str(error.detail)),
+        HTTPException: _http_failure,
         UserError: lambda request, error: _failure(getattr(error, "status", 400), str(error)),
         OSError: lambda request, error: _failure(400, "a file that this needs cannot be read."),
+        Exception: lambda request, error: _failure(500, "the server failed; its terminal says why."),
     }
     if warm:
         api.warm_up()
@@ -126,6 +129,12 @@ def _page(name: str) -> Callable[[Request], Awaitable[Response]]:
 
 def _failure(status: int, sentence: str) -> JSONResponse:
     return JSONResponse({"error": sentence}, status, {"Retry-After": "2"} if status == 503 else {})
+
+
+def _http_failure(request: Request, error: Any) -> JSONResponse:
+    if error.status_code == 404:
+        return _failure(404, f"there is no {request.url.path!r} here.")
+    return _failure(400, f"{request.method} is not possible for {request.url.path!r}.")
 
 
 class Checks:
@@ -147,9 +156,10 @@ class Checks:
 
     def refusal(self, headers: Headers) -> tuple[int, str] | None:
         """Return status and sentence if a request must not be served."""
-        if not self.is_allowed(headers.get("host", "")):
+        host = headers.get("host", "")
+        if not self.is_allowed(host):
             return 400, "this server does not answer under that host name."
-        if (origin := headers.get("origin")) is not None and not self.is_allowed(origin.partition("://")[2]):
+        if (origin := headers.get("origin")) is not None and origin.partition("://")[2].lower() != host.lower():
             return 400, "requests from other sites are not answered."
         length = headers.get("content-length", "0")
         if length.isdigit() and int(length) > MAX_BODY_BYTES:
@@ -160,6 +170,13 @@ class Checks:
         """Whether a host, with or without a port, is one of those that are served."""
         name, colon, port = host.rpartition(":")
         return "*" in self.hosts or (name if colon and port.isdigit() else host).lower() in self.hosts
+
+
+def check_decoder(decoder: str | None) -> None:
+    """UserError for options with which one call of compiled code, which cannot be stopped, would run for minutes."""
+    walk = parse_decoder(decoder) if decoder else None
+    if isinstance(walk, CellWalk) and (walk.loops > 4 or walk.tolerance < 0.01 or walk.every > 16):
+        raise UserError("a decoder on the page has loops up to 4, every up to 16 and a tolerance of at least 0.01.")
 
 
 async def body_of(request: Request) -> bytes:
@@ -236,7 +253,7 @@ class Api:
 
         if "text/event-stream" in request.headers.get("accept", ""):
             events = self.queue.run(work)
-            first = await anext(events)  # an error before the first step has a status of its own
+            first = await unless_gone(request, anext(events))  # an error before the first step has a status of its own
             return StreamingResponse(event_stream(first, events), media_type="text/event-stream")
         return JSONResponse(await self.finish(request, work))
 
@@ -296,6 +313,7 @@ class Api:
         """Return the model's solution and the path of the deterministic A*."""
         model = self.store.load(text_field(value, "model"))
         decoder = text_field(value, "decoder", "") or None
+        check_decoder(decoder)
         exact_path = astar(task).path
         if exact_path is None:
             raise UserError("no path leads from start to goal; open one and solve again.")
@@ -313,12 +331,21 @@ class Api:
     async def finish(self, request: Request, work: Callable[[Emit], Any]) -> Any:
         """Return the value of a piece of work, which is stopped when the client leaves."""
         async with aclosing(self.queue.run(work)) as events:
-            async for event in events:
-                if isinstance(event, Finished):
-                    return event.value
-                if await request.is_disconnected():
-                    raise UserError(CLIENT_LEFT)
-        raise AssertionError("a queue ends with Finished or an error")
+            while not isinstance(event := await unless_gone(request, anext(events)), Finished):
+                pass
+            return event.value
+
+
+async def unless_gone(request: Request, event: Awaitable[Any]) -> Any:
+    """Return the next event of a solve; cancel it when the client leaves."""
+    task = asyncio.ensure_future(event)
+    while not task.done():
+        if await request.is_disconnected():
+            task.cancel()
+            await asyncio.wait({task})  # the solve is told before its generator is closed
+            raise UserError(CLIENT_LEFT)
+        await asyncio.wait({task}, timeout=0.5)
+    return task.result()
 
 
 async def event_stream(first: Any, events: AsyncGenerator[Any, None]) -> AsyncIterator[str]:

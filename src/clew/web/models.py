@@ -31,6 +31,7 @@ from clew.trained import TrainedModel, load
 from clew.training.callbacks import METRICS_FILE, read_metrics
 from clew.training.checkpoint import CONFIG_FILE, load_config
 from clew.web.payloads import NotFound
+from clew.web.solving import check_running
 
 MAX_LOADED = 8
 MAX_POINTS = 400  # of a curve
@@ -111,7 +112,10 @@ class ModelStore:
             if key not in self._loaded:
                 for old in [other for other in self._loaded if other[0] == name]:
                     del self._loaded[old]
-                self._loaded[key] = load(folder)
+                self._loaded[key] = loaded = load(folder)
+                # A pass over a large maze takes seconds; it ends early too.
+                for module in loaded.model.modules():
+                    module.register_forward_pre_hook(lambda module, inputs: check_running())
             self._loaded.move_to_end(key)
             while len(self._loaded) > MAX_LOADED:
                 self._loaded.popitem(last=False)

@@ -4,8 +4,8 @@
     async for event in queue.run(lambda emit: model.solve(task, on_step=emit)):
         ...      # what was emitted, as it happens; the last one is Finished(value)
 
-A solve ends at its next step when its consumer has gone or its time is over. Its slot is free when its thread has
-ended, so that abandoned solves cannot pile up.
+A solve ends when its consumer has gone or its time is over: at its next step, or where it calls `check_running`, as
+the modules of a loaded model do. Its slot is free when its thread has ended, so that abandoned solves cannot pile up.
 """
 
 from __future__ import annotations
@@ -33,6 +33,14 @@ class Finished:
 
 class Cancelled(Exception):
     """The consumer of a solve has gone."""
+
+
+_running = threading.local()
+
+
+def check_running() -> None:
+    """Raise an exception if this thread computes a solve that must end."""
+    getattr(_running, "check", lambda: None)()
 
 
 class SolveQueue:
@@ -63,14 +71,18 @@ class SolveQueue:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(events.put_nowait, event)
 
-        def emit(event: Any) -> None:
+        def check() -> None:
             if gone.is_set():
                 raise Cancelled
             if time.monotonic() > deadline:
                 raise Busy(f"solving took longer than {self._seconds:.0f} seconds; use a smaller maze.")
+
+        def emit(event: Any) -> None:
+            check()
             send(event)
 
         def work_in_thread() -> None:
+            _running.check = check
             try:
                 outcome: Any = Finished(work(emit))
             except Exception as error:
