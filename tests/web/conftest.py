@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,12 @@ def browser() -> Iterator[object]:
 
 
 @pytest.fixture
+def new_tab(browser, address: str) -> Callable[..., AbstractContextManager[object]]:
+    """See `tab`."""
+    return partial(tab, browser, address)
+
+
+@pytest.fixture
 def page(browser, address: str) -> Iterator[object]:
     """A new tab of a screen of 1200x900 pixels; see `tab`."""
     with tab(browser, address, viewport={"width": 1200, "height": 900}, accept_downloads=True) as page:
@@ -93,8 +100,11 @@ def phone(browser, address: str) -> Iterator[object]:
 
 @contextmanager
 def tab(browser, address: str, **options: object) -> Iterator[object]:
-    """Open a tab that fails the test if the page reports an error or loads something from elsewhere."""
-    context = browser.new_context(**options)
+    """Open a tab that fails the test if the page reports an error or loads something from elsewhere.
+
+    Motion is reduced, so that a first visit is not replayed while a test uses the page.
+    """
+    context = browser.new_context(**{"reduced_motion": "reduce", **options})
     page = context.new_page()
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import signal
 import socket
+import subprocess
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -15,9 +18,14 @@ import clew
 
 
 @pytest.fixture(scope="module")
-def address(serve) -> Iterator[str]:
-    with serve("--solves", "1", "--seconds", "600") as (address, _):
-        yield address
+def server(serve) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    with serve("--solves", "1", "--seconds", "600") as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def address(server) -> str:
+    return server[0]
 
 
 def request(address: str, method: str, path: str, body: object = None, **headers: str) -> http.client.HTTPResponse:
@@ -54,6 +62,23 @@ def steps(stream: http.client.HTTPResponse, count: int) -> float:
         assert line != b"event: result\n", "the maze is too easy for this test"
         count -= line == b"event: step\n"
     return time.monotonic() - began
+
+
+def cpu_seconds(process: subprocess.Popen[str]) -> float:
+    """Return the processor time that a process has used; unlike the clock, it does not depend on other processes."""
+    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_a_first_visit_costs_the_server_less_than_a_second(server) -> None:
+    address, process = server
+    before = cpu_seconds(process)
+    for path in ("/", "/static/style.css", "/static/app.js", "/static/panel.js", "/static/view.js", "/api/models"):
+        assert request(address, "GET", path).status == 200
+    maze = json.loads(request(address, "POST", "/api/generate", {"family": "dfs", "seed": 1}).read())
+    for path in ("/api/solve", "/api/loops"):
+        assert request(address, "POST", path, {"maze": maze, "model": "cells-dfs"}).status == 200
+    assert cpu_seconds(process) - before < 1
 
 
 def test_the_page_answers_while_a_30x30_maze_is_solved(address: str) -> None:

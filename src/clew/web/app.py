@@ -63,7 +63,6 @@ STATIC = Path(__file__).parent / "static"
 PAGES = {"/": "index.html", "/runs": "runs.html", "/results": "results.html"}
 FIRST_MODELS = {"cells-dfs", "cells-astar"}
 CLIENT_LEFT = "the client closed the connection."
-TOO_LARGE = f"the request is larger than {MAX_BODY_BYTES:,} bytes."
 FAMILIES = {
     "dfs": "DFS mazes (the paper)",
     "astar": "A* mazes (the paper)",
@@ -138,7 +137,7 @@ def _http_failure(request: Request, error: Any) -> JSONResponse:
 
 
 class Checks:
-    """Refuse other hosts and origins and large bodies, and add security headers."""
+    """Refuse other hosts and origins, and add security headers."""
 
     def __init__(self, app: ASGIApp, hosts: tuple[str, ...]) -> None:
         self.app = app
@@ -152,18 +151,15 @@ class Checks:
             await send(message)
 
         refusal = self.refusal(Headers(scope=scope)) if scope["type"] == "http" else None
-        await (_failure(*refusal) if refusal else self.app)(scope, receive, send_with_headers)
+        await (_failure(400, refusal) if refusal else self.app)(scope, receive, send_with_headers)
 
-    def refusal(self, headers: Headers) -> tuple[int, str] | None:
-        """Return status and sentence if a request must not be served."""
+    def refusal(self, headers: Headers) -> str | None:
+        """Return a sentence if a request must not be served."""
         host = headers.get("host", "")
         if not self.is_allowed(host):
-            return 400, "this server does not answer under that host name."
+            return "this server does not answer under that host name."
         if (origin := headers.get("origin")) is not None and origin.partition("://")[2].lower() != host.lower():
-            return 400, "requests from other sites are not answered."
-        length = headers.get("content-length", "0")
-        if length.isdigit() and int(length) > MAX_BODY_BYTES:
-            return 413, TOO_LARGE
+            return "requests from other sites are not answered."
         return None
 
     def is_allowed(self, host: str) -> bool:
@@ -186,7 +182,7 @@ async def body_of(request: Request) -> bytes:
         async for chunk in request.stream():
             body += chunk
             if len(body) > MAX_BODY_BYTES:
-                raise TooLarge(TOO_LARGE)
+                raise TooLarge(f"the request is larger than {MAX_BODY_BYTES:,} bytes.")
     except ClientDisconnect:
         raise UserError(CLIENT_LEFT) from None
     return body

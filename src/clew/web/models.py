@@ -19,6 +19,7 @@ from typing import Any
 from clew.decoding.decode import decoders_for, default_decoder, is_causal
 from clew.errors import UserError
 from clew.files import read_json
+from clew.mazes.generate import describe_tasks
 from clew.models.build import kind_of
 from clew.models.cell_network import CellNetwork
 from clew.paper.page import main_verdicts, read_results
@@ -90,7 +91,7 @@ class ModelStore:
         return {
             "name": name,
             "shipped": shipped,
-            "summary": f"{model.parameters:,} parameters · {words} · {model.tasks}",
+            "summary": f"{model.parameters:,} parameters · {words} · trained on {model.tasks}",
             "family": model.family,
             "height": model.height,
             "width": model.width,
@@ -128,12 +129,13 @@ def run_row(name: str, folder: Path) -> dict[str, Any]:
         config, metrics = load_config(folder), read_metrics(folder)
         steps = [row for row in metrics if row["kind"] == "step"]
         scores = [row["scores"] for row in metrics if row["kind"] == "evaluation"]
-        sizes = " to ".join(dict.fromkeys((str(config.data.sizes[0]), str(config.data.sizes[-1]))))
+        first, last = config.data.shapes[0], config.data.shapes[-1]
+        mazes = describe_tasks(config.data.family, *first) + (f" to {last[0]}x{last[1]}" if last != first else "")
         return {
             "name": name,
             "model": kind_of(config.model),
             "objective": OBJECTIVES.get(config.objective.name, config.objective.name),
-            "mazes": f"{config.data.family} {sizes}",
+            "mazes": mazes,
             "parameters": parameters_of(config.model),
             "step": metrics[-1]["step"] if metrics else 0,
             "progress": steps[-1]["progress"] if steps else 0.0,

@@ -6,6 +6,7 @@ import { Panel, html } from "./panel.js";
 
 const MAX_UNDO = 200;
 const SOLVE_AFTER_MILLISECONDS = 400; // the last of several quick edits is solved
+const REPLAY_AFTER_MILLISECONDS = 1200;
 const byId = (id) => document.getElementById(id);
 
 const page = {
@@ -133,8 +134,12 @@ async function showPair() {
 }
 
 function connect() {
-  byId("generate").addEventListener("submit", (event) => { event.preventDefault(); attempt(generate); });
-  byId("another").addEventListener("click", () => { byId("seed").value = (Number(byId("seed").value) + 1) % 1000000000; attempt(generate); });
+  byId("generate").addEventListener("submit", (event) => {
+    event.preventDefault();
+    byId("seed").value = (Number(byId("seed").value) + 1) % 1000000000;
+    attempt(generate);
+  });
+  byId("sizes").addEventListener("change", () => { if (byId("generate").reportValidity()) attempt(generate); });
   byId("family").addEventListener("change", () => {
     const graph = byId("family").value.startsWith("path-star");
     for (const name of ["height", "width"]) byId(name).disabled = graph;
@@ -209,6 +214,10 @@ async function restore() {
 async function firstMaze() {
   if (!page.panels.length) page.addPanel({ model: modelFor("dfs") });
   await generate();
+  if (window.matchMedia("(prefers-reduced-motion: reduce)").matches) return;
+  // Whoever does nothing sees how the plan forms.
+  const replay = setTimeout(() => page.panels[0].replay(), REPLAY_AFTER_MILLISECONDS);
+  for (const name of ["pointerdown", "keydown"]) document.addEventListener(name, () => clearTimeout(replay), { once: true });
 }
 
 async function begin() {

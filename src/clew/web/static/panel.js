@@ -5,7 +5,6 @@ import { MazeView, element } from "./view.js";
 
 const STEP_MILLISECONDS = 350;
 const LOOP_MILLISECONDS = 90;
-const POINT = "Point at a cell to see when it was committed, and with what probability.";
 let panels = 0;
 
 export function html(name, attributes = {}, ...children) {
@@ -18,18 +17,19 @@ export function html(name, attributes = {}, ...children) {
 const key = (kind, words) => html("li", {}, html("span", { class: `key ${kind}` }), words);
 const button = (words, attributes = {}) => html("button", { type: "button", ...attributes }, words);
 
-/** Play, pause, step and slider over frames 0 to `last`; `onShow(frame)` draws one. */
+/** Play, pause, step and slider over frames 0 to `last`; `onShow(frame)` draws one, `onEnd()` is called after the last was played. */
 class Timeline {
-  constructor(name, slider, milliseconds, onShow) {
+  constructor(name, slider, milliseconds, onShow, onEnd = () => {}) {
     this.milliseconds = milliseconds;
     this.onShow = onShow;
+    this.onEnd = onEnd;
     this.name = name;
     this.play = button("Play");
     this.back = button("◀", { "aria-label": `One ${slider.unit} back` });
     this.ahead = button("▶", { "aria-label": `One ${slider.unit} ahead` });
     this.slider = html("input", { type: "range", min: 0, max: 0, value: 0, "aria-label": slider.label });
     this.at = html("span", { class: "small at" });
-    this.root = html("div", { class: "timeline" }, html("span", { class: "small what" }, name), this.play, this.back, this.ahead, this.slider, this.at);
+    this.root = html("div", { class: "timeline" }, html("span", { class: "what" }, name), this.at, this.play, this.back, this.ahead, this.slider);
     this.unit = slider.unit;
     this.play.addEventListener("click", () => (this.timer ? this.pause() : this.start()));
     this.back.addEventListener("click", () => { this.pause(); this.show(this.frame - 1); });
@@ -67,8 +67,9 @@ class Timeline {
     if (this.frame === this.last) this.show(0);
     this.label("Pause");
     this.timer = setInterval(() => {
-      this.show(this.frame + 1);
-      if (this.frame >= this.last) this.pause();
+      if (this.frame < this.last) { this.show(this.frame + 1); return; }
+      this.pause();
+      this.onEnd();
     }, this.milliseconds);
   }
 
@@ -100,12 +101,12 @@ export class Panel {
     this.decoder = html("select", { id: id("decoder") });
     this.solveButton = button("Solve", { class: "primary", id: id("solve") });
     this.remove = button("✕", { class: "remove", "aria-label": `Remove model ${this.number}` });
-    this.about = html("p", { class: "small readout" });
+    this.about = html("p", { class: "small about" });
     this.resultLine = html("p", { class: "result", role: "status", "aria-live": "polite", id: id("result") });
     this.svg = element("svg", { id: id("maze") });
     this.readout = html("p", { class: "readout", id: id("readout"), "aria-live": "polite" });
-    this.steps = new Timeline("Steps", { unit: "step", label: "Step of decoding" }, STEP_MILLISECONDS, () => this.drawSteps());
-    this.loops = new Timeline("Loops", { unit: "loop", label: "Loop of the network" }, LOOP_MILLISECONDS, (frame) => this.drawLoop(frame));
+    this.steps = new Timeline("Steps of the decoder", { unit: "step", label: "Step of decoding" }, STEP_MILLISECONDS, () => this.drawSteps());
+    this.loops = new Timeline("Loops of the network", { unit: "loop", label: "Loop of the network" }, LOOP_MILLISECONDS, (frame) => this.drawLoop(frame), () => this.drawSteps());
     this.exact = html("input", { type: "checkbox", id: id("exact") });
     this.tokens = html("div", { class: "tokens", tabindex: "0", role: "group", "aria-label": "Response tokens", hidden: "" });
     this.legend = html("ul", { class: "legend" });
@@ -117,17 +118,18 @@ export class Panel {
     this.root = html("section", { class: "panel", "aria-label": `Model ${this.number}` },
       html("div", { class: "row" },
         html("label", { for: id("model") }, "Model", this.model), html("label", { for: id("decoder") }, "Decoder", this.decoder), this.solveButton, this.remove),
-      this.about, this.resultLine, this.svg, this.legend, this.readout, this.tokens, this.steps.root, this.loops.root,
-      html("div", { class: "panel-foot" },
-        html("label", { for: id("exact") }, this.exact, " Show the exact path"),
-        html("div", { class: "row" }, html("span", { class: "small" }, "Save as"),
-          save("PNG", () => this.savePNG()), save("SVG", () => this.saveSVG()), save("GIF", () => this.saveGIF()), save("JSON", () => this.saveJSON()))));
+      this.about,
+      html("div", { class: "panel-body" }, this.resultLine, this.svg,
+        html("div", { class: "panel-side" }, this.legend, this.readout, this.tokens, this.loops.root, this.steps.root,
+          html("label", { for: id("exact") }, this.exact, " Show the exact path"),
+          html("div", { class: "row" }, html("span", { class: "small" }, "Save as"),
+            save("PNG", () => this.savePNG()), save("SVG", () => this.saveSVG()), save("GIF", () => this.saveGIF()), save("JSON", () => this.saveJSON())))));
     this.view = new MazeView(this.svg, {
-      edit: (change) => this.page.edit(change), solve: () => this.page.solveAll(), describe: (cell) => { this.readout.textContent = cell ? this.describe(cell) : POINT; },
+      edit: (change) => this.page.edit(change), solve: () => this.page.solveAll(), describe: (at) => { this.readout.textContent = this.describe(at); },
     });
     this.model.addEventListener("change", () => { this.fillDecoders(); this.page.changed(); this.solve(); });
     this.decoder.addEventListener("change", () => { this.page.changed(); this.solve(); });
-    this.solveButton.addEventListener("click", () => (this.request ? this.clear("Stopped.") : this.solve()));
+    this.solveButton.addEventListener("click", () => (this.request && !this.result ? this.clear("Stopped.") : this.solve()));
     this.remove.addEventListener("click", () => this.page.removePanel(this));
     this.exact.addEventListener("change", () => this.redraw());
   }
@@ -167,9 +169,9 @@ export class Panel {
     this.shownLoop = null;
     this.loops.root.hidden = true;
     this.resultLine.replaceChildren(words);
-    this.readout.textContent = POINT;
     this.steps.setLast(0);
     this.drawSteps();
+    this.readout.textContent = this.describe(null);
   }
 
   setRequest(request) {
@@ -194,10 +196,17 @@ export class Panel {
     const body = { maze: this.page.maze, ...this.choice };
     try {
       await postForEvents("/api/solve", body, (name, data) => { if (!request.signal.aborted) this.onEvent(name, data); }, request.signal);
-      if (this.chosen.loops) await this.loadLoops(body, request.signal);
     } catch (error) {
       if (request.signal.aborted) return;
       this.fail(error.message);
+    }
+    if (this.result && this.chosen.loops) {
+      try {
+        await this.loadLoops(body, request.signal);
+      } catch (error) {
+        if (request.signal.aborted) return;
+        this.page.say(error.message);
+      }
     }
     if (this.request === request) this.setRequest(null);
   }
@@ -213,6 +222,7 @@ export class Panel {
       this.steps.setLast(this.taken.length);
     } else if (name === "result") {
       this.result = data;
+      this.solveButton.textContent = "Solve"; // the request goes on for the loops
       const passes = `${data.passes} ${data.passes === 1 ? "pass" : "passes"}`;
       this.resultLine.replaceChildren(badge(data), `${data.verdict} ${passes}, ${data.ms.toFixed(0)} ms.`);
     }
@@ -224,6 +234,11 @@ export class Panel {
     this.loopCells = loops;
     this.loops.root.hidden = false;
     this.loops.setLast(loops.length - 1, numbers);
+  }
+
+  /** Play the loops, or the steps of a model without loops. */
+  replay() {
+    if (this.result) (this.loopCells ? this.loops : this.steps).start();
   }
 
   drawSteps() {
@@ -269,7 +284,7 @@ export class Panel {
     this.tokens.hidden = !text;
     if (text) {
       this.tokens.replaceChildren(...[...shown.tokens.entries()].sort((a, b) => a[0] - b[0]).map(([, token]) =>
-        html("span", { title: `pass ${token.pass}, probability ${token.probability.toFixed(3)}` }, token.token, html("sub", {}, ` ${token.pass}`))));
+        html("span", {}, token.token, html("small", {}, ` pass ${token.pass}, ${token.probability.toFixed(2)}`))));
     }
     this.legend.replaceChildren(...[
       shown.probabilities && key("on", "probability of being on the path"),
@@ -279,12 +294,15 @@ export class Panel {
     ].filter(Boolean));
   }
 
-  /** One sentence about a cell, for pointer, touch and keyboard. */
-  describe([x, y]) {
+  /** One sentence about a cell [x, y] or the label of a node, for pointer, touch and keyboard; null if there is none. */
+  describe(at) {
+    const graph = this.page.maze?.isGraph;
+    if (at === null) return `Point at a ${graph ? "node" : "cell"} to see in which pass it was committed, and with what probability.`;
     const { committed, probabilities } = this.shown();
-    const where = `row ${y + 1}, column ${x + 1}`;
-    if (this.page.maze.isWall([x, y])) return `${where}: a wall`;
-    const found = committed.get(`${x},${y}`);
+    const [x, y] = graph ? [] : at;
+    const where = graph ? `node ${at}` : `row ${y + 1}, column ${x + 1}`;
+    if (!graph && this.page.maze.isWall(at)) return `${where}: a wall`;
+    const found = committed.get(String(at));
     if (found) return `${where}: committed in pass ${found.order} with probability ${found.probability.toFixed(3)}`;
     return probabilities ? `${where}: on the path with probability ${probabilities[y][x].toFixed(3)}` : `${where}: not committed`;
   }
@@ -296,6 +314,7 @@ export class Panel {
     copy.setAttribute("width", Math.round(30 * width));
     copy.setAttribute("height", Math.round(30 * height));
     for (const name of ["id", "class", "tabindex", "role"]) copy.removeAttribute(name);
+    copy.querySelectorAll("[data-pointer]").forEach((mark) => mark.remove());
     return new XMLSerializer().serializeToString(copy);
   }
 

@@ -23,7 +23,7 @@ export function element(name, attributes = {}, ...children) {
 }
 
 export class MazeView {
-  /** `edit(change)` gets a function that changes the maze, `describe(cell)` the cell under pointer or cursor, or null; Enter calls `solve()`. */
+  /** `edit(change)` gets a function that changes the maze, `describe(at)` the cell or node under pointer or cursor, or null; Enter calls `solve()`. */
   constructor(svg, { edit, solve, describe }) {
     this.svg = svg;
     this.edit = edit;
@@ -37,7 +37,7 @@ export class MazeView {
     svg.addEventListener("pointermove", (event) => this.pointerMove(event));
     svg.addEventListener("pointerup", (event) => this.pointerUp(event));
     svg.addEventListener("pointercancel", () => { this.dragging = null; this.markEnds(); });
-    svg.addEventListener("pointerleave", () => { if (!this.cursor) describe(null); });
+    svg.addEventListener("pointerleave", () => { this.hint?.setAttribute("d", ""); if (!this.cursor) describe(null); });
     // A finger on the maze scrolls the page, except when it drags the start or the goal.
     svg.addEventListener("touchstart", (event) => { if (event.touches.length === 1 && this.endAt(event.touches[0], true)) event.preventDefault(); }, { passive: false });
     svg.addEventListener("keydown", (event) => this.keyDown(event, solve));
@@ -73,7 +73,7 @@ export class MazeView {
           cells.append(element("rect", { ...box, fill: done ? orderColour(done.order, passes) : COLOURS.on, "fill-opacity": opacity.toFixed(3) }));
         }
         if (done && passes > 1 && width <= 20 && height <= 20) {
-          cells.append(element("text", { x: x + 0.1, y: y + 0.28, "font-size": 0.22, fill: "#1b2129" }, String(done.order)));
+          cells.append(element("text", { x: x + 0.06, y: y + 0.21, "font-size": 0.2, fill: "#1b2129" }, String(done.order)));
         }
       }
     }
@@ -82,8 +82,9 @@ export class MazeView {
     if (path) this.svg.append(polyline(path, { stroke: COLOURS.path, "stroke-width": 0.16 }));
     if (exactPath) this.svg.append(polyline(exactPath, { stroke: COLOURS.exact, "stroke-width": 0.1, "stroke-dasharray": "0.22 0.2" }));
     this.svg.append(this.marker("goal"), this.marker("start"));
-    this.cursorMark = element("rect", { width: 0.9, height: 0.9, fill: "none", stroke: COLOURS.cursor, "stroke-width": 0.1, visibility: "hidden" });
-    this.svg.append(this.cursorMark);
+    this.cursorMark = element("rect", { width: 0.9, height: 0.9, fill: "none", stroke: COLOURS.cursor, "stroke-width": 0.1, visibility: "hidden", "data-pointer": "" });
+    this.hint = element("path", { fill: "none", stroke: COLOURS.cursor, "stroke-width": 0.14, "stroke-linecap": "round", "pointer-events": "none", "data-pointer": "" });
+    this.svg.append(this.cursorMark, this.hint);
     this.drawCursor();
   }
 
@@ -129,7 +130,7 @@ export class MazeView {
       next.set(a, [...(next.get(a) || []), b]);
       next.set(b, [...(next.get(b) || []), a]);
     }
-    const place = new Map([[start, [0, 0]]]);
+    const place = this.nodes = new Map([[start, [0, 0]]]);
     const arms = next.get(start) || [];
     arms.forEach((first, arm) => {
       const angle = (2 * Math.PI * arm) / arms.length - Math.PI / 2;
@@ -188,10 +189,15 @@ export class MazeView {
   }
 
   pointerMove(event) {
-    if (this.maze.isGraph) return;
     const [x, y] = this.position(event);
+    if (this.maze.isGraph) {
+      const near = [...this.nodes].find(([, [nodeX, nodeY]]) => Math.hypot(nodeX - x, nodeY - y) < 0.6);
+      this.describe(near ? near[0] : null);
+      return;
+    }
     const cell = [Math.floor(x), Math.floor(y)];
     if (this.maze.contains(cell)) this.describe(cell);
+    if (event.pointerType === "mouse") this.drawHint(x, y);
     if (!this.dragging) return;
     if (Math.hypot(x - this.dragging.x, y - this.dragging.y) > 0.3) this.dragging.moved = true;
     if (this.dragging.moved && this.dragging.end && this.maze.contains(cell)) this.markEnds({ [this.dragging.end]: cell });
@@ -218,11 +224,18 @@ export class MazeView {
       if (dragging.end) this.edit((maze) => maze.moveEnd(dragging.end, cell));
       return;
     }
-    const [fx, fy] = [x - cell[0], y - cell[1]];
-    const distances = [[fy, NORTH], [1 - fy, SOUTH], [fx, WEST], [1 - fx, EAST]].sort((a, b) => a[0] - b[0]);
-    const [distance, side] = distances[0];
-    if (distance < 0.25) this.edit((maze) => maze.toggleSide(cell, side));
-    else this.edit((maze) => maze.toggleWall(cell));
+    const side = sideAt(x, y);
+    this.edit((maze) => (side ? maze.toggleSide(cell, side) : maze.toggleWall(cell)));
+  }
+
+  /** Mark the wall or the cell that a click would change. */
+  drawHint(x, y) {
+    const [cellX, cellY] = [Math.floor(x), Math.floor(y)];
+    const side = sideAt(x, y);
+    const line = { [NORTH]: `M${cellX} ${cellY}h1`, [SOUTH]: `M${cellX} ${cellY + 1}h1`, [WEST]: `M${cellX} ${cellY}v1`, [EAST]: `M${cellX + 1} ${cellY}v1` }[side];
+    const trial = this.maze.copy();
+    const possible = !this.dragging && (side ? trial.toggleSide([cellX, cellY], side) : trial.toggleWall([cellX, cellY]));
+    this.hint.setAttribute("d", possible ? line || `M${cellX + 0.15} ${cellY + 0.15}h.7v.7h-.7z` : "");
   }
 
   keyDown(event, solve) {
@@ -248,6 +261,13 @@ export class MazeView {
     this.drawCursor();
     this.describe(this.cursor);
   }
+}
+
+/** The side of a cell that a point is near to, or null in the middle of the cell. */
+function sideAt(x, y) {
+  const [fx, fy] = [x - Math.floor(x), y - Math.floor(y)];
+  const [[distance, side]] = [[fy, NORTH], [1 - fy, SOUTH], [fx, WEST], [1 - fx, EAST]].sort((a, b) => a[0] - b[0]);
+  return distance < 0.25 ? side : null;
 }
 
 function polyline(cells, attributes, offset = 0.5) {
