@@ -119,7 +119,7 @@ export class Panel {
       html("div", { class: "row" },
         html("label", { for: id("model") }, "Model", this.model), html("label", { for: id("decoder") }, "Decoder", this.decoder), this.solveButton, this.remove),
       this.about,
-      html("div", { class: "panel-body" }, this.resultLine, this.svg,
+      html("div", { class: "panel-body" }, this.svg, this.resultLine,
         html("div", { class: "panel-side" }, this.legend, this.readout, this.tokens, this.loops.root, this.steps.root,
           html("label", { for: id("exact") }, this.exact, " Show the exact path"),
           html("div", { class: "row" }, html("span", { class: "small" }, "Save as"),
