@@ -1,7 +1,8 @@
 """Load and fuzz a running page: `python benchmarks/web_load.py`; writes results/web-load.json.
 
-Starts `clew serve`, sends 10x10 solves from 64 clients for a minute, then fuzzed requests, and reports status codes,
-latency and the memory of the server.
+Starts `clew serve`, sends 10x10 solves from 64 clients for a minute, then 10,000 fuzzed requests, and reports status
+codes, latency and the memory of the server. Fails if a response has another 5xx status than 503, or memory grows by
+more than 10 %.
 """
 
 from __future__ import annotations
@@ -75,22 +76,8 @@ async def load(address: str, clients: int, seconds: float, pid: int) -> dict[str
 
 def random_value(rng: random.Random, depth: int = 0) -> Any:
     """Return a JSON value of any shape."""
-    plain = [
-        None,
-        True,
-        -1,
-        0,
-        3,
-        2**64,
-        1e308,
-        "",
-        "dfs",
-        "path-star-2x4",
-        "cells-dfs",
-        "text-dfs-4-mlmu",
-        "#S G#",
-        "\x00\x1b[2J",
-    ]
+    plain = [None, True, -1, 0, 3, 2**64, 1e308, "", "dfs", "path-star-2x4", "cells-dfs", "text-dfs-4-mlmu"]
+    plain += ["#S G#", "\x00\x1b[2J", "walk", "walk:loops=1000,tolerance=0", "certainty:count=-1", "/etc/passwd"]
     if depth > 3 or rng.random() < 0.6:
         return rng.choice(plain) if rng.random() < 0.9 else "".join(chr(rng.randrange(1, 300)) for _ in range(50))
     if rng.random() < 0.5:
@@ -144,6 +131,10 @@ def main() -> None:
     result["seconds_to_stop"] = time.monotonic() - began
     print(result)
     write_json(options.out, result)
+    failed = [status for part in ("load", "fuzz") for status in result[part]["statuses"] if status >= 500]
+    grown = result["load"]["memory_mb_highest"] / result["load"]["memory_mb_after_a_quarter"]
+    if set(failed) - {503} or grown > 1.1:
+        sys.exit(f"status {failed}, memory x{grown:.2f}")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import random
 import threading
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from PIL import Image
 from starlette.testclient import TestClient
 
 import clew
@@ -19,6 +21,7 @@ from clew.web.app import MAX_BODY_BYTES, SECURITY_HEADERS, Api, Settings, create
 from clew.web.models import ModelStore
 
 DRAWING = "+--+--+--+\n|S    |  |\n+--+  +  +\n|  |     |\n+  +--+  +\n|       G|\n+--+--+--+"
+GOLDEN = Path(__file__).parents[1] / "golden"
 PATH = [[0, 0], [1, 0], [1, 1], [2, 1], [2, 2]]
 
 
@@ -46,6 +49,32 @@ def test_a_generated_maze_is_solved(client: TestClient, family: str) -> None:
     assert set(answer) >= {"path", "exact", "valid", "shortest", "failure", "passes", "ms", "steps"}
     assert answer["exact_path"][0] == maze["start"]
     assert answer["exact_path"][-1] == maze["goal"]
+
+
+@pytest.mark.parametrize("name", ["dfs-5.txt", "astar.jsonl"])
+def test_the_first_maze_of_a_file_is_read(client: TestClient, name: str) -> None:
+    content = (GOLDEN / name).read_bytes()
+    maze = client.post("/api/read", content=content).json()
+    assert maze["count"] == len(clew.read(GOLDEN / name)) > 1
+    assert (maze["height"], maze["width"]) == clew.read(GOLDEN / name)[0].task.maze.cells.shape
+    assert client.post("/api/read", json={"text": content.decode()}).json() == maze
+
+
+def test_an_image_is_read(client: TestClient) -> None:
+    pixels = [[0] * 5, [0, 1, 2, 3, 0], [0] * 5]  # black, green start, white, red goal
+    image = Image.new("RGB", (5, 3))
+    image.putdata([[(0, 0, 0), (0, 255, 0), (255, 255, 255), (255, 0, 0)][pixel] for row in pixels for pixel in row])
+    file = io.BytesIO()
+    image.save(file, "png")
+    maze = client.post("/api/read", content=file.getvalue()).json()
+    assert (maze["count"], maze["width"], maze["start"], maze["goal"]) == (1, 5, [1, 1], [3, 1])
+
+
+def test_a_name_of_a_file_is_not_opened(client: TestClient) -> None:
+    name = str(GOLDEN / "dfs-5.txt")
+    assert client.post("/api/read", json={"text": name}).status_code == 400
+    assert client.post("/api/read", content=name.encode()).status_code == 400
+    assert solve(client, maze=name).status_code == 400
 
 
 def test_the_same_seed_gives_the_same_maze(client: TestClient) -> None:

@@ -29,7 +29,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from clew.data.readers import read_maze
+from clew.data.readers import read_mazes
 from clew.decoding.cells import CellWalk
 from clew.decoding.codec import Step
 from clew.decoding.decode import TaskStep, parse_decoder, split_steps
@@ -229,14 +229,15 @@ class Api:
         return JSONResponse({"family": family, **maze_json(batch[0][0])})
 
     async def read(self, request: Request) -> Response:
-        """The maze of a pasted text or of a file's bytes."""
+        """The first maze of a pasted text or of a file's bytes, and how many there are."""
         body = await body_of(request)
         if request.headers.get("content-type", "").startswith("application/json"):
-            task = await run_in_threadpool(task_from, text_field(json_object(body), "text"))
-        else:
-            task = await run_in_threadpool(read_maze, body)
-            check_size(task)
-        return JSONResponse(maze_json(task))
+            body = text_field(json_object(body), "text").encode()  # not as text, which may be the name of a file
+        found = await run_in_threadpool(read_mazes, body)
+        if not found:
+            raise UserError("there is no maze in this.")
+        check_size(found[0].task)
+        return JSONResponse({"count": len(found), **maze_json(found[0].task)})
 
     async def solve(self, request: Request) -> Response:
         """A model's solution of a maze: one JSON object, or one event a step."""

@@ -88,9 +88,10 @@ async function generate() {
 }
 
 async function read(value) {
-  page.replaceMaze(await postJSON("/api/read", value));
-  page.say("");
+  const { count, ...maze } = await postJSON("/api/read", value);
+  page.replaceMaze(maze);
   await page.solveAll();
+  page.say(count > 1 ? `The first of ${count} mazes is shown.` : "");
 }
 
 const attempt = (run) => run().catch((error) => page.say(error.message));
