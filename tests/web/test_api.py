@@ -17,7 +17,7 @@ from PIL import Image
 from starlette.testclient import TestClient
 
 import clew
-from clew.web.app import MAX_BODY_BYTES, SECURITY_HEADERS, Api, Settings, create_app
+from clew.web.app import HEADERS, MAX_BODY_BYTES, Api, Settings, create_app
 from clew.web.models import ModelStore
 
 DRAWING = "+--+--+--+\n|S    |  |\n+--+  +  +\n|  |     |\n+  +--+  +\n|       G|\n+--+--+--+"
@@ -203,13 +203,13 @@ def test_other_hosts_and_origins_are_refused(client: TestClient, headers: dict[s
 
 
 def test_every_response_has_security_headers(client: TestClient) -> None:
-    policy = SECURITY_HEADERS["Content-Security-Policy"]
+    policy = HEADERS["Content-Security-Policy"]
     assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self';")
     assert "unsafe" not in policy
     for path in ("/", "/runs", "/results", "/api/models", "/static/app.js", "/nope"):
         headers = client.get(path, headers={"Origin": "http://localhost"}).headers
         assert headers["content-security-policy"] == policy
-        assert headers["x-content-type-options"] == "nosniff"
+        assert (headers["x-content-type-options"], headers["cache-control"]) == ("nosniff", "no-cache")
         assert not [name for name in headers if name.startswith("access-control")]
 
 

@@ -72,13 +72,14 @@ FAMILIES = {
     "path-star-2x4": "Path-star graphs, 2 arms of 4",
     "path-star-5x4": "Path-star graphs, 5 arms of 4",
 }
-SECURITY_HEADERS = {
+HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-cache",  # a newer version of the page is used at once
 }
 
 
@@ -121,7 +122,7 @@ def create_app(settings: Settings, warm: bool = False) -> ASGIApp:
 
 def _page(name: str) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
-        return FileResponse(STATIC / name, headers={"Cache-Control": "no-cache"})
+        return FileResponse(STATIC / name)
 
     return endpoint
 
@@ -146,7 +147,7 @@ class Checks:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                extra = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
+                extra = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
                 message = dict(message) | {"headers": [*message.get("headers", []), *extra]}
             await send(message)
 
