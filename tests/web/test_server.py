@@ -125,5 +125,5 @@ def test_ctrl_c_ends_it_within_two_seconds(serve) -> None:
         process.send_signal(signal.SIGINT)
         process.wait(timeout=10)
         assert time.monotonic() - began < 2
-        stream.close()
+        assert b"the server was stopped" in stream.read()
     assert process.returncode in (0, 130, -signal.SIGINT)

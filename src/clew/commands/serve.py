@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from pathlib import Path
+from typing import Any
 
 from clew.commands import announce_compilation
 from clew.errors import UsageError, UserError
@@ -61,6 +62,12 @@ def serve(
     listener.listen()  # before the address is printed, so that whoever reads it is not refused
     shown = f"[{host}]" if ":" in host else host
     print(f"http://{shown}:{listener.getsockname()[1]}/  (Ctrl-C to stop)", flush=True)
+
+    class Server(uvicorn.Server):
+        def handle_exit(self, *arguments: Any) -> None:
+            app.stop()
+            super().handle_exit(*arguments)
+
     # Requests that are open at Ctrl-C have one second to end.
     config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1, lifespan="off")
-    uvicorn.Server(config).run(sockets=[listener])
+    Server(config).run(sockets=[listener])

@@ -96,7 +96,7 @@ class Settings:
     seconds: float = 30.0
 
 
-def create_app(settings: Settings, warm: bool = False) -> ASGIApp:
+def create_app(settings: Settings, warm: bool = False) -> App:
     """Return the application; if `warm`, load models and compile kernels first, so that a first visit is fast."""
     api = Api(settings)
     routes = [Route(path, _page(name)) for path, name in PAGES.items()]
@@ -117,7 +117,7 @@ def create_app(settings: Settings, warm: bool = False) -> ASGIApp:
     if warm:
         api.warm_up()
     static = Mount("/static", StaticFiles(directory=STATIC))
-    return Checks(Starlette(routes=[*routes, static], exception_handlers=handlers), settings.hosts)
+    return App(Starlette(routes=[*routes, static], exception_handlers=handlers), settings.hosts, api.queue.stopping.set)
 
 
 def _page(name: str) -> Callable[[Request], Awaitable[Response]]:
@@ -137,12 +137,13 @@ def _http_failure(request: Request, error: Any) -> JSONResponse:
     return _failure(400, f"{request.method} is not possible for {request.url.path!r}.")
 
 
-class Checks:
-    """Refuse other hosts and origins, and add security headers."""
+class App:
+    """The ASGI application: refuse other hosts and origins, and add headers. `stop()` ends all solves."""
 
-    def __init__(self, app: ASGIApp, hosts: tuple[str, ...]) -> None:
+    def __init__(self, app: ASGIApp, hosts: tuple[str, ...], stop: Callable[[], None]) -> None:
         self.app = app
         self.hosts = hosts
+        self.stop = stop
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_with_headers(message: Message) -> None:

@@ -31,8 +31,8 @@ class Finished:
     value: Any
 
 
-class Cancelled(Exception):
-    """The consumer of a solve has gone."""
+class Cancelled(UserError):
+    """The consumer of a solve has gone, or the server stops."""
 
 
 _running = threading.local()
@@ -51,6 +51,7 @@ class SolveQueue:
         self._max_waiting = max_waiting
         self._seconds = seconds
         self._waiting = 0
+        self.stopping = threading.Event()  # ends all solves
 
     async def run(self, work: Callable[[Emit], Any]) -> AsyncGenerator[Any, None]:
         """Yield what `work` emits, then Finished; an error of `work` is raised here."""
@@ -72,8 +73,8 @@ class SolveQueue:
                 loop.call_soon_threadsafe(events.put_nowait, event)
 
         def check() -> None:
-            if gone.is_set():
-                raise Cancelled
+            if gone.is_set() or self.stopping.is_set():
+                raise Cancelled("the server was stopped.")
             if time.monotonic() > deadline:
                 raise Busy(f"solving took longer than {self._seconds:.0f} seconds; use a smaller maze.")
 
