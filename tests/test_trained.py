@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 import torch
 
@@ -18,6 +19,7 @@ from clew.models.cell_network import CellNetworkConfig
 from clew.models.config import DecoderOnlyConfig
 from clew.models.weights import read_weights, write_weights
 from clew.registry import shipped_models
+from clew.tokenization.read import write_maze
 from clew.trained import SomeUnread, export_weights, load
 from clew.training.checkpoint import RunFolder, model_tensors, write_checkpoint
 from clew.training.config import Budget, TrainConfig
@@ -144,6 +146,17 @@ def test_evaluation_on_held_out_mazes_and_its_report(cell_run, tmp_path):
         model.evaluate(tasks=[NO_WAY])
     evaluation.save_html(tmp_path / "report.html")
     assert "one-pass" in (tmp_path / "report.html").read_text()
+
+
+def test_evaluation_takes_what_read_takes(cell_run, tmp_path):
+    batch, model = clew.generate("dfs", size=4, n=3), clew.load(cell_run)
+    texts = [write_maze("ascii", task, path) for task, path in (batch[i] for i in range(3))]
+    file = tmp_path / "mazes.txt"
+    file.write_text("\n\n".join(texts))
+    grid = np.array([[2, 0, 1], [1, 0, 3]])
+    cases = [(batch, 3), (str(file), 3), (file, 3), (texts[0], 1), (grid, 1), ([batch, grid, str(file)], 7)]
+    for tasks, count in cases:
+        assert len(model.evaluate(tasks=tasks)) == count
 
 
 def test_a_next_token_model_is_decoded_left_to_right_by_default(next_token_run):

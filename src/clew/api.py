@@ -243,7 +243,7 @@ def evaluate(
     n: int | None = None,
     seed: int | None = None,
     decoder: str | None = None,
-    tasks: Sequence[Task | str] | None = None,
+    tasks: Any = None,
 ) -> Evaluation:
     """Return the scores of a model on held-out mazes, or on mazes of your own.
 
@@ -254,7 +254,7 @@ def evaluate(
         n: how many; by default 2,000 of up to 10x10 and fewer of larger ones.
         seed: which held-out mazes.
         decoder: such as "left-to-right" or "walk-repair"; by default the model's own.
-        tasks: mazes to use instead.
+        tasks: mazes to use instead: a batch, what `read` takes, or a list of these.
 
     Example:
         >>> import clew

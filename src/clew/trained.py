@@ -30,7 +30,7 @@ from torch import nn
 from clew.data.config import IMPORTED
 from clew.data.dataset import DATASET_FILE, open_dataset
 from clew.data.loader import held_out_draws
-from clew.data.readers import read_maze, true_path
+from clew.data.readers import read_maze, read_mazes, true_path
 from clew.decoding.cells import loop_probabilities
 from clew.decoding.codec import Codec, Step
 from clew.decoding.decode import default_decoder, parse_decoder
@@ -143,14 +143,14 @@ class TrainedModel:
         *,
         seed: int | None = None,
         decoder: str | None = None,
-        tasks: TaskBatch | Sequence[TaskBatch | Task | str] | None = None,
+        tasks: Any = None,
         batch_size: int | None = None,
         precision: Precision | None = None,
         progress: Callable[[int], None] = lambda mazes: None,
     ) -> Evaluation:
         """Evaluate on held-out mazes, by default of the training family, size and seed, or on given tasks.
 
-        The arguments are those of `clew.evaluate`; `tasks` may also have batches. `batch_size` mazes are decoded at
+        The arguments are those of `clew.evaluate`. `batch_size` mazes are decoded at
         once, by default as many as fit into memory; `precision` is by default that of the evaluations during training;
         `progress` is called with the number of mazes done.
         """
@@ -263,9 +263,8 @@ def _from_weights(folder: Path) -> TrainedModel:
     return TrainedModel(name, model, codec, family, height, width, about.seed, None, about.precision)
 
 
-def _batches(tasks: TaskBatch | Sequence[TaskBatch | Task | str]) -> list[TaskBatch]:
-    if isinstance(tasks, TaskBatch):
-        return [tasks]
-    singles = [read_maze(task) for task in tasks if not isinstance(task, TaskBatch)]
-    batches = [batch for batch in tasks if isinstance(batch, TaskBatch)]
-    return [*batches, *group_tasks((task, true_path(task)) for task in singles)]
+def _batches(tasks: Any) -> list[TaskBatch]:
+    items = tasks if isinstance(tasks, list | tuple) else [tasks]
+    batches = [each for each in items if isinstance(each, TaskBatch)]
+    found = [read for each in items if not isinstance(each, TaskBatch) for read in read_mazes(each)]
+    return [*batches, *group_tasks((read.task, true_path(read.task, read.path)) for read in found)]

@@ -24,7 +24,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
 
-from clew.errors import UserError, printable, report_error
+from clew.errors import UserError, counted, printable, report_error
 from clew.files import atomic_write, open_own, read_json
 
 if TYPE_CHECKING:  # `clew train --help` needs LogOptions without torch
@@ -333,7 +333,7 @@ class ProgressDisplay(Callback):
             self._live.stop()
             self._live = None
         if end.reason == "done":
-            self._print(f"done after {end.step:,} steps and {format_duration(end.elapsed)} of training")
+            self._print(f"done after {counted(end.step, 'step')} and {format_duration(end.elapsed)} of training")
 
     def _line(self, report: StepReport) -> str:
         total = self._start.total_steps
