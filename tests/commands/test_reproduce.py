@@ -47,6 +47,7 @@ def test_the_list_says_what_each_needs_at_each_scale(capsys: pytest.CaptureFixtu
         ([], "give the name of a study"),
         (["astar", "--seeds", "0"], "--seeds 0 trains nothing"),
         (["astar", "--minutes", "-1"], "--minutes -1 trains nothing"),
+        (["astar", "--processes", "0"], "--processes 0 trains nothing"),
     ],
 )
 def test_a_wrong_option_is_one_sentence_without_torch(words: list[str], told: str) -> None:
@@ -155,7 +156,9 @@ def test_a_dry_run_tells_memory_hours_and_jobs(tmp_path: Path, capsys: pytest.Ca
     for head in ("parameters", "tokens", "steps", "activations, GB", "optimizer, GB", "in all, GB", "hours, 8 V100"):
         assert head in lines[0]
     assert lines[1].startswith("next token, 5x5, seed 0    7,947,648")
-    assert "Would train 10 runs in 8 processes" in told
+    assert "Would train 10 runs in 8 processes, one for each GPU, one run after the other, and evaluate 10." in told
+    assert run([*words, "--processes", "2"]) == 0
+    assert "Would train 10 runs in 2 processes, one run after the other" in capsys.readouterr().out
     assert run([*words, "--launcher", "slurm", "--slurm.nodes", "2", "--slurm.gpus-per-node", "4"]) == 0
     told = capsys.readouterr().out
     assert "Would submit 10 training jobs (2 nodes with 4 GPUs each, 24 hours a part) and 10 evaluation jobs" in told
@@ -167,9 +170,43 @@ def test_a_dry_run_of_every_study_has_no_empty_estimate(tmp_path: Path, capsys: 
     told = capsys.readouterr().out
     head, *rows = told.split("\n\n")[0].splitlines()
     assert len(rows) > 100
-    columns = [head.index(name) for name in ("weights, GB", "optimizer, GB", "activations, GB")]
+    columns = [head.index(name) for name in ("weights, GB", "optimizer, GB", "activations, GB", "evaluation, GB")]
     total, first = head.index("in all, GB"), head.index("hours, 8 V100")
     for row in rows:
         assert all(float(row[column:].split()[0]) >= 0 for column in columns)
         assert 1 < float(row[total:].split()[0]) <= 32
         assert [float(hours.replace(",", "")) >= 0 for hours in row[first:].split()] == [True] * 3
+
+
+@pytest.mark.parametrize(
+    ("words", "gpus", "processes"),
+    [
+        (["--scale", "paper"], 4, 4),
+        (["--scale", "paper", "--processes", "2"], 4, 2),
+        (["--scale", "smoke", "--processes", "2"], 0, 2),
+    ],
+)
+def test_a_node_uses_all_of_its_gpus(
+    words: list[str], gpus: int, processes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[tuple[int, list[str]]] = []
+
+    def launch(count: int, arguments: list[str]) -> int:
+        started.append((count, arguments))
+        return 7
+
+    monkeypatch.delenv("RANK", raising=False)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: gpus)
+    monkeypatch.setattr("clew.training.distributed.launch", launch)
+    command = ["reproduce", "astar", *words, "--quiet", "--seeds", "2", "--root", str(tmp_path / "a folder")]
+    with pytest.raises(SystemExit) as ended:
+        run(command)
+    assert (ended.value.code, started) == (7, [(processes, command)])
+
+
+def test_more_processes_than_gpus_are_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    assert run(["reproduce", "astar", "--scale", "paper", "--processes", "3"]) == 2
+    assert "3 processes cannot share 2 GPUs; use --processes 2 or fewer" in capsys.readouterr().err

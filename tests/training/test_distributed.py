@@ -82,6 +82,12 @@ def test_alone_without_torchrun(monkeypatch: pytest.MonkeyPatch) -> None:
         assert (world.rank, world.size, world.is_main) == (0, 1, True)
 
 
+def test_a_wrong_environment_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "first")
+    with pytest.raises(UserError, match="RANK='first'"), joined_world("cpu"):
+        pass
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_missing_gpu_is_reported() -> None:
     with pytest.raises(UserError, match="no CUDA"), joined_world("cuda"):

@@ -1,4 +1,4 @@
-"""A process that loses another one, or that no other one joins."""
+"""Several processes: one that is lost or that no other one joins, and signals."""
 
 from __future__ import annotations
 
@@ -6,12 +6,57 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 import torch.distributed as dist
 
 from clew.errors import UserError
 from clew.training.distributed import first_sentence, is_lost_process, joined_world
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="the launched processes are found in /proc")
+def test_a_lost_process_ends_the_others_and_a_signal_saves(tmp_path: Path) -> None:
+    words = ["reproduce", "architectures", "--scale", "smoke", "--minutes", "5", "--processes", "2"]
+    command = [sys.executable, "-m", "clew", *words, "--root", str(tmp_path)]
+
+    launcher = started(command, tmp_path)
+    os.kill(children(launcher.pid)[-1], signal.SIGKILL)
+    told = launcher.communicate(timeout=900)[1].splitlines()
+    assert launcher.returncode == 128 + signal.SIGKILL
+    other = ("training 1 of 2", "compiling kernels")
+    sentences = [line.partition("(")[0] for line in told if not any(words in line for words in other)]
+    assert sentences[-1] == "clew: rank 1 of 2 was ended by SIGKILL "
+    assert sentences[:-1] in ([], ["clew: rank 0 of 2 has lost another process "])  # unless it was ended first
+
+    launcher = started(command, tmp_path)
+    launcher.send_signal(signal.SIGTERM)
+    told = launcher.communicate(timeout=900)[1].splitlines()
+    assert launcher.returncode == 128 + signal.SIGTERM
+    assert told[-1] == "clew: saved and stopped; the same command resumes."
+    assert len(told) == 2
+
+
+def started(command: list[str], root: Path) -> subprocess.Popen[str]:
+    """Start the command, and return it when it has done some steps more."""
+    before = steps(root)
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 900
+    while steps(root) < before + 5:
+        assert process.poll() is None, process.communicate()[1]
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return process
+
+
+def steps(root: Path) -> int:
+    return sum(len(file.read_text().splitlines()) for file in root.glob("runs/reproduce/smoke/*/metrics.jsonl"))
+
+
+def children(pid: int) -> list[int]:
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
 
 LOSE = """
 import os, signal, sys

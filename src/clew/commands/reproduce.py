@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,7 +13,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from clew.commands import announce_compilation, format_table
+from clew.commands import announce_compilation, format_table, typed_command
 from clew.errors import UsageError, did_you_mean, is_quiet, printable
 from clew.training.slurm import SlurmOptions
 
@@ -33,6 +34,7 @@ def reproduce(
     minutes: float | None = None,
     threads: int | None = None,
     micro_batch: int | None = None,
+    processes: int | None = None,
     timeout_hours: float = 4.0,
     launcher: Literal["local", "slurm"] = "local",
     slurm: SlurmOptions = SlurmOptions(),  # noqa: B008  (frozen)
@@ -42,8 +44,7 @@ def reproduce(
 
     For example: clew reproduce accuracy-by-size --scale laptop --seeds 3
 
-    The same command resumes what was stopped. Numbers go to results/NAME/SCALE.json, the picture beside it. With
-    several GPUs: torchrun --nproc-per-node 8 -m clew reproduce NAME --scale paper
+    The same command resumes what was stopped. Numbers go to results/NAME/SCALE.json, the picture beside it.
 
     Args:
         names: the studies, as --list names them, or all.
@@ -58,6 +59,7 @@ def reproduce(
         threads: CPU threads of each training; 1 at laptop scale by default.
         micro_batch: mazes that a process puts through one forward and backward pass; fewer need less memory, and the
             result stays the same. On a GPU, by default as many as fit.
+        processes: that share each training on this machine; by default one, at paper scale one for each visible GPU.
         timeout_hours: how long one of several processes waits for the others.
         launcher: local trains here; slurm submits a job for every training, and after each one for its evaluation, and
             returns. When the jobs are done, the same command writes the result, and so does --collect.
@@ -69,27 +71,37 @@ def reproduce(
         return
     check_names(names)
     given = {"seeds": seeds, "minutes": minutes, "threads": threads, "micro-batch": micro_batch}
-    for name, value in (given | {"timeout-hours": timeout_hours}).items():
+    for name, value in (given | {"processes": processes, "timeout-hours": timeout_hours}).items():
         if value is not None and not value > 0:
             raise UsageError(f"--{name} {value:g} trains nothing; use a number above 0.")
 
+    import torch
+
     from clew.paper import runner
     from clew.paper.studies import STUDIES
+    from clew.training.distributed import launch
 
     announce_compilation()
     studies = [*STUDIES.values()] if ALL in names else [STUDIES[name] for name in dict.fromkeys(names)]
     options = runner.Options(scale, root, seeds, minutes, threads, micro_batch, timeout_hours)
     if dry_run:
-        print_plan(studies, options, slurm if launcher == "slurm" else None)
+        print_plan(studies, options, slurm if launcher == "slurm" else None, processes)
     elif collect:
         for study in studies:
             runner.collect(study, options, log)
     elif launcher == "slurm":
         submit_jobs(studies, options, slurm)
-    elif signal := runner.reproduce(studies, options, log):
-        if int(os.environ.get("RANK", 0)) == 0:
-            print("clew: saved and stopped; the same command resumes.", file=sys.stderr)
-        sys.exit(128 + signal)
+    else:
+        gpus = torch.cuda.device_count()
+        if processes and 0 < gpus < processes:
+            raise UsageError(f"{processes} processes cannot share {gpus} GPUs; use --processes {gpus} or fewer.")
+        count = processes or (gpus if scale == "paper" else 1)
+        if count > 1 and "RANK" not in os.environ:  # else torchrun, Slurm or `launch` has started this process
+            sys.exit(launch(count, shlex.split(typed_command())[1:]))
+        if signal := runner.reproduce(studies, options, log):
+            if int(os.environ.get("RANK", 0)) == 0:
+                print("clew: saved and stopped; the same command resumes.", file=sys.stderr)
+            sys.exit(128 + signal)
 
 
 def log(line: str) -> None:
@@ -141,7 +153,7 @@ def print_list() -> None:
     print(format_table(rows, left=5))
 
 
-def print_plan(studies: Sequence[Study], options: Options, slurm: SlurmOptions | None) -> None:
+def print_plan(studies: Sequence[Study], options: Options, slurm: SlurmOptions | None, processes: int | None) -> None:
     """Print what every training that is not finished needs, and what would be started or submitted."""
     import torch
 
@@ -151,7 +163,8 @@ def print_plan(studies: Sequence[Study], options: Options, slurm: SlurmOptions |
     runs = [*unique_runs(studies, options).values()]
     train = sum(not options.is_trained(run) for run in runs)
     evaluate = sum(not options.is_scored(run) for run in runs)
-    gpus = (torch.cuda.device_count() or PAPER_GPUS) if options.scale == "paper" else 1
+    visible = torch.cuda.device_count()
+    gpus = processes or ((visible or PAPER_GPUS) if options.scale == "paper" else 1)
     gpus = slurm.nodes * slurm.tasks if slurm else gpus
     print(format_table(plan(runs, gpus), left=99))
     print(
@@ -165,7 +178,10 @@ def print_plan(studies: Sequence[Study], options: Options, slurm: SlurmOptions |
             "jobs (one GPU, each after its training)."
         )
     else:
-        print(f"Would train {train} runs in {gpus} processes, one run after the other, and evaluate {evaluate}.")
+        what = f"{gpus} processes" if gpus > 1 else "one process"
+        what += ", one for each GPU" if gpus > 1 and (visible or not processes) else ""
+        assumed = "" if visible or processes or gpus == 1 else " No GPU is visible here: the paper's 8 are assumed."
+        print(f"Would train {train} runs in {what}, one run after the other, and evaluate {evaluate}.{assumed}")
 
 
 def submit_jobs(studies: Sequence[Study], options: Options, slurm: SlurmOptions) -> None:

@@ -8,7 +8,8 @@
 Memory. For each parameter: the weight, its gradient, the gradient's copy in DDP's buckets and AdamW's two moments, in
 float32, and the weight in 16 bits under autocast. For each token and block, or for each cell and loop, what the
 backward pass needs, which a test compares with what autograd saves. To that come the logits, the batch, 10 % for
-allocator fragmentation, and 1 GB for CUDA and NCCL. Evaluation decodes as many mazes at once as fit what is free.
+allocator fragmentation, and 1 GB for CUDA and NCCL. Evaluation has no activations; its K/V cache and the work of one
+block are counted for as many mazes as it decodes at once, at most half of what is free.
 
 Hours. A step of a GPU takes
 
@@ -33,6 +34,8 @@ from typing import NamedTuple
 from clew.data.batch import CellBatch
 from clew.data.config import PAPER_MAZES, DataConfig
 from clew.data.loader import StreamLoader
+from clew.decoding.codec import Codec
+from clew.evaluation.evaluate import GPU_FRACTION, MAX_BATCH
 from clew.files import atomic_write
 from clew.models.build import training_flops
 from clew.models.cell_network import CellNetworkConfig
@@ -63,7 +66,8 @@ GPUS = {
 BLOCK_SECONDS, ACTIVATION_PASSES, SHARE_OF_PEAK = 0.82e-3, 5, 0.25
 SMALL_GPU = 32 * GB  # the paper's V100
 ALLOCATOR, CONTEXT = 1.1, 1.0 * GB
-CELL_BYTES = 40  # that a message step of a cell network keeps for each cell and hidden unit
+# Bytes that a message step of a cell network keeps for each cell and hidden unit, with and without a backward pass.
+CELL_BYTES, CELL_WORK = 40, 48
 
 
 class Memory(NamedTuple):
@@ -72,21 +76,28 @@ class Memory(NamedTuple):
     weights: float  # with gradients and their copies
     optimizer: float
     activations: float  # of a micro-batch, with the tokens of the batch
+    evaluation: float  # K/V cache and work of all mazes that are decoded at once
 
     @property
     def total(self) -> float:
-        return ALLOCATOR * sum(self) + CONTEXT
+        """The most that training and evaluation, one after the other, need at a time."""
+        return ALLOCATOR * (self.weights + self.optimizer + max(self.activations, self.evaluation)) + CONTEXT
 
 
-def estimate_memory(config: TrainConfig, processes: int, micro_batch: int) -> Memory:
-    """Return what training takes with so many GPUs and so many mazes in a forward and backward pass."""
+def estimate_memory(config: TrainConfig, processes: int, micro_batch: int, memory: float = SMALL_GPU) -> Memory:
+    """Return what training takes with so many GPUs and so many mazes in a forward and backward pass.
+
+    `memory` is that of a GPU: evaluation decodes as many mazes at once as half of what is free allows.
+    """
     model, half = config.model, 4 if config.precision == "fp32" else 2
     batch = sample(config).batch
     tokens, queries = int(batch.valid_BT.sum(1).max()), int(batch.response_BT.sum(1).max())
+    height, columns = config.data.shapes[-1]
     if isinstance(model, CellNetworkConfig):
         assert isinstance(batch, CellBatch)
         loops = int(model.training_loops(batch)[1].max())
         a_maze: float = CELL_BYTES * model.hidden * model.steps * loops * tokens
+        decoding = CELL_WORK * model.hidden * height * columns
     else:
         assert isinstance(model, DecoderOnlyConfig | EncoderDecoderConfig), "studies have no models of plug-ins"
         depth = model.depth if isinstance(model, DecoderOnlyConfig) else model.encoder_depth
@@ -96,10 +107,14 @@ def estimate_memory(config: TrainConfig, processes: int, micro_batch: int) -> Me
             keys = (4 if half == 2 else 3) * half * tokens
             a_maze += model.decoder_depth * model.width * (keys + (8 + 12 * half) * queries)
         a_maze += (half + 8) * model.vocabulary * queries  # logits, their softmax and its gradient
+        response = Codec.of(config.data.format, height, columns).max_response_length(height, columns)
+        decoding = model.decoding_bytes(tokens - queries + response)
     parameters = parameters_of(model)
     rows = math.ceil(config.batch_size / processes)
-    weights = (12 + (half if half == 2 else 0)) * parameters
-    return Memory(weights, 8 * parameters, a_maze * micro_batch + 24 * tokens * rows)
+    weights, optimizer = (12 + (half if half == 2 else 0)) * parameters, 8 * parameters
+    free = (memory - CONTEXT) / ALLOCATOR - weights - optimizer
+    decoded = max(1, min(MAX_BATCH, int(GPU_FRACTION * free / decoding)))
+    return Memory(weights, optimizer, a_maze * micro_batch + 24 * tokens * rows, decoding * decoded)
 
 
 def _block_bytes(width: int, half: int) -> int:
@@ -116,7 +131,7 @@ def micro_batch_for(config: TrainConfig, processes: int, memory: float = SMALL_G
     """Return the most mazes, a power of two or all, that fit one pass of a GPU; None if not even one does."""
     rows = math.ceil(config.batch_size / processes)
     candidates = [rows, *(1 << k for k in range(rows.bit_length() - 1, -1, -1))]
-    return next((n for n in candidates if estimate_memory(config, processes, n).total <= memory), None)
+    return next((n for n in candidates if estimate_memory(config, processes, n, memory).total <= memory), None)
 
 
 def fit_micro_batch(config: TrainConfig, processes: int, memory: float) -> TrainConfig:
@@ -221,7 +236,7 @@ def run_hours(config: TrainConfig, scale: Scale) -> float:
 
 def plan(runs: Sequence[RunSpec], processes: int) -> list[list[str]]:
     """Return a head, and a row of words for each training on so many GPUs."""
-    sizes = ("weights", "optimizer", "activations", "in all")
+    sizes = ("weights", "optimizer", "activations", "evaluation", "in all")
     head = ["run", "parameters", "steps", "tokens", "mazes a pass", *(f"{size}, GB" for size in sizes)]
     return [[*head, *(f"hours, {processes} {gpu}" for gpu in GPUS)], *(_plan_row(run, processes) for run in runs)]
 

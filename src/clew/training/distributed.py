@@ -6,6 +6,7 @@
         full_tensor(parameter)                     # a DTensor's full value; collective, all ranks must call
 
     torchrun --nproc-per-node 2 -m clew train tiny --out runs/tiny
+    launch(2, ["reproduce", "astar"])              # the same for a command that starts its processes by itself
 
 All of it is a no-op for one process, so the loop has no branch for it. A UserError that all processes raise is printed
 by the main one alone. A process that loses another one ends with one sentence.
@@ -14,10 +15,13 @@ by the main one alone. A process that loses another one ends with one sentence.
 from __future__ import annotations
 
 import gc
+import logging
 import os
+import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -104,8 +108,11 @@ def joined_world(device: Literal["auto", "cpu", "cuda"] = "auto", timeout_hours:
     if device == "cuda" and not torch.cuda.is_available():
         raise UserError("there is no CUDA device here; use --device cpu, or auto.")
     on_gpu = device != "cpu" and torch.cuda.is_available()
-    rank, size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
-    local_rank = int(os.environ.get("LOCAL_RANK", 0))
+    rank, size, local_rank = (
+        _from_environment("RANK", 0),
+        _from_environment("WORLD_SIZE", 1),
+        _from_environment("LOCAL_RANK", 0),
+    )
     world = World(rank, size, torch.device("cuda", local_rank) if on_gpu else torch.device("cpu"))
     if on_gpu:
         torch.cuda.set_device(world.device)
@@ -133,6 +140,46 @@ def joined_world(device: Literal["auto", "cpu", "cuda"] = "auto", timeout_hours:
     finally:
         if dist.is_initialized() and not (lost and on_gpu):  # NCCL would wait for the lost process
             leave_group(world)
+
+
+def _from_environment(name: str, default: int) -> int:
+    value = os.environ.get(name, str(default))
+    if not value.isdecimal():
+        raise UserError(f"the environment has {name}={value!r}, which is not a number; start the run with torchrun.")
+    return int(value)
+
+
+def launch(processes: int, arguments: Sequence[str]) -> int:
+    """Run `clew ARGUMENTS` in so many processes of this machine, as torchrun does; return the exit code.
+
+    Signals reach all processes, so that they save and stop. If one is lost, the others are ended.
+    """
+    from torch.distributed.elastic.multiprocessing.api import SignalException
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+    os.environ.setdefault("OMP_NUM_THREADS", str(max((os.cpu_count() or 1) // processes, 1)))
+    rendezvous: dict[str, Any] = {"rdzv_backend": "c10d", "rdzv_endpoint": "localhost:0", "run_id": str(uuid.uuid4())}
+    config = LaunchConfig(1, 1, processes, max_restarts=0, **rendezvous)
+    logging.disable(logging.ERROR)  # torch logs a page for each lost process
+    try:
+        elastic_launch(config, sys.executable)("-m", "clew", *arguments)
+    except SignalException as stopped:
+        return 128 + int(stopped.sigval)
+    except ChildFailedError as failed:
+        rank, failure = failed.get_first_failure()
+        if failure.exitcode >= 0:
+            return int(failure.exitcode)
+        name = signal.Signals(-failure.exitcode).name
+        print(
+            f"clew: rank {rank} of {processes} was ended by {name} (the system does that when memory is short), so "
+            "the others were stopped; the same command resumes from the last checkpoint.",
+            file=sys.stderr,
+        )
+        return 128 - int(failure.exitcode)
+    finally:
+        logging.disable(logging.NOTSET)
+    return 0
 
 
 def is_lost_process(error: RuntimeError) -> bool:
