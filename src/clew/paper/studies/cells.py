@@ -96,11 +96,12 @@ OBJECTIVE_ON_CELLS = Study(
             {"objective": baseline},
             each=("size",),
             where={"family": family},
-            main=main if baseline == NEXT else "",
+            # The main claim on A* mazes is also about search traces, which the cell network does not have.
+            main="accuracy" if (family, baseline) == ("DFS", NEXT) else "",
         )
-        for family, main, numbers in (
-            ("DFS", "accuracy", "text, 10x10: 100 against 45.2"),
-            ("A*", "astar", "text, 10x10: 98.5 against 93.6 (15M)"),
+        for family, numbers in (
+            ("DFS", "text, 10x10: 100 against 45.2"),
+            ("A*", "text, 10x10: 98.5 against 93.6 (15M)"),
         )
         for text, better, baseline in (
             ("MLM-U finds more exact paths than next token", MLMU, NEXT),
@@ -113,6 +114,8 @@ OBJECTIVE_ON_CELLS = Study(
         "chosen for MLM-U. MLM-U has the paper's uniform rates; beside it stands the sampler of the shipped weights, "
         "with one seed. All are decoded one cell a pass from the start, which is left to right; the second table has "
         "one pass for the whole path, for which next token is not trained.",
+        "The network is not causal, so next token is trained on one prefix of a path a maze, drawn uniformly, where a "
+        "decoder-only text model is trained on all of them at once.",
     ),
 )
 

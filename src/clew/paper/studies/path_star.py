@@ -181,7 +181,7 @@ def sampler_report(result: Result) -> Report:
         curves(result, f"samplers, {graph}", "mazes", "sampler", part=SAMPLERS, graph=graph)
         for graph in result.values("graph", part=SAMPLERS)
     ]
-    return Report([Table("mask samplers of MLM-U", [head, *rows])], panels)
+    return Report([Table("mask samplers of MLM-U", [head, *rows])] if rows else [], panels)
 
 
 def failure_report(result: Result) -> Report:
