@@ -208,5 +208,6 @@ def test_more_processes_than_gpus_are_refused(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    monkeypatch.setattr("clew.training.distributed.launch", lambda *arguments: 0)
     assert run(["reproduce", "astar", "--scale", "paper", "--processes", "3"]) == 2
     assert "3 processes cannot share 2 GPUs; use --processes 2 or fewer" in capsys.readouterr().err
