@@ -110,13 +110,13 @@ def config_of(method: str, family: str, minutes: float, text_model: str) -> Trai
     """The training of a method on mazes of a family, up to 10x10."""
     if method == "text":
         form, recipe = TEXT[family]
-        config, size = config_named(recipe), SIZES[text_model]
+        config = config_named(recipe)
+        width, heads, depth = SIZES[text_model]
         assert isinstance(config.model, EncoderDecoderConfig)
-        half = size.depth // 2
         return replace(
             config,
             data=DataConfig(family=family, sizes=(SIDE,), format=form),  # type: ignore[arg-type]
-            model=replace(config.model, width=size.width, heads=size.heads, encoder_depth=half, decoder_depth=half),
+            model=replace(config.model, width=width, heads=heads, encoder_depth=depth // 2, decoder_depth=depth // 2),
             budget=Budget(minutes=minutes),
             precision="fp32",
             micro_batch=16,  # to save memory

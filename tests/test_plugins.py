@@ -86,7 +86,7 @@ def test_a_plugin_is_shown_by_the_page(folder: Path, run: Path) -> None:
             maze = ask("/api/generate", {"family": "branches", "height": 4, "width": 4, "seed": 1})
             solution = ask("/api/solve", {"maze": maze, "model": "run", "decoder": "every-other:n=3"})
             assert solution["steps"]
-            assert ask("/api/runs")["runs"][0]["mazes"] == "branches 4"
+            assert ask("/api/runs")["runs"][0]["mazes"] == "branches mazes of 4x4"
         finally:
             server.terminate()
 

@@ -13,6 +13,10 @@ from clew.training.signals import handle_stop_signals
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_first_noted_second_obeyed(number: int) -> None:
+    # A shell that starts the suite in the background, or with nohup, makes it ignore some signals.
+    ignored = signal.getsignal(number) == signal.SIG_IGN
+    if ignored:
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
     before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
     with handle_stop_signals() as stop:
         assert not stop.signal
@@ -23,6 +27,8 @@ def test_first_noted_second_obeyed(number: int) -> None:
             with pytest.raises(KeyboardInterrupt):
                 os.kill(os.getpid(), number)
     assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
+    if ignored:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def test_a_signal_that_is_ignored_stays_ignored() -> None:
