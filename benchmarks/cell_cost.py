@@ -45,9 +45,9 @@ from clew.training.distributed import World
 from clew.training.step import (
     TrainingState,
     accumulate_gradient,
-    draw_part,
     flush_denormals,
     gradient_norm,
+    local_batch,
     scale_gradient,
 )
 
@@ -222,7 +222,7 @@ class TrainingStep:
         loader = build_loader(self.config.data, self.config.batch_size, self.config.seed)
         tasks = loader.batch(0).rows(slice(0, self.mazes))
         self.mazes = len(tasks)
-        self.part = draw_part(tasks, self.state.objective, SEED, 0, self.mazes, self.world)
+        self.part = local_batch(tasks, self.state.objective, SEED, 0, self.mazes, self.world)
 
     @property
     def flops(self) -> float:

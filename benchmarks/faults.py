@@ -32,6 +32,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
 import traceback
@@ -48,7 +49,7 @@ import fuzz
 from clew import cli
 from clew.files import read_json, write_json
 from clew.provenance import provenance
-from clew.viz.pages import write_between_marks
+from clew.viz.pages import replace_section
 
 ROOT = Path(__file__).parents[1]
 RESULT = ROOT / "results" / "faults.json"
@@ -56,7 +57,7 @@ PAGE = ROOT / "docs" / "faults.md"
 BAD = ("silent", "traceback", "hang")
 COLUMNS = {
     "campaigns": ("trials", "killed", "refused", "told", "harmless", *BAD),
-    "interrupts": ("one line, exit 130", "ended before", *BAD[1:]),
+    "interrupts": ("one line, exit 130", "before Clew's first line", "ended before", *BAD[1:]),
     "fuzz": ("read", "refused", *BAD[1:]),
 }
 TITLES = {"campaigns": "fault", "interrupts": "Ctrl-C in", "fuzz": "odd input"}
@@ -164,7 +165,8 @@ def digest(folder: Path, pattern: str = "*") -> dict[str, str]:
 
 def trained(run_folder: Path) -> Any:
     """Return what two equal runs share: all tensors, losses and scores."""
-    lines = [json.loads(line) for line in (run_folder / "metrics.jsonl").read_text().splitlines()]
+    metrics = run_folder / "metrics.jsonl"
+    lines = [json.loads(line) for line in metrics.read_text().splitlines()] if metrics.exists() else []
     numbers = [(line["step"], line.get("loss"), line.get("scores")) for line in lines]
     return digest(run_folder, "*.safetensors"), numbers
 
@@ -217,9 +219,12 @@ class Faults:
             if ended.code == 0:
                 return outcomes
             if ended.code != -signal.SIGKILL:
-                return [*outcomes, ended.problem]
+                break
             outcomes.append("killed")
-        ended = run(folder, command)
+        else:
+            ended = run(folder, command)
+        if ended.code != 0:
+            print(f"{ended.problem}: {command}, exit {ended.code}\n{ended.error[-2000:]}", file=sys.stderr)
         return outcomes if ended.code == 0 else [*outcomes, ended.problem]
 
     def kill_generate(self) -> list[str]:
@@ -231,7 +236,12 @@ class Faults:
     def kill_train(self) -> list[str]:
         folder = self.copy("data")
         killed = self.killed(folder, TRAIN, 60)
-        return [*killed, "harmless" if trained(folder / "run") == self.trained else "silent"]
+        if trained(folder / "run") == self.trained:
+            return [*killed, "harmless"]
+        for name, ours, whole in zip(("tensors", "metrics"), trained(folder / "run"), self.trained, strict=True):
+            if ours != whole:
+                print(f"silent: other {name} after {len(killed)} kills\n{ours}\n{whole}", file=sys.stderr)
+        return [*killed, "silent"]
 
     def kill_evaluate(self) -> list[str]:
         folder = self.copy("weights")
@@ -343,14 +353,15 @@ CAMPAIGNS = {
     "two processes, one folder": Faults.two_processes,
 }
 
-# The line "ready" says that the command begins, with its handler installed.
-START = """
-import sys, clew.cli as cli
-run = cli.run
-cli.run = lambda words: (print("ready", flush=True), run(words))[1]
+# The line "ready" says that Clew handles the signal; nothing else has been imported.
+READY = """
+import sys, clew.__main__ as entry
 sys.argv[0] = "clew"
-cli.main()
+print("ready", flush=True)
+entry.main()
 """
+SCRIPT = Path(sysconfig.get_path("scripts")) / "clew"
+PYTHON_STARTS = "start of Python"  # interrupted in the first 0.2 s of the installed script
 INTERRUPTED = {
     "generate": "generate dfs --size 20 --count 5000000 --workers 1 --out new",
     "train": "train tiny --steps 1000000 --checkpoint-every 20 --out new",
@@ -358,24 +369,32 @@ INTERRUPTED = {
     "solve": f"solve mazes.txt --solver {SHIPPED}",
     "draw": f"draw mazes.txt --out new.png --model {SHIPPED} --animate new.gif",
     "reproduce": "reproduce overfitting --scale smoke --root new",
+    "reproduce report": "reproduce report --root pages",
     "convert": f"convert {ROOT / 'tests/golden/mlmu-tiny.safetensors'} --out new",
+    "data import": "data import mazes.txt --out new",
     "data verify": "data verify data",
     "data describe": "data describe data --json",
     "runs": "runs run",
     "plot": "plot run --out new.png",
     "demo": "demo --out new --minutes 9",
     "serve": "serve --port 0 --runs run",
+    PYTHON_STARTS: "runs run",
 }
 
 
-def interrupt(folder: Path, command: str, seconds: float) -> str:
+def interrupt(folder: Path, name: str, seconds: float) -> str:
     """Start the command as its own process, send it SIGINT after so many seconds, and return the outcome."""
     shutil.rmtree(folder / "new", ignore_errors=True)
-    words = [sys.executable, "-c", START, *shlex.split(command)]
+    command, at_once = INTERRUPTED[name], name == PYTHON_STARTS
+    words = [str(SCRIPT)] if at_once else [sys.executable, "-c", READY]
     pipes: dict[str, Any] = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
-    process = subprocess.Popen(words, cwd=folder, stdin=subprocess.DEVNULL, **pipes, text=True)
+    pipes["preexec_fn"] = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell's background job ignores it
+    process = subprocess.Popen(
+        [*words, *shlex.split(command)], cwd=folder, stdin=subprocess.DEVNULL, **pipes, text=True
+    )
     assert process.stdout is not None
-    process.stdout.readline()
+    if not at_once:
+        process.stdout.readline()
     time.sleep(seconds)
     process.send_signal(signal.SIGINT)
     try:
@@ -388,6 +407,9 @@ def interrupt(folder: Path, command: str, seconds: float) -> str:
         return "one line, exit 130"
     if process.returncode == 0 and not stopped and "Traceback" not in error:
         return "ended before"
+    in_python = process.returncode == -signal.SIGINT or "KeyboardInterrupt" in error
+    if at_once and in_python and str(Path(cli.__file__).parent) not in error:
+        return "before Clew's first line"
     print(f"after {seconds:.3f} s of {command}: exit {process.returncode}\n{error[-2000:]}", file=sys.stderr)
     return "traceback"
 
@@ -396,11 +418,14 @@ def interrupts(folder: Path, names: list[str], count: int, chance: random.Random
     """Send Ctrl-C at random moments of the first seconds, most of them early, where imports and set-up are."""
     found = {}
     (folder / "mazes.txt").write_text("\n\n".join(["S.#.\n#...\n.#.G"] * 200) + "\n")
+    for part in ("docs", "results"):
+        shutil.copytree(ROOT / part, folder / "pages" / part)
     for name in names:
-        command = INTERRUPTED[name]
         longest = 0.3 if name == "runs" else 4.0  # seconds
-        moments = [0.01 * (longest / 0.01) ** chance.random() for _ in range(count)]
-        found[name] = Counter(interrupt(folder, command, seconds) for seconds in moments)
+        moments = [0.001 * (longest / 0.001) ** chance.random() for _ in range(count)]
+        if name == PYTHON_STARTS:
+            moments = [chance.uniform(0, 0.2) for _ in range(count)]
+        found[name] = Counter(interrupt(folder, name, seconds) for seconds in moments)
         print(f"Ctrl-C in {name}: {dict(found[name])}", flush=True)
     return found
 
@@ -435,7 +460,7 @@ def main() -> None:
         report[part] = {"provenance": [*kept, origin], "counts": old["counts"] | counts}
     write_json(options.out, report)
     if options.out == RESULT:
-        write_between_marks(PAGE, "faults", tables(report))
+        replace_section(PAGE, "faults", tables(report))
     bad = sum(count[word] for counts in found.values() for count in counts.values() for word in BAD)
     print(f"{options.out}: {bad} bad outcomes")
     sys.exit(1 if bad else 0)

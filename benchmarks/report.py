@@ -21,7 +21,7 @@ import time_to_accuracy
 import two_cores
 
 from clew.files import read_json
-from clew.viz.pages import write_between_marks
+from clew.viz.pages import replace_section
 
 ROOT = Path(__file__).parents[1]
 PAGE = Path("docs/cells.md")
@@ -53,7 +53,7 @@ class Section:
         file = root / "results" / f"{self.name}.json"
         if self.plot and file.exists():
             self.plot(read_json(file), root / "docs" / f"{self.name}.png")
-        write_between_marks(root / PAGE, self.name, self.text(root))
+        replace_section(root / PAGE, self.name, self.text(root))
 
 
 def evaluation_rows(evaluations: list[dict[str, Any]], first: str = "") -> list[str]:

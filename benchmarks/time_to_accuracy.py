@@ -44,7 +44,7 @@ from clew.training.callbacks import METRICS_FILE, ProgressDisplay
 from clew.training.checkpoint import CONFIG_FILE, load_config
 from clew.training.config import Budget, TrainConfig
 from clew.training.distributed import World
-from clew.training.step import accumulate_gradient, draw_part
+from clew.training.step import accumulate_gradient, local_batch
 from clew.training.train import train, training_decoder
 
 SIDE = 10
@@ -159,7 +159,7 @@ def seconds_a_step(config: TrainConfig, steps: int = 3) -> float:
     took = []
     for step in range(steps):
         began = time.process_time()
-        part = draw_part(loader.batch(step), objective, 0, step, loader.batch_size(step), World())
+        part = local_batch(loader.batch(step), objective, 0, step, loader.batch_size(step), World())
         accumulate_gradient(model, part, World(), micro_batch=config.micro_batch, precision=config.precision, scale=1.0)
         took.append(time.process_time() - began)
     return min(took)

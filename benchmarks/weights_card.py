@@ -16,7 +16,7 @@ from typing import Any
 from tyro.conf import Positional
 
 from clew.files import read_json, write_json
-from clew.viz.pages import write_between_marks
+from clew.viz.pages import replace_section
 
 HEAD = (
     "| mazes | decoder | solved | exact % | 95 % | valid and shortest % | passes | ms a maze |",
@@ -123,9 +123,9 @@ def main(name: Positional[str], measured: list[Path] | None = None) -> None:
     if measured:
         write_json(file, gather(measured))
     for page, results in pages(name):
-        write_between_marks(page, name, tables(name, read_json(file), f"{results}/{name}.json"))
+        replace_section(page, name, tables(name, read_json(file), f"{results}/{name}.json"))
     shipped = {each: read_json(path) for each in PAPER if (path := Path("results") / f"{each}.json").exists()}
-    write_between_marks(Path("README.md"), "shipped", summary(shipped))
+    replace_section(Path("README.md"), "shipped", summary(shipped))
 
 
 if __name__ == "__main__":

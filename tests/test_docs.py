@@ -1,4 +1,4 @@
-"""The documents tell the truth: links resolve, the file tree is the real one, the shown commands give the shown output,
+"""The documents are correct: links resolve, the file tree is the real one, the shown commands give the shown output,
 and the quoted numbers are the measured ones."""
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ def test_every_page_is_in_the_index() -> None:
 
 def test_the_file_tree_is_the_real_one() -> None:
     tree = next(block for block in code_blocks(ROOT / "docs" / "architecture.md", "") if block.startswith("src/clew/"))
-    told = {line.split()[0].rstrip("/") for line in tree.splitlines() if line.startswith("  ")}
+    shown = {line.split()[0].rstrip("/") for line in tree.splitlines() if line.startswith("  ")}
     package = ROOT / "src" / "clew"
     real = {path.name for path in package.iterdir() if path.suffix == ".py" or any(path.glob("*.py"))}
-    assert told == real - {"__init__.py"}
+    assert shown == real - {"__init__.py"}
     folders = [line.split()[0] for line in tree.splitlines() if not line.startswith(" ")]
     assert folders == [folder for folder in folders if (ROOT / folder).is_dir()]
 
@@ -69,14 +69,14 @@ def test_shown_commands_give_the_shown_output(
             continue
         assert words[0] == "clew"
         code = run(words[1:])
-        told = capsys.readouterr()
-        assert (code, told.out) == (0, output), command
+        printed = capsys.readouterr()
+        assert (code, printed.out) == (0, output), command
 
 
 @pytest.mark.parametrize("name", [name for name, page in BY_NAME.items() if code_blocks(page, "python")])
 def test_shown_python_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    # A page may speak of "task" and "path" without making them, and one block go on from the one before.
+    # A page may use "task" and "path" without making them, and a block the names of the blocks before it.
     task, path = generate("dfs", 5, 5, seed=0, first=0, count=1, split="any")[0]
     names = {"task": task, "path": path}
     for block in code_blocks(BY_NAME[name], "python"):

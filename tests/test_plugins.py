@@ -71,22 +71,22 @@ def test_a_plugin_is_shown_by_the_page(folder: Path, run: Path) -> None:
             assert server.stdout is not None
             host = server.stdout.readline().removeprefix("http://").partition("/")[0]
 
-            def ask(path: str, body: object = None) -> dict[str, Any]:
+            def request(path: str, body: object = None) -> dict[str, Any]:
                 connection = http.client.HTTPConnection(host, timeout=60)
                 connection.request("GET" if body is None else "POST", path, None if body is None else json.dumps(body))
                 answer = connection.getresponse()
                 assert answer.status == 200, answer.read()
                 return dict(json.load(answer))
 
-            listed = ask("/api/models")
+            listed = request("/api/models")
             model = next(model for model in listed["models"] if model["name"] == "run")
             assert "every-other" in model["decoders"]
             assert model["objective"] == "hide-one"
             assert "branches" in [family["name"] for family in listed["families"]]
-            maze = ask("/api/generate", {"family": "branches", "height": 4, "width": 4, "seed": 1})
-            solution = ask("/api/solve", {"maze": maze, "model": "run", "decoder": "every-other:n=3"})
+            maze = request("/api/generate", {"family": "branches", "height": 4, "width": 4, "seed": 1})
+            solution = request("/api/solve", {"maze": maze, "model": "run", "decoder": "every-other:n=3"})
             assert solution["steps"]
-            assert ask("/api/runs")["runs"][0]["mazes"] == "branches mazes of 4x4"
+            assert request("/api/runs")["runs"][0]["mazes"] == "branches mazes of 4x4"
         finally:
             server.terminate()
 

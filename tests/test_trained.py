@@ -1,6 +1,7 @@
 """clew.load and TrainedModel: run folders, folders of weights and their names; solving and evaluating."""
 
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -68,7 +69,7 @@ def test_importing_clew_is_quick():
 
 def test_a_solution_has_its_path_its_checks_and_its_steps(cell_run):
     model = clew.load(cell_run)
-    solution = model.solve(DRAWING, decoder="walk:ask=cell")
+    solution = model.solve(DRAWING, decoder="walk:query=cell")
     assert solution.shortest_path[0] == (0, 0)
     assert len(solution.shortest_path) == 6
     assert solution.passes == len(solution.steps) > 0
@@ -182,6 +183,19 @@ def test_exported_weights_give_the_same_paths_as_their_run(cell_run, tmp_path, m
         UserError, match=r"does not exist; give the folder of a run, or one of the shipped models \(small"
     ):
         clew.load("large")
+
+
+def test_a_checkpoint_can_be_chosen_by_its_folder(cell_run, tmp_path):
+    run = shutil.copytree(cell_run, tmp_path / "run")
+    old, new = load(run), build_model(load(run).config, seed=1)
+    write_checkpoint(run, 5, {"model": model_tensors(new)}, {"step": 5, "best": None})
+    for step, expected in ((0, old.model), (5, new)):
+        chosen = clew.load(run / "checkpoints" / f"{step:08d}")
+        assert chosen.name == f"run-{step}"
+        assert torch.equal(chosen.model.sides.weight, expected.sides.weight)
+    (run / "config.json").unlink()
+    with pytest.raises(UserError, match="is not the folder of a run"):
+        clew.load(run / "checkpoints" / "00000000")
 
 
 def test_every_shipped_model_loads():

@@ -91,7 +91,7 @@ class ExactSolution:
 
 
 def solve(task: Any, method: Literal["astar", "bfs"] = "astar") -> ExactSolution:
-    """Return a shortest path through a maze; `clew.load(name).solve(task)` asks a model instead.
+    """Return a shortest path through a maze; `clew.load(name).solve(task)` uses a model instead.
 
     Args:
         task: a Task, or a maze in any form that `read` takes.
@@ -146,7 +146,7 @@ def load(source: PathLike, device: str = "cpu") -> TrainedModel:
     """Return a trained model.
 
     Args:
-        source: the name of a shipped model, or the folder of a run or of exported weights.
+        source: the name of a shipped model, or the folder of a run, of one of its checkpoints, or of exported weights.
         device: cpu or cuda.
 
     Example:
@@ -172,8 +172,8 @@ def config(name: str, **changes: Any) -> TrainConfig:
 
     Args:
         name: such as "laptop-dfs-4-mlmu" or "paper-dfs-10-mlmu-8m", or the path of a run's config.json.
-        changes: steps, epochs, minutes, lr, size, seed, batch_size or any other field of a TrainConfig; fields of its
-            parts have dots in their names and are given as `**{"optimizer.weight_decay": 0.1}`.
+        changes: steps, epochs, minutes, lr, size, seed, batch_size or any other field of a TrainConfig; nested
+            fields have dotted names, given as `**{"optimizer.weight_decay": 0.1}`.
 
     Example:
         >>> import clew

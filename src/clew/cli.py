@@ -5,37 +5,12 @@ its docstring their help (see clew/commands/options.py). A command's module is i
 `--plugin MODULE` and `--quiet` may stand anywhere: the first imports modules that register components (see
 clew/registry.py), the second shows no progress.
 
-An error is one sentence on stderr and an exit code (see clew/errors.py). Ctrl-C prints one line and exits with 130 at
-any moment: the handler ends the process itself, because an exception raised inside the import of a large library or
-inside compiled code is lost there or ends in pages of traceback. Training replaces the handler while it runs.
+An error is one sentence on stderr and an exit code (see clew/errors.py); Ctrl-C is handled in clew/__main__.py.
 """
 
 from __future__ import annotations
 
 import os
-import signal
-import sys
-
-
-def main() -> None:
-    """Run the command of this process's arguments, and exit."""
-    try:
-        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # ignored under nohup
-            signal.signal(signal.SIGINT, _interrupt)
-    except KeyboardInterrupt:  # a moment before the handler was there
-        _interrupt(signal.SIGINT, None)
-    code = run(sys.argv[1:])
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the work is done; Python would restore the handler that kills
-    sys.exit(code)
-
-
-def _interrupt(number: int, frame: object) -> None:
-    # The module may not be imported yet, or only in part.
-    getattr(sys.modules.get("clew.files"), "discard_unfinished", lambda: None)()
-    show_cursor = b"\x1b[?25h" if os.isatty(2) else b""  # a progress bar hides it
-    os.write(2, show_cursor + b"clew: stopped.\n")
-    os._exit(128 + number)
-
 
 # Name: (module:function, summary). A name may have two words.
 COMMANDS = {

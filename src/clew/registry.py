@@ -99,10 +99,12 @@ def shipped_models() -> dict[str, Path]:
 
 
 def model_folder(source: PathLike) -> Path:
-    """Return the folder of a run, of weights, or of a shipped model of this name; found without importing torch."""
+    """Return the folder of a run, of its checkpoint, of weights, or of a shipped model; torch is not imported."""
     given, shipped = Path(source), shipped_models()
     if any((given / file).is_file() for file in ("config.json", "model.json")):
         return given
+    if (given / "state.json").is_file() and given.resolve().name.isdecimal():
+        return given.resolve()
     if str(source) in shipped:
         return shipped[str(source)]
     names = f"one of the shipped models ({', '.join(shipped)})" if shipped else "a folder that `clew train` made"

@@ -31,6 +31,7 @@ from clew.data.config import IMPORTED
 from clew.data.dataset import DATASET_FILE, open_dataset
 from clew.data.loader import held_out_draws
 from clew.data.readers import read_maze, read_mazes, true_path
+from clew.decoding.attention import attention_on_cells
 from clew.decoding.cells import loop_probabilities
 from clew.decoding.codec import Codec, Step
 from clew.decoding.decode import default_decoder, parse_decoder
@@ -48,14 +49,14 @@ from clew.evaluation.tasks import (
 )
 from clew.files import PathLike, from_plain
 from clew.mazes.generate import canonical_family, describe_tasks
-from clew.mazes.maze import MAX_SIDE, Task, TaskBatch
+from clew.mazes.maze import MAX_SIDE, Cell, Task, TaskBatch
 from clew.models.build import count_parameters, from_json, to_json
 from clew.models.cell_network import CellNetwork
 from clew.models.config import Precision
 from clew.models.weights import WEIGHTS_FILE, WEIGHTS_JSON, build_trained, read_weights, write_weights
 from clew.registry import model_folder
 from clew.solution import Solution, solve_tasks
-from clew.training.checkpoint import CONFIG_FILE, load_model, model_tensors
+from clew.training.checkpoint import CONFIG_FILE, STATE_FILE, load_model, model_tensors
 
 
 class SomeUnread(UserError):
@@ -135,6 +136,13 @@ class TrainedModel:
         """Return the probability of each cell after each loop of the first pass; nothing for models without loops."""
         return list(loop_probabilities(self.model, task)) if isinstance(self.model, CellNetwork) else []
 
+    def attention(self, task: Task, path: Sequence[Cell]) -> npt.NDArray[np.float32]:
+        """Return how much a text model attends to each cell at each step of a path, [S, H, W].
+
+        See clew.decoding.attention; `clew draw --model NAME --attention FILE` draws it.
+        """
+        return attention_on_cells(self.model, self.codec, task, list(path))
+
     def evaluate(
         self,
         family: str | None = None,
@@ -197,13 +205,16 @@ class TrainedModel:
 
 
 def load(source: PathLike, device: str = "cpu") -> TrainedModel:
-    """Load a model by the name of shipped weights, or from the folder of a run or of weights."""
+    """Load a model by the name of shipped weights, or from the folder of a run, of its checkpoint or of weights."""
     if device.partition(":")[0] not in ("cpu", "cuda"):
         raise UserError(f"there is no device {device!r}; use cpu or cuda.")
     if device != "cpu" and not torch.cuda.is_available():
         raise UserError("this machine has no GPU that torch can use; use the device cpu.")
     folder = model_folder(source)
-    trained = _from_run(folder) if (folder / CONFIG_FILE).is_file() else _from_weights(folder)
+    if (folder / STATE_FILE).is_file():
+        trained = _from_run(folder.parent.parent, step=int(folder.name))
+    else:
+        trained = _from_run(folder) if (folder / CONFIG_FILE).is_file() else _from_weights(folder)
     trained.model.to(device)
     return trained
 
@@ -238,12 +249,12 @@ def export_weights(run: PathLike, folder: PathLike, about: str = "") -> None:
         raise
 
 
-def _from_run(run: Path) -> TrainedModel:
-    model, config = load_model(run)
+def _from_run(run: Path, step: int | None = None) -> TrainedModel:
+    model, config = load_model(run, "best" if step is None else step)
     data = config.data
     height, width = data.shapes[-1]
     codec, folder = Codec.of(data.format, height, width), data.dataset_folder if data.source == "dataset" else None
-    name = run.resolve().name
+    name = run.resolve().name + (f"-{step}" if step is not None else "")
     return TrainedModel(name, model, codec, data.family, height, width, data.seed, folder, config.precision)
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from clew.errors import UserError
 from clew.files import read_json
-from clew.viz.pages import between_marks
+from clew.viz.pages import read_section
 
 ROOT = Path(__file__).parents[2]
 
@@ -59,6 +59,15 @@ def test_a_bad_reader_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert fuzz.run(2, seed=0)["x"]["hang"] == 2
 
 
+@pytest.mark.parametrize("seconds", [0.0, 0.5])
+def test_ctrl_c_is_one_line_as_soon_as_it_is_handled(seconds: float, tmp_path: Path) -> None:
+    assert faults.interrupt(tmp_path, "generate", seconds) == "one line, exit 130"
+
+
+def test_ctrl_c_before_the_first_line_of_clew_is_told_apart(tmp_path: Path) -> None:
+    assert faults.interrupt(tmp_path, faults.PYTHON_STARTS, 0.0) == "before Clew's first line"
+
+
 def test_a_short_run_has_no_bad_outcome(tmp_path: Path) -> None:
     out = tmp_path / "faults.json"
     command = [
@@ -74,14 +83,14 @@ def test_a_short_run_has_no_bad_outcome(tmp_path: Path) -> None:
     ]
     command += ["--only", "SIGKILL in train and in checkpoints", "damaged run", "damaged weights", "--out", str(out)]
     done = subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True, timeout=280)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
     assert set(read_json(out)) == {"fuzz", "campaigns"}
     assert sum(sum(count.values()) for count in json.loads(out.read_text())["fuzz"]["counts"].values()) == 300
 
 
 def test_the_page_has_the_counts_of_the_results() -> None:
     report = read_json(faults.RESULT)
-    assert between_marks(faults.PAGE, "faults") == faults.tables(report)
+    assert read_section(faults.PAGE, "faults") == faults.tables(report)
     assert [
         name for part in report.values() for count in part["counts"].values() for name in faults.BAD if count.get(name)
     ] == []

@@ -20,7 +20,7 @@ import work
 
 from clew.files import write_json
 from clew.training.config import Budget
-from clew.viz.pages import between_marks
+from clew.viz.pages import read_section
 
 ROOT = Path(__file__).parents[2]
 
@@ -32,7 +32,7 @@ EVALUATION = {"decoder": "walk", "mazes": 8, "exact": SHARE, "shortest": SHARE, 
 @pytest.mark.parametrize("section", report.SECTIONS, ids=lambda section: section.name)
 def test_the_page_says_what_was_measured(section: report.Section) -> None:
     page = ROOT / report.PAGE
-    assert between_marks(page, section.name) == section.text(ROOT), "run: python benchmarks/report.py"
+    assert read_section(page, section.name) == section.text(ROOT), "run: python benchmarks/report.py"
 
 
 def reports() -> dict[str, dict[str, Any]]:
@@ -139,22 +139,22 @@ def test_a_text_model_is_scored_as_from_left_to_right() -> None:
     codec = time_to_accuracy.Codec.of(config.data.format, 10, 10)
     truth_BR, length_B = codec.truth(tasks)
     first_B = codec.decoding_state(tasks).first_B
-    asked = []
+    queried = []
 
     def knows_two(batch: Any, order_BT: torch.Tensor, query_BT: torch.Tensor) -> torch.Tensor:
-        """The true tokens of two mazes, and a wrong one at place 1 of the third."""
+        """The true tokens of two mazes, and a wrong one at offset 1 of the third."""
         row, position = query_BT.nonzero(as_tuple=True)
         maze = batch.index_B[row]
-        place = position - first_B[maze]
-        asked.append(sorted(maze.tolist()))
-        token = truth_BR[maze, place]
-        token[(maze == 2) & (place == 1)] = 0
+        offset = position - first_B[maze]
+        queried.append(sorted(maze.tolist()))
+        token = truth_BR[maze, offset]
+        token[(maze == 2) & (offset == 1)] = 0
         assert codec.vocabulary is not None
         return torch.nn.functional.one_hot(token, codec.vocabulary.size).float()
 
     assert time_to_accuracy.exact_solved(knows_two, config, codec, tasks) == 2
-    assert asked[:3] == [[0, 1, 2], [0, 1, 2], [0, 1]]  # the third is given up after its wrong token
-    assert len(asked) == int(np.max(length_B[:2].numpy()))
+    assert queried[:3] == [[0, 1, 2], [0, 1, 2], [0, 1]]  # the third is given up after its wrong token
+    assert len(queried) == int(np.max(length_B[:2].numpy()))
 
 
 def test_a_training_step_of_the_benchmarks_changes_the_weights() -> None:

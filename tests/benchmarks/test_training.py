@@ -57,16 +57,16 @@ def test_several_threads_go_by_the_wall_clock(small, monkeypatch):
 
 
 def test_each_form_is_asked_for_and_they_take_turns(small, monkeypatch):
-    asked = []
+    calls = []
 
     def record(model, batch, targets, naive, clock):
         assert clock in (time.process_time, time.perf_counter)
-        asked.append(naive)
+        calls.append(naive)
         return (3.0 if naive else 1.0), 0.5
 
     monkeypatch.setattr(training, "forward_backward", record)
     report = training.measure(2, 4, 1)
-    assert asked[2:] == [True, False, False, True]
+    assert calls[2:] == [True, False, False, True]
     assert report["ratio"] == 3.0
 
 
@@ -93,9 +93,9 @@ def test_the_page_on_models_quotes_the_measured_numbers():
     root = Path(__file__).parents[2]
     report = read_json(root / "results" / "training-speed.json")
     naive, fast = (report[form]["share_of_peak"] for form in ("naive", "fast"))
-    told = f"the fast form is {report['ratio']:.2f} times as fast, at {fast:.0%} of the float32 peak of one core"
-    told = f"{told} instead of {naive:.0%}, and the losses differ by less than 1e-6".replace("%", " %")
-    assert told in " ".join((root / "docs" / "models.md").read_text().split())
+    sentence = f"the fast form is {report['ratio']:.2f} times as fast, at {fast:.0%} of the float32 peak of one core"
+    sentence = f"{sentence} instead of {naive:.0%}, and the losses differ by less than 1e-6".replace("%", " %")
+    assert sentence in " ".join((root / "docs" / "models.md").read_text().split())
     assert report["threads"] == 1
     assert report["largest_loss_difference"] < 1e-6
     assert report["ratio"] >= report["target"] == 1.7

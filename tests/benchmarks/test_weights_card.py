@@ -7,7 +7,7 @@ import weights_card
 
 from clew.errors import UserError
 from clew.files import read_json, write_json
-from clew.viz.pages import between_marks
+from clew.viz.pages import read_section
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = sorted(path.name for path in (ROOT / "weights").iterdir())
@@ -17,12 +17,12 @@ SHIPPED = sorted(path.name for path in (ROOT / "weights").iterdir())
 def test_the_pages_say_what_was_measured(name: str) -> None:
     results = read_json(ROOT / "results" / f"{name}.json")
     for page, link in weights_card.pages(name, ROOT):
-        assert between_marks(page, name) == weights_card.tables(name, results, f"{link}/{name}.json")
+        assert read_section(page, name) == weights_card.tables(name, results, f"{link}/{name}.json")
 
 
 def test_the_readme_says_what_was_measured() -> None:
     results = {name: read_json(ROOT / "results" / f"{name}.json") for name in weights_card.PAPER}
-    assert between_marks(ROOT / "README.md", "shipped") == weights_card.summary(results)
+    assert read_section(ROOT / "README.md", "shipped") == weights_card.summary(results)
 
 
 def evaluation(hits: int, lengths: dict[tuple[int, int], tuple[int, int]]) -> dict:
@@ -31,8 +31,8 @@ def evaluation(hits: int, lengths: dict[tuple[int, int], tuple[int, int]]) -> di
         {"low": low, "high": high, "mazes": count, "exact": {"hits": right}}
         for (low, high), (right, count) in lengths.items()
     ]
-    told = {"decoder": "repair", "exact": share, "shortest": share, "passes": 1.25, "seconds_per_maze": 0.01}
-    return {**told, "by_length": by_length}
+    scores = {"decoder": "repair", "exact": share, "shortest": share, "passes": 1.25, "seconds_per_maze": 0.01}
+    return {**scores, "by_length": by_length}
 
 
 def test_every_length_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,7 +56,7 @@ def test_every_length_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert text.startswith("above\n")
     assert text.endswith("<!-- x: end -->\nbelow\n")
     row = "| `x` | 100 of 5x5 | 98.0 (90.0 to 100.0) | 100 | 98.0 |\n"
-    assert between_marks(Path("README.md"), "shipped").endswith(row)
+    assert read_section(Path("README.md"), "shipped").endswith(row)
     weights_card.pages("x")[1][0].write_text("no marks")
     with pytest.raises(UserError, match="must have the marks"):
         weights_card.main("x")

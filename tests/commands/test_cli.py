@@ -289,6 +289,8 @@ def clew_process(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]
         (["serve", "--port", "99999"], 2),
         (["demo", "--minutes", "nan"], 2),
         (["train", "tiny", "--nope"], 2),
+        (["train", "tiny", "--out", "x", "--optimizer.lr", "fast"], 2),
+        (["train", "tiny", "--out", "x", "--model.positions", "none-such"], 2),
     ],
 )
 def test_a_wrong_call_is_reported_without_torch(arguments: list[str], code: int, tmp_path: Path) -> None:
@@ -312,6 +314,17 @@ def test_long_work_prints_a_line_where_there_is_no_terminal(
     with progress_bar("mazes solved", 1200):
         time.sleep(0.1)
     assert not capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("quiet", "lines"), [("", 1), ("1", 0)])
+def test_compiling_is_announced_once(quiet: str, lines: int) -> None:
+    code = (
+        "from clew.commands import announce_compilation; announce_compilation(); announce_compilation()\n"
+        "import numba; numba.njit(lambda x: x + 1)(1); numba.njit(lambda x: x + 2)(1)"
+    )
+    environment = os.environ | {"CLEW_QUIET": quiet}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stderr == lines * "clew: compiling kernels; this takes up to half a minute, once.\n"
 
 
 def test_quiet_shows_no_progress(tmp_path: Path) -> None:

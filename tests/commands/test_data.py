@@ -26,9 +26,9 @@ def test_verify_finds_a_flipped_byte(tmp_path: Path, capsys: pytest.CaptureFixtu
     data[-7] ^= 1
     file.write_bytes(data)
     assert run(["data", "verify", out]) == 1
-    told = capsys.readouterr().err
-    assert f"{file} is not as it was written" in told
-    assert told.count("\n") == 1
+    printed = capsys.readouterr().err
+    assert f"{file} is not as it was written" in printed
+    assert printed.count("\n") == 1
 
 
 def test_describe_tells_layouts_walls_and_paths(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -98,7 +98,7 @@ def test_layouts_of_the_test_file_are_left_out_of_training(tmp_path: Path, capsy
     turned = Task(Maze.from_walls(6, 6, [(int(r), int(c)) for r, c in turned_walls]), turn[task.start], turn[task.goal])
     test.write_text("\n".join([write_maze("json", turned), lines[-1]]))
     assert run(["data", "import", str(train), "--test", str(test), "--out", str(out)]) == 0
-    assert "left out of training, since their layout is in the test part: 2 mazes" in capsys.readouterr().out
+    assert "left out of training, since their layout is in the test split: 2 mazes" in capsys.readouterr().out
     assert open_dataset(out).settings.counts == {"train": 18, "test": 2}
     assert run(["data", "verify", str(out)]) == 0
 
@@ -108,11 +108,11 @@ def test_mazes_that_cannot_be_used_are_refused_by_number(tmp_path: Path, capsys:
     bad = ["S#G\n.#.\n.#.", "S.G\n.?.\n...", "S.G\n...", "S<G\n...\n..."]
     file.write_text("\n\n".join(["S.G\n...\n...", *bad, "S..\n...\n..G", "S..\n#..\n..G"]))
     assert run(["data", "import", str(file), "--out", str(out)]) == 1
-    told = capsys.readouterr().err.splitlines()
-    assert [line.split(":")[1][:7] for line in told] == [" maze 2", " maze 3", " maze 4", " maze 5"]
-    assert "no way leads" in told[0]
-    assert "'?'" in told[1]
-    assert "a dataset has one size" in told[2]
+    printed = capsys.readouterr().err.splitlines()
+    assert [line.split(":")[1][:7] for line in printed] == [" maze 2", " maze 3", " maze 4", " maze 5"]
+    assert "no way leads" in printed[0]
+    assert "'?'" in printed[1]
+    assert "a dataset has one size" in printed[2]
     assert sum(open_dataset(out).settings.counts.values()) == 3
 
 

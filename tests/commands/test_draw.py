@@ -43,16 +43,16 @@ def test_no_path_draws_the_maze_alone(tmp_path: Path) -> None:
 def test_a_maze_that_cannot_be_read_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "mazes.txt").write_text("S.G\n...\n\nS.?\n...\n")
     assert run(["draw", str(tmp_path / "mazes.txt"), "--out", str(tmp_path / "mazes.svg")]) == 1
-    told = capsys.readouterr()
-    assert told.err.startswith("clew: maze 2, line 4, column 3: ")
-    assert "1 maze" in told.out
+    printed = capsys.readouterr()
+    assert printed.err.startswith("clew: maze 2, line 4, column 3: ")
+    assert "1 maze" in printed.out
 
 
 def test_the_limit_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "a.svg"
     assert run(["draw", str(GOLDEN / "dfs-5.txt"), "--out", str(out)]) == 0
-    told = capsys.readouterr().out
-    assert told == f"{out}: 16 mazes\nonly the first 16 are drawn, there are more; --limit draws more\n"
+    printed = capsys.readouterr().out
+    assert printed == f"{out}: 16 mazes\nonly the first 16 are drawn, there are more; --limit draws more\n"
 
 
 def test_standard_input_and_a_maze_without_a_way(
@@ -71,12 +71,12 @@ def test_a_models_decoding_is_animated_and_drawn(
     gif, picture = tmp_path / "a.gif", tmp_path / "a.svg"
     words = ["draw", *file, "--model", "cells-dfs", "--decoder", "walk", "--limit", "2"]
     assert run([*words, "--animate", str(gif), "--out", str(picture)]) == 0
-    told = capsys.readouterr().out.splitlines()
-    match = re.fullmatch(r"(\d+) frames", told[0].removeprefix(f"{gif}: "))
+    printed = capsys.readouterr().out.splitlines()
+    match = re.fullmatch(r"(\d+) frames", printed[0].removeprefix(f"{gif}: "))
     assert match
     # Loops, a step and the path; equal frames may be joined.
     assert int(match.group(1)) >= getattr(Image.open(gif), "n_frames", 1) > 5
-    assert told[1] == f"{picture}: {'2 mazes' if file else '1 maze'}"
+    assert printed[1] == f"{picture}: {'2 mazes' if file else '1 maze'}"
 
 
 def test_neither_a_file_nor_a_model_is_a_wrong_call(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -121,3 +121,15 @@ def test_bad_input_is_one_sentence_and_no_picture(
     assert sentence in error
     assert error.count("\n") == 1
     assert sorted(os.listdir(tmp_path)) == before
+
+
+def test_attention_of_a_text_model_is_a_gif(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "attention.gif"
+    assert run(["draw", "--model", "text-dfs-4-mlmu", "--attention", str(file)]) == 0
+    assert re.search(r"attention\.gif: \d+ frames", capsys.readouterr().out)
+    assert file.read_bytes()[:3] == b"GIF"
+
+
+def test_attention_of_a_cell_network_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["draw", "--model", "cells-dfs", "--attention", str(tmp_path / "a.gif")]) == 1
+    assert "only text models have attention" in capsys.readouterr().err

@@ -82,8 +82,8 @@ def test_everything_at_once(cell_run, text_run, next_token_run, tmp_path, capsys
 
 def test_the_decoder_where_nothing_is_said(cell_run, text_run, next_token_run, capsys):
     assert run(["evaluate", cell_run, "--mazes", "3", "--compare", text_run, next_token_run]) == 0
-    told = [line.split()[:2] for line in capsys.readouterr().out.splitlines()[2:5]]
-    assert told == [["cells", "walk-repair"], ["mlmu", "left-to-right"], ["next", "left-to-right"]]
+    captured = [line.split()[:2] for line in capsys.readouterr().out.splitlines()[2:5]]
+    assert captured == [["cells", "walk-repair"], ["mlmu", "left-to-right"], ["next", "left-to-right"]]
 
 
 def test_larger_mazes_are_fewer_where_nothing_is_said():
@@ -111,12 +111,12 @@ def test_mazes_that_cannot_be_used_are_named_and_left_out(cell_run, tmp_path, ca
     file = tmp_path / "mazes.txt"
     file.write_text("S.G\n...\n\nS#G\n.#.\n\nS.?\n...\n\nS.G\n...\n")
     assert run(["evaluate", cell_run, "--input", str(file)]) == 1
-    told = capsys.readouterr()
-    assert re.findall(r"^clew: (maze \d, line \d)", told.err, flags=re.MULTILINE) == [
+    captured = capsys.readouterr()
+    assert re.findall(r"^clew: (maze \d, line \d)", captured.err, flags=re.MULTILINE) == [
         "maze 2, line 4",
         "maze 3, line 7",
     ]
-    assert "without 2 mazes that cannot be used" in told.out
+    assert "without 2 mazes that cannot be used" in captured.out
 
 
 def test_smaller_mazes_plain_and_embedded(text_run, capsys):

@@ -12,9 +12,9 @@ def test_generate_says_what_it_made_and_what_is_there(tmp_path: Path, capsys: py
     out = tmp_path / "data" / "dfs-4"
     command = ["generate", "dfs", "--size", "4", "--count", "30", "--test", "5", "--seed", "1", "--out", str(out)]
     assert run(command) == 0
-    told = capsys.readouterr()
-    assert told.out == f"{out}: 30 mazes to train on and 5 to test on, dfs, 4 rows by 4 columns\n"
-    assert told.err == ""
+    printed = capsys.readouterr()
+    assert printed.out == f"{out}: 30 mazes to train on and 5 to test on, dfs, 4 rows by 4 columns\n"
+    assert printed.err == ""
     settings = open_dataset(out).settings
     assert (settings.family, settings.height, settings.width, settings.seed) == ("dfs", 4, 4, 1)
     assert (settings.format, settings.counts) == ("edge-list", {"train": 30, "test": 5})
@@ -69,7 +69,7 @@ def test_bad_options_get_one_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], words: str
 ) -> None:
     assert run(["generate", *options, "--out", str(tmp_path / "d")]) == 1
-    told = capsys.readouterr()
-    assert words in told.err
-    assert told.err.count("\n") == 1
+    printed = capsys.readouterr()
+    assert words in printed.err
+    assert printed.err.count("\n") == 1
     assert not (tmp_path / "d").exists()

@@ -7,13 +7,18 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-# The line "ready" says that Python has started; the handler is installed at once after it.
-START = "import sys, clew.cli; sys.argv = ['clew', *sys.argv[1:]]; print('ready', flush=True); clew.cli.main()"
+# What the installed script `clew` imports and calls.
+SCRIPT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["scripts"]["clew"]
+# The line "ready" says that Clew handles the signal.
+START = "import {}, sys; main = {}.{}; sys.argv[0] = 'clew'; print('ready', flush=True); main()".format(
+    SCRIPT.split(":")[0], *SCRIPT.split(":")
+)
 COMMANDS = {
     "generate": ["generate", "dfs", "--size", "20", "--count", "5000000", "--workers", "1", "--out", "data"],
     "train": ["train", "tiny", "--steps", "1000000", "--out", "run"],
@@ -62,14 +67,30 @@ def test_ctrl_c_is_one_line(name: str, seconds: float, tmp_path: Path) -> None:
     assert sum(line.startswith("clew: ") and "compiling" not in line for line in error.splitlines()) == 1
 
 
+@pytest.mark.parametrize("module", ["signal", "clew.cli", "clew.errors", "numpy"])
+def test_ctrl_c_inside_an_import_of_the_start_is_one_line(module: str, tmp_path: Path) -> None:
+    code = (
+        "import os, sys\n"
+        "class Interrupt:\n"
+        "    def find_spec(self, name, *others):\n"
+        f"        if name == {module!r}: os.kill(os.getpid(), 2)\n"
+        "sys.meta_path.insert(0, Interrupt())\n"
+        "sys.argv = ['clew', 'generate', 'dfs', '--out', 'data']\n"
+        "from {} import {}\n".format(*SCRIPT.split(":"))
+        + "main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "clew: stopped.\n")
+
+
 def test_a_half_written_file_is_removed(tmp_path: Path) -> None:
     code = (
-        "import time, clew.cli, clew.files, sys\n"
+        "import time, clew.__main__, clew.cli, clew.files, sys\n"
         "clew.cli.COMMANDS['wait'] = ('__main__:wait', '')\n"
         "def wait():\n"
         "    with clew.files.atomic_write('out') as file:\n"
         "        file.write('half'); print('ready', flush=True); time.sleep(60)\n"
-        "sys.argv = ['clew', 'wait']; clew.cli.main()"
+        "sys.argv = ['clew', 'wait']; clew.__main__.main()"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", code], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -39,7 +39,7 @@ def test_the_list_says_what_each_needs_at_each_scale(capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["acuracy-by-size"], "there is no study 'acuracy-by-size'; did you mean accuracy-by-size?"),
         (["astar", "al"], "there is no study 'al'; did you mean all?"),
@@ -50,12 +50,12 @@ def test_the_list_says_what_each_needs_at_each_scale(capsys: pytest.CaptureFixtu
         (["astar", "--processes", "0"], "--processes 0 trains nothing"),
     ],
 )
-def test_a_wrong_option_is_one_sentence_without_torch(words: list[str], told: str) -> None:
+def test_a_wrong_option_is_one_sentence_without_torch(words: list[str], message: str) -> None:
     code = f"import sys; from clew.cli import run; code = run(['reproduce', *{words}]); "
     code += "sys.exit(9 if 'torch' in sys.modules else code)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
-    assert told in done.stderr
+    assert message in done.stderr
     assert done.stderr.count("\n") == 1
 
 
@@ -151,24 +151,24 @@ def test_collecting_nothing_is_told(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_a_dry_run_tells_memory_hours_and_jobs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["reproduce", "accuracy-by-size", "--scale", "paper", "--root", str(tmp_path), "--dry-run"]
     assert run(words) == 0
-    told = capsys.readouterr().out
-    lines = told.splitlines()
+    printed = capsys.readouterr().out
+    lines = printed.splitlines()
     for head in ("parameters", "tokens", "steps", "activations, GB", "optimizer, GB", "in all, GB", "hours, 8 V100"):
         assert head in lines[0]
     assert lines[1].startswith("next token, 5x5, seed 0    7,947,648")
-    assert "Would train 10 runs in 8 processes, one for each GPU, one run after the other, and evaluate 10." in told
+    assert "Would train 10 runs in 8 processes, one for each GPU, one run after the other, and evaluate 10." in printed
     assert run([*words, "--processes", "2"]) == 0
     assert "Would train 10 runs in 2 processes, one run after the other" in capsys.readouterr().out
     assert run([*words, "--launcher", "slurm", "--slurm.nodes", "2", "--slurm.gpus-per-node", "4"]) == 0
-    told = capsys.readouterr().out
-    assert "Would submit 10 training jobs (2 nodes with 4 GPUs each, 24 hours a part) and 10 evaluation jobs" in told
+    printed = capsys.readouterr().out
+    assert "Would submit 10 training jobs (2 nodes with 4 GPUs each, 24 hours a part) and 10 evaluation jobs" in printed
     assert not any(tmp_path.iterdir())
 
 
 def test_a_dry_run_of_every_study_has_no_empty_estimate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["reproduce", "all", "--scale", "paper", "--root", str(tmp_path), "--dry-run"]) == 0
-    told = capsys.readouterr().out
-    head, *rows = told.split("\n\n")[0].splitlines()
+    printed = capsys.readouterr().out
+    head, *rows = printed.split("\n\n")[0].splitlines()
     assert len(rows) > 100
     columns = [head.index(name) for name in ("weights, GB", "optimizer, GB", "activations, GB", "evaluation, GB")]
     total, first = head.index("in all, GB"), head.index("hours, 8 V100")

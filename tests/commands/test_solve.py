@@ -125,6 +125,20 @@ def test_the_exit_code_tells_that_a_models_path_is_not_valid(
     assert err == "clew: the model's path is not valid in 1 of 1 maze.\n"
 
 
+def test_a_large_maze_says_how_long_a_model_takes(
+    capsys: pytest.CaptureFixture[str], tmp_path: FilePath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "maze.txt").write_text("S..\n.#.\n..G\n")
+    assert run(["solve", str(tmp_path / "maze.txt"), "--solver", "cells-astar"]) == 0
+    assert "a pass over" not in capsys.readouterr().err
+    monkeypatch.setattr("clew.commands.solve.LARGE", 8)
+    assert run(["solve", str(tmp_path / "maze.txt"), "--solver", "cells-astar"]) == 0
+    assert (
+        "clew: a pass over 3 by 3 cells takes the model 0 s or more; --solver astar is fast.\n"
+        in capsys.readouterr().err
+    )
+
+
 def test_wall_list_and_mixed_mazes_can_be_solved(capsys: pytest.CaptureFixture[str], tmp_path: FilePath) -> None:
     file = tmp_path / "mazes.txt"
     file.write_text("bos start 0 0 goal 2 0 wall 1 0 eos")

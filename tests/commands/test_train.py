@@ -61,20 +61,20 @@ def test_a_missing_dataset_is_made_and_said(
     monkeypatch.chdir(tmp_path)
     fields = ["--data.source", "dataset", "--data.mazes", "8", *SMALL[2:]]
     assert run(["train", "tiny", "--out", "run", *fields, "--epochs", "2"]) == 0
-    told = capsys.readouterr().err
-    assert "made the dataset data/dfs-3" in told
-    assert "done after 4 steps" in told
+    captured = capsys.readouterr().err
+    assert "made the dataset data/dfs-3" in captured
+    assert "done after 4 steps" in captured
 
 
 def test_a_folder_of_ones_own_is_all_there_is_to_say(tmp_path: Path) -> None:
     folder = str(tmp_path / "mine")
     made = ["generate", "astar", "--height", "4", "--width", "5", "--count", "8", "--test", "4", "--seed", "3"]
     assert run([*made, "--out", folder]) == 0
-    asked = ["train", "tiny", *SMALL, "--data.source", "dataset", "--data.folder", folder]
-    assert run([*asked, "--out", str(tmp_path / "run")]) == 0
+    command = ["train", "tiny", *SMALL, "--data.source", "dataset", "--data.folder", folder]
+    assert run([*command, "--out", str(tmp_path / "run")]) == 0
     data = load_config(tmp_path / "run").data
     assert (data.family, data.shapes, data.seed, data.format) == ("astar", ((4, 5),), 3, "wall-list")
-    assert run([*asked, "--data.sizes", "7", "--out", str(tmp_path / "other")]) == 1  # what is said stands
+    assert run([*command, "--data.sizes", "7", "--out", str(tmp_path / "other")]) == 1  # what is said stands
 
 
 @pytest.mark.parametrize(
@@ -100,9 +100,9 @@ def test_mistakes_get_one_sentence(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert run(["train", *arguments]) == code
-    told = capsys.readouterr().err
-    assert words in told
-    assert told.count("\n") == 1
+    captured = capsys.readouterr().err
+    assert words in captured
+    assert captured.count("\n") == 1
     assert os.listdir(tmp_path) == []
 
 
@@ -185,10 +185,10 @@ def test_sigterm_saves_and_leaves_and_the_same_command_goes_on(tmp_path: Path) -
     while not _lines(out) and time.time() < until:
         time.sleep(0.05)
     process.send_signal(signal.SIGTERM)
-    _, told = process.communicate(timeout=60)
-    assert process.returncode == 128 + signal.SIGTERM, told
-    assert "saved after step" in told
-    assert "Traceback" not in told
+    _, captured = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM, captured
+    assert "saved after step" in captured
+    assert "Traceback" not in captured
     done = _lines(out)[-1]["step"]
     assert (out / "checkpoints" / f"{done:08d}").is_dir()
     assert run(["train", "tiny", "--out", str(out), *fields, "--steps", str(done + 2)]) == 0

@@ -28,7 +28,7 @@ from clew.data.loader import (
     held_out_tasks,
     make_dataset,
     prefetched,
-    rank_part,
+    rank_rows,
     sequence_lengths,
 )
 from clew.data.writer import write_dataset
@@ -38,7 +38,7 @@ from clew.mazes.layouts import is_held_out, layout_hashes
 from clew.objectives.config import ObjectiveConfig, ObjectiveName, build_objective
 from clew.tokenization.format import format_named
 from clew.training.distributed import World
-from clew.training.step import draw_part
+from clew.training.step import local_batch
 
 
 def rows(batch: Batch) -> list[tuple[int, list[int], list[bool]]]:
@@ -103,7 +103,7 @@ def test_every_token_has_the_loss_weight_of_a_plain_shuffle(dfs_10: Dataset, obj
     length_N = dfs_10.split("train").length_N
     weight_N = np.zeros(len(length_N))  # of each maze in the loss of an epoch, whose steps weigh alike
     for step in range(loader.steps_per_epoch):
-        part = draw_part(loader.batch(step), build_objective(ObjectiveConfig(objective)), 0, step, 64, World())
+        part = local_batch(loader.batch(step), build_objective(ObjectiveConfig(objective)), 0, step, 64, World())
         weight_B = (part.targets.weight_BT * part.targets.query_BT).sum(1).double()
         weight_N[part.batch.index_B] = (weight_B / weight_B.sum()).numpy() / loader.steps_per_epoch
     quarters = np.array_split(length_N.argsort(kind="stable"), 4)
@@ -244,7 +244,7 @@ def test_steps_are_fresh() -> None:
 
 @given(count=st.integers(0, 1000), world_size=st.integers(1, 64))
 def test_parts_cover_everything_once_and_are_equal_to_within_one(count: int, world_size: int) -> None:
-    parts = [range(count)[rank_part(count, rank, world_size)] for rank in range(world_size)]
+    parts = [range(count)[rank_rows(count, rank, world_size)] for rank in range(world_size)]
     assert sorted(i for part in parts for i in part) == list(range(count))
     assert max(map(len, parts)) - min(map(len, parts)) <= 1
 
@@ -306,7 +306,7 @@ def test_a_maze_of_a_dataset_has_the_same_queries_in_one_process_and_in_many(tmp
     def queries(step: int, world: World) -> dict[int, list[int]]:
         """Return the queried positions of each maze."""
         batch = loader.batch(step, world.rank, world.size)
-        part = draw_part(batch, objective, 0, step, loader.batch_size(step), world)
+        part = local_batch(batch, objective, 0, step, loader.batch_size(step), world)
         query_BT = part.targets.query_BT
         return {int(i): row.nonzero()[:, 0].tolist() for i, row in zip(batch.index_B, query_BT, strict=True)}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -142,6 +143,16 @@ def test_objects_round_trip_and_are_solved() -> None:
             assert grid.shape == found.maze.cells.shape == (15, 19)
             assert np.array_equal(write_object("grid", found), grid)
             assert len(true_path(found)) == 2 * len(path) - 1
+
+
+@pytest.mark.parametrize(("kind", "words"), [("binary", "use one of grid, pixels"), ("maze-dataset", "pip install")])
+def test_an_object_that_cannot_be_written_is_one_sentence(
+    kind: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "maze_dataset", None)  # as if it were not installed
+    task, _ = generate("dfs", 5, 5, seed=0, first=0, count=1, split="any")[0]
+    with pytest.raises(UserError, match=words):
+        write_object(kind, task)
 
 
 def test_mazelib_mazes_may_have_their_ends_in_the_frame() -> None:

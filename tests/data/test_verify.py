@@ -37,16 +37,16 @@ def test_any_flipped_bit_is_found(
 ) -> None:
     name = data.draw(st.sampled_from([DATASET_FILE, *FILE_NAMES]))
     original = (small.directory / name).read_bytes()
-    place = data.draw(st.integers(0, len(original) - 1))
+    position = data.draw(st.integers(0, len(original) - 1))
     flipped = bytearray(original)
-    flipped[place] ^= 1 << data.draw(st.integers(0, 7))
+    flipped[position] ^= 1 << data.draw(st.integers(0, 7))
     copy = shutil.copytree(small.directory, tmp_path_factory.mktemp("flip") / "d")
     (copy / name).write_bytes(flipped)
     with pytest.raises(UserError) as caught:
         verify_dataset(copy)
     if name != DATASET_FILE:  # a wrong number there may look like another file's fault
         assert name in str(caught.value)
-        if place >= HEAD_BYTES and "offset" not in name:  # opening the dataset sees no difference, the checksum does
+        if position >= HEAD_BYTES and "offset" not in name:  # opening the dataset sees no difference, the checksum does
             assert f"{name} is not as it was written" in str(caught.value)
     shutil.rmtree(copy)
 

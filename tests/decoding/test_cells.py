@@ -15,7 +15,7 @@ from clew.mazes.maze import Maze, Task, TaskBatch
 from clew.models.build import build_model
 from clew.models.cell_network import CellNetwork, CellNetworkConfig, Stop
 
-DECODERS = ("one-pass", "walk", "walk:origin=goal", "walk:ask=cell", "walk-repair")
+DECODERS = ("one-pass", "walk", "walk:origin=goal", "walk:query=cell", "walk-repair")
 CODEC = Codec.of("cell-labels", 5, 5)
 
 
@@ -24,10 +24,10 @@ class KnownLabels(CellNetwork):
 
     def __init__(self, on_BC: Tensor) -> None:
         super().__init__(CellNetworkConfig(width=4, hidden=4))
-        self.on_BC, self.seen = on_BC, []
+        self.on_BC, self.visible_counts = on_BC, []
 
     def forward(self, batch: CellBatch, order_BT: Tensor, query_BT: Tensor, stop: Stop | None = None) -> Tensor:
-        self.seen.append((order_BT == 0).sum(1).tolist())
+        self.visible_counts.append((order_BT == 0).sum(1).tolist())
         on_Q = self.on_BC[batch.index_B][query_BT]
         return torch.stack([torch.zeros_like(on_Q), on_Q], dim=1)
 
@@ -46,7 +46,7 @@ def test_right_labels_give_the_path(name: str, family: str) -> None:
     decoded = decode(KnownLabels(truth(tasks)), CODEC.decoding_state(tasks), parse_decoder(name))
     for i in range(len(tasks)):
         assert decoded.response(i) == [*tasks.path_of(i).tolist(), 30]
-    passes = tasks.length_N - 1 if name == "walk:ask=cell" else np.ones(8)
+    passes = tasks.length_N - 1 if name == "walk:query=cell" else np.ones(8)
     assert decoded.passes_B.tolist() == passes.tolist()
 
 
@@ -79,7 +79,7 @@ def test_repair_labels_the_dead_end_off_and_tries_again() -> None:
     assert [(s.position_F.tolist(), s.hidden) for s in steps[-2:]] == [([4, 7, 10], True), ([2], False)]
     # A doubt at cell 1, the dead end, and the way back.
     assert decoded.passes_B.tolist() == [3]
-    assert model.seen == [[0], [3], [5]], "first the walk is visible, then its dead end too"
+    assert model.visible_counts == [[0], [3], [5]], "first the walk is visible, then its dead end too"
 
 
 def test_walk_asks_again_at_a_doubt_with_its_cells_visible() -> None:
@@ -87,10 +87,10 @@ def test_walk_asks_again_at_a_doubt_with_its_cells_visible() -> None:
     model = KnownLabels(labels(c0=4, c1=4, c2=3, c4=2))
     decoded = decode(model, CODEC.decoding_state(fork()), parse_decoder("walk"))
     assert decoded.response(0) == [0, 1, 2, 12]
-    assert model.seen == [[0]]
+    assert model.visible_counts == [[0]]
     model = KnownLabels(labels(c0=4, c1=4, c2=2, c4=3))
     decode(model, CODEC.decoding_state(fork()), parse_decoder("walk"))
-    assert model.seen[1] == [3]
+    assert model.visible_counts[1] == [3]
 
 
 @pytest.mark.parametrize("name", DECODERS)
@@ -103,7 +103,7 @@ def test_steps_label_the_cells_of_the_path(name: str) -> None:
         assert sorted(cells) == sorted(tasks.path_of(row).tolist())
     for step in steps:
         assert bool((step.token_F == 1).all())
-        assert bool((step.probability_F > 0.9).all() or name == "walk:ask=cell")
+        assert bool((step.probability_F > 0.9).all() or name == "walk:query=cell")
     assert decoded.seconds > 0
 
 
@@ -111,7 +111,7 @@ def test_a_decoder_of_another_kind_is_refused() -> None:
     tasks = generate("dfs", 3, 3, seed=0, first=0, count=1, split="any")
     with pytest.raises(UserError, match="use one-pass, walk or walk-repair"):
         decode(KnownLabels(truth(tasks)), CODEC.decoding_state(tasks), parse_decoder("left-to-right"))
-    for bad in ("walk:origin=middle", "walk:ask=always", "walk:rounds=-1", "one-pass:loops=0", "walk:tolerance=1.5"):
+    for bad in ("walk:origin=middle", "walk:query=always", "walk:rounds=-1", "one-pass:loops=0", "walk:tolerance=1.5"):
         with pytest.raises(UserError):
             parse_decoder(bad)
 

@@ -85,10 +85,10 @@ def test_the_model_is_in_evaluation_mode_while_it_works_and_afterwards_as_before
     for _ in decode_steps(model, codec.decoding_state(tasks), LeftToRight()):
         assert model.training
         assert torch.is_grad_enabled()
-    seen = []
-    model.register_forward_hook(lambda *_: seen.append((model.training, torch.is_grad_enabled())))
+    modes = []
+    model.register_forward_hook(lambda *_: modes.append((model.training, torch.is_grad_enabled())))
     decode(model, codec.decoding_state(tasks), LeftToRight())
-    assert set(seen) == {(False, False)}
+    assert set(modes) == {(False, False)}
     assert model.training
 
 

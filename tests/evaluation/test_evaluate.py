@@ -93,10 +93,10 @@ class LittleMemory(KnownResponses):
 
     def __init__(self, tasks, most, error):
         super().__init__(tasks)
-        self.most, self.error, self.asked = most, error, []
+        self.most, self.error, self.batch_sizes = most, error, []
 
     def __call__(self, batch, order_BT, query_BT):
-        self.asked.append(len(batch))
+        self.batch_sizes.append(len(batch))
         if len(batch) > self.most:
             raise self.error
         return super().__call__(batch, order_BT, query_BT)
@@ -111,7 +111,7 @@ def test_batches_are_halved_until_they_fit_into_memory(error):
     small = LittleMemory(tasks, 3, error)
     evaluation = evaluate_tasks(small, codec, tasks, decoder)
     assert [outcome.exact for outcome in evaluation.outcomes] == [True] * 10
-    assert small.asked[:3] == [10, 5, 2]
+    assert small.batch_sizes[:3] == [10, 5, 2]
     with pytest.raises(UserError, match="decoding 5 mazes at once ran out of memory; use a smaller --batch-size"):
         evaluate_tasks(LittleMemory(tasks, 3, error), codec, tasks, decoder, batch_size=5)
     with pytest.raises(UserError, match="decoding a single maze ran out of memory"):

@@ -72,15 +72,15 @@ def test_batches_are_checked_like_single_paths(family, first, data):
     paths = []
     for i in range(len(batch)):
         path = batch.path_of(i).tolist()
-        place = data.draw(st.integers(0, len(path) - 1))
+        position = data.draw(st.integers(0, len(path) - 1))
         change = data.draw(st.sampled_from(["none", "change", "leave out", "put in", "empty", "back and forth"]))
         cell = data.draw(st.integers(-3, 40))
         if change == "change":
-            path[place] = cell
+            path[position] = cell
         elif change == "leave out":
-            del path[place]
+            del path[position]
         elif change == "put in":
-            path.insert(place, cell)
+            path.insert(position, cell)
         elif change == "empty":
             path = []
         elif change == "back and forth":

@@ -200,13 +200,13 @@ def test_a_batch_is_checked_as_its_tasks_are() -> None:
     tasks, paths = [], []
     for i in range(400):
         task, path = batch[i]
-        place = int(chance.integers(len(path)))
+        position = int(chance.integers(len(path)))
         changed = [
             path,
-            path[:place],
-            [*path[: place + 1], *path[place:]],
-            [*path[: place + 1], *path[max(0, place - 1) :]],
-            [*path[:place], (0, int(chance.integers(12))), *path[place + 1 :]],
+            path[:position],
+            [*path[: position + 1], *path[position:]],
+            [*path[: position + 1], *path[max(0, position - 1) :]],
+            [*path[:position], (0, int(chance.integers(12))), *path[position + 1 :]],
             path[::-1],
         ][int(chance.integers(6))]
         tasks.append(task)

@@ -119,6 +119,6 @@ def test_counted_operations_are_those_that_torch_sees():
 def test_a_triangle_counts_half():
     case = left_to_right(make_batch(1, 9, 9, seed=1))
     width, depth, vocabulary = 16, 2, VOCABULARY
-    seen, targets = int(case.batch.valid_BT.sum()) - 1, int(case.query_BT.sum())
-    forward = depth * (24 * width**2 * seen + 4 * width * seen * (seen + 1) / 2) + 2 * width * vocabulary * targets
+    keys, targets = int(case.batch.valid_BT.sum()) - 1, int(case.query_BT.sum())
+    forward = depth * (24 * width**2 * keys + 4 * width * keys * (keys + 1) / 2) + 2 * width * vocabulary * targets
     assert training_flops(CONFIGS[2], case.batch, case.order_BT, case.query_BT) == 3 * forward

@@ -34,14 +34,14 @@ def test_a_token_is_predicted_from_the_tokens_before_it_and_from_all_of_them(bat
     generator = torch.Generator().manual_seed(seed)
     answer = logits(model, case, naive)
     number = int(torch.randint(len(answer), (1,), generator=generator))
-    row, place = case.query_BT.nonzero()[number].tolist()
+    row, position = case.query_BT.nonzero()[number].tolist()
     other_BT = torch.randint(VOCABULARY, case.order_BT.shape, generator=generator)
-    other_BT[row, :place] = batch.tokens_BT[row, :place]
+    other_BT[row, :position] = batch.tokens_BT[row, :position]
     unseen_changed = logits(model, case.with_tokens(other_BT), naive)[number]
     torch.testing.assert_close(unseen_changed, answer[number], atol=1e-6, rtol=0)
-    for seen in range(place):
-        other_BT[row, :place] = batch.tokens_BT[row, :place]
-        other_BT[row, seen] = (other_BT[row, seen] + 1) % VOCABULARY
+    for earlier in range(position):
+        other_BT[row, :position] = batch.tokens_BT[row, :position]
+        other_BT[row, earlier] = (other_BT[row, earlier] + 1) % VOCABULARY
         assert (logits(model, case.with_tokens(other_BT), naive)[number] - answer[number]).abs().max() > 1e-4
 
 

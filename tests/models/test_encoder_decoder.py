@@ -47,11 +47,11 @@ def test_nothing_leaks_from_what_a_query_may_not_see(case, causal, naive, seed):
     model = encoder_decoder(causal=causal)
     generator = torch.Generator().manual_seed(seed)
     number = int(torch.randint(int(case.query_BT.sum()), (1,), generator=generator))
-    row, place = case.query_BT.nonzero()[number].tolist()
-    rank_T = case.order_BT[row]
-    may_see_T = (rank_T >= 0) & (rank_T < rank_T[place])
+    row, position = case.query_BT.nonzero()[number].tolist()
+    order_T = case.order_BT[row]
+    visible_T = (order_T >= 0) & (order_T < order_T[position])
     other_BT = torch.randint(VOCABULARY, case.order_BT.shape, generator=generator)
-    other_BT[row] = torch.where(may_see_T, case.batch.tokens_BT[row], other_BT[row])
+    other_BT[row] = torch.where(visible_T, case.batch.tokens_BT[row], other_BT[row])
     other = logits(model, case.with_tokens(other_BT), naive)[number]
     torch.testing.assert_close(other, logits(model, case, naive)[number], atol=1e-6, rtol=0)
 
@@ -62,11 +62,11 @@ def test_every_visible_token_and_its_place_matters(naive):
     case = hide(make_batch(1, 6, 6, seed=1), 0.5, seed=0)
     assert case.query_BT.sum() >= 2
     answer = logits(model, case, naive)
-    for place in (case.order_BT[0] == 0).nonzero().flatten().tolist():
+    for position in (case.order_BT[0] == 0).nonzero().flatten().tolist():
         tokens = case.batch.tokens_BT.clone()
-        tokens[0, place] = (tokens[0, place] + 1) % VOCABULARY
+        tokens[0, position] = (tokens[0, position] + 1) % VOCABULARY
         assert (logits(model, case.with_tokens(tokens), naive) - answer).abs().amax(1).min() > 1e-4
-    # Two targets about the same visible tokens differ by their place alone.
+    # Two targets about the same visible tokens differ by their position alone.
     assert (answer[0] - answer[1]).abs().max() > 1e-3
 
 
@@ -83,10 +83,10 @@ def test_a_causal_model_answers_step_by_step_as_it_does_all_at_once():
     model = encoder_decoder(causal=True)
     batch = make_batch(1, 5, 6, seed=2)
     at_once = logits(model, left_to_right(batch))
-    for number, place in enumerate(batch.response_BT[0].nonzero().flatten().tolist()):
-        order_BT = (torch.arange(batch.tokens_BT.shape[1]) >= place).long()[None]
+    for number, position in enumerate(batch.response_BT[0].nonzero().flatten().tolist()):
+        order_BT = (torch.arange(batch.tokens_BT.shape[1]) >= position).long()[None]
         query_BT = torch.zeros_like(batch.valid_BT)
-        query_BT[0, place] = True
+        query_BT[0, position] = True
         with torch.no_grad():
             step = model(batch, order_BT, query_BT)
         torch.testing.assert_close(step[0], at_once[number], atol=1e-5, rtol=1e-5)

@@ -200,9 +200,9 @@ def refused(path, out, capsys, *options):
     return error
 
 
-@pytest.mark.parametrize("place", ["state_dict", "hyper_parameters", "callbacks", "alone", "old format", "bare pickle"])
+@pytest.mark.parametrize("where", ["state_dict", "hyper_parameters", "callbacks", "alone", "old format", "bare pickle"])
 @pytest.mark.parametrize("function", ["os.system", "pathlib", "eval"])
-def test_a_checkpoint_that_holds_code_is_refused_and_not_run(tmp_path, capsys, place, function):
+def test_a_checkpoint_that_holds_code_is_refused_and_not_run(tmp_path, capsys, where, function):
     mark = tmp_path / "went off"
     bombs = {
         "os.system": Bomb(os.system, f"touch '{mark}'"),
@@ -212,15 +212,15 @@ def test_a_checkpoint_that_holds_code_is_refused_and_not_run(tmp_path, capsys, p
     bomb = bombs[function]
     path = tmp_path / "last.ckpt"
     checkpoint = lightning(random_encoder_decoder(128, 16, 1, 1, seed=0))
-    if place == "bare pickle":
+    if where == "bare pickle":
         path.write_bytes(pickle.dumps({"state_dict": bomb}))
-    elif place == "alone":
+    elif where == "alone":
         torch.save(bomb, path)
     else:
-        checkpoint["hyper_parameters" if place == "old format" else place]["x"] = bomb
-        torch.save(checkpoint, path, _use_new_zipfile_serialization=place != "old format")
+        checkpoint["hyper_parameters" if where == "old format" else where]["x"] = bomb
+        torch.save(checkpoint, path, _use_new_zipfile_serialization=where != "old format")
     error = refused(path, tmp_path / "run", capsys)
-    assert "could run code" in error or place == "bare pickle"
+    assert "could run code" in error or where == "bare pickle"
     assert not mark.exists()
     pickle.loads(pickle.dumps(bomb))  # the bomb is a real one
     assert mark.exists()

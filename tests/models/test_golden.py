@@ -41,10 +41,10 @@ def test_logits_and_loss(golden, model):
 def test_greedy_tokens_from_left_to_right(golden, model):
     tokens, path = golden["input_ids"].clone(), golden["path_mask"].bool()
     first = path.int().argmax(1)
-    place = torch.arange(tokens.shape[1])
+    position = torch.arange(tokens.shape[1])
     for now in range(int(first.min()), tokens.shape[1]):
-        ask = (place == now) & (now >= first)[:, None]
-        rank = (place >= torch.maximum(first, torch.tensor(now))[:, None]).long()
+        query = (position == now) & (now >= first)[:, None]
+        order = (position >= torch.maximum(first, torch.tensor(now))[:, None]).long()
         batch = TokenBatch(tokens, torch.ones_like(path), path, torch.arange(len(tokens)))
-        tokens[ask] = model(batch, rank, ask).argmax(-1)
+        tokens[query] = model(batch, order, query).argmax(-1)
     assert torch.equal(tokens, golden["greedy"])

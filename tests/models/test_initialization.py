@@ -20,7 +20,7 @@ DECODER_ONLY = DecoderOnlyConfig(29, WIDTH, HEADS, init="lookup", depth=2)
 
 
 def scores(block: SelfBlock | CrossBlock, head: int, token_TD: Tensor) -> Tensor:
-    """What each place (a row) makes of each other one, before the softmax."""
+    """Return the attention scores of each position (a row) for every other, before the softmax."""
     query_DD, key_DD, _, query_D, key_D, _ = block.projections()
     rows = slice(head * HEAD_WIDTH, (head + 1) * HEAD_WIDTH)
     x_TD = torch.nn.functional.layer_norm(token_TD, (WIDTH,))
@@ -32,7 +32,7 @@ def scores(block: SelfBlock | CrossBlock, head: int, token_TD: Tensor) -> Tensor
 
 
 def favourite_distance(scores_TT: Tensor) -> int:
-    """How far on the place stands that scores highest, over all places."""
+    """Return the offset of the position with the highest score, for each position."""
     means = {distance: float(scores_TT.diagonal(distance).mean()) for distance in range(-30, 31)}
     return max(means, key=means.__getitem__)
 
@@ -53,15 +53,15 @@ def test_a_head_looks_at_its_neighbour_whatever_the_tokens(block: SelfBlock | Cr
     for head, offset in enumerate((1, -2)):
         found = scores(block, head, token_TD)
         assert favourite_distance(found) == offset
-        places = range(3, LENGTH - 3)
+        positions = range(3, LENGTH - 3)
         # The tokens have a say from the start, a small one.
-        assert sum(int(found[place].argmax()) == place + offset for place in places) > 0.75 * len(places)
+        assert sum(int(found[position].argmax()) == position + offset for position in positions) > 0.75 * len(positions)
 
 
 @torch.no_grad()
 def test_the_other_heads_find_the_same_token_however_far(block: SelfBlock | CrossBlock) -> None:
     kinds = torch.randn(20, WIDTH, generator=torch.Generator().manual_seed(2))
-    token_TD = kinds.repeat(3, 1)  # each token three times, 20 places apart
+    token_TD = kinds.repeat(3, 1)  # each token three times, 20 positions apart
     same = torch.arange(LENGTH)[:, None] % 20 == torch.arange(LENGTH) % 20
     for head in (2, 3):
         found = scores(block, head, token_TD)

@@ -14,7 +14,7 @@ def rope(choice="rope-fp32"):
 
 
 def score(choice, query, key, query_place, key_place):
-    """The attention score of a query and a key that stand at these places."""
+    """The attention score of a query and a key at these positions."""
     positions = rope(choice)
     turned_query = positions.rotation(torch.tensor([[query_place]]))(query.view(1, 1, 1, -1))
     turned_key = positions.rotation(torch.tensor([[key_place]]))(key.view(1, 1, 1, -1))
@@ -35,9 +35,9 @@ def test_rope_turns_the_halves_of_a_head_as_pairs():
     x = torch.zeros(1, 1, 3, HEAD_WIDTH)
     x[..., 0] = 1
     turned = rope().rotation(torch.tensor([[0, 1, 5]]))(x)[0, 0]
-    place = torch.tensor([0.0, 1.0, 5.0])
-    torch.testing.assert_close(turned[:, 0], place.cos())
-    torch.testing.assert_close(turned[:, HEAD_WIDTH // 2], place.sin())
+    position = torch.tensor([0.0, 1.0, 5.0])
+    torch.testing.assert_close(turned[:, 0], position.cos())
+    torch.testing.assert_close(turned[:, HEAD_WIDTH // 2], position.sin())
     # The slowest pair of a head of width 8 turns by 10,000 ** (-6/8) = 1/1000 radian a position.
     x = torch.zeros(1, 1, 1, HEAD_WIDTH)
     x[..., 3] = 1
@@ -45,16 +45,16 @@ def test_rope_turns_the_halves_of_a_head_as_pairs():
 
 
 def test_the_gradient_of_the_turn_is_the_formulas():
-    place = torch.tensor([[3, 11]])
+    position = torch.tensor([[3, 11]])
     x, weight = torch.randn(2, 1, 2, 2, HEAD_WIDTH, generator=torch.Generator().manual_seed(0))
-    angle = place[0, :, None] * 10_000.0 ** -(torch.arange(0, HEAD_WIDTH, 2) / HEAD_WIDTH)
+    angle = position[0, :, None] * 10_000.0 ** -(torch.arange(0, HEAD_WIDTH, 2) / HEAD_WIDTH)
 
     def formula(x):
         first, second = x.chunk(2, dim=-1)
         return torch.cat([first * angle.cos() - second * angle.sin(), second * angle.cos() + first * angle.sin()], -1)
 
     values, gradients = [], []
-    for function in (formula, rope().rotation(place)):
+    for function in (formula, rope().rotation(position)):
         leaf = x.clone().requires_grad_()
         values.append(function(leaf))
         (values[-1] * weight).sum().backward()
@@ -64,22 +64,22 @@ def test_the_gradient_of_the_turn_is_the_formulas():
 
 
 def test_angles_stay_float32_under_autocast():
-    place = torch.arange(4000)[None]
+    position = torch.arange(4000)[None]
     x = torch.randn(1, 1, 4000, HEAD_WIDTH, generator=torch.Generator().manual_seed(0))
-    expected = rope().rotation(place)(x)
+    expected = rope().rotation(position)(x)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert torch.equal(rope().rotation(place)(x), expected)
+        assert torch.equal(rope().rotation(position)(x), expected)
         # Queries in half precision lose their own digits and no more.
-        half = rope().rotation(place)(x.bfloat16())
+        half = rope().rotation(position)(x.bfloat16())
     assert half.dtype == torch.bfloat16
     assert (half.float() - expected).abs().max() < 0.05
 
 
 def test_half_precision_loses_distant_positions():
     def error(start):
-        place = torch.arange(start, start + 200)[None]
+        position = torch.arange(start, start + 200)[None]
         x = torch.ones(1, 1, 200, HEAD_WIDTH)
-        return (rope("rope-fp16").rotation(place)(x) - rope().rotation(place)(x)).abs().mean().item()
+        return (rope("rope-fp16").rotation(position)(x) - rope().rotation(position)(x)).abs().mean().item()
 
     assert 0 < error(0) < error(500) < error(2500)
     assert error(0) < 0.01
@@ -97,13 +97,13 @@ def test_half_precision_confuses_neighbours_past_2048():
 
 
 def test_half_precision_is_what_float16_arithmetic_gives():
-    place = torch.arange(0, 3000, 7)
-    x = torch.randn(1, 1, len(place), HEAD_WIDTH, generator=torch.Generator().manual_seed(0))
+    position = torch.arange(0, 3000, 7)
+    x = torch.randn(1, 1, len(position), HEAD_WIDTH, generator=torch.Generator().manual_seed(0))
     frequency = (10_000.0 ** -(torch.arange(0, HEAD_WIDTH, 2) / HEAD_WIDTH)).half()
-    angle = place.half()[:, None] * frequency
+    angle = position.half()[:, None] * frequency
     cos, sin, first, second = angle.cos(), angle.sin(), *x.half().chunk(2, -1)
     expected = torch.cat([first * cos - second * sin, second * cos + first * sin], -1)
-    assert torch.equal(rope("rope-fp16").rotation(place[None])(x).half(), expected)
+    assert torch.equal(rope("rope-fp16").rotation(position[None])(x).half(), expected)
 
 
 def test_rounding_passes_the_gradient_unrounded():

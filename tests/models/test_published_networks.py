@@ -67,7 +67,7 @@ def test_the_cache_puts_bos_first_once(tmp_path):
     cache = model.new_cache()
     found = [
         model.head(model.extend(cache, token_BT[:, part], place_BT[:, part], real_BT[:, part]))
-        for part in (slice(0, 5), *(slice(place, place + 1) for place in range(5, 9)))
+        for part in (slice(0, 5), *(slice(position, position + 1) for position in range(5, 9)))
     ]
     with_bos = torch.cat([torch.full((3, 1), BOS_ID), token_BT], dim=1)
     torch.testing.assert_close(torch.cat(found, 1), run_gpt2(weights, with_bos, HEADS)[:, 1:], atol=2e-5, rtol=1e-5)

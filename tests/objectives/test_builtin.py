@@ -13,7 +13,7 @@ from clew.objectives.targets import Noise, Targets
 ROWS = 6000
 
 
-def ask(config: ObjectiveConfig, batch: Batch, seed: int = 0) -> Targets:
+def draw_targets(config: ObjectiveConfig, batch: Batch, seed: int = 0) -> Targets:
     return build_objective(config)(batch, torch.Generator().manual_seed(seed))
 
 
@@ -29,7 +29,7 @@ def chi_square_uniform(values: torch.Tensor, low: int, high: int) -> float:
 @pytest.mark.parametrize("prompt", [3, 0])
 def test_question_is_well_formed(name, prompt):
     batch = token_batch([9, 4, 1, 12], prompt)
-    targets = ask(ObjectiveConfig(name), batch)
+    targets = draw_targets(ObjectiveConfig(name), batch)
     assert targets.order_BT.dtype == torch.int64
     assert targets.weight_BT.dtype == torch.float32
     assert (targets.order_BT[~batch.valid_BT] == -1).all()
@@ -43,12 +43,12 @@ def test_question_is_well_formed(name, prompt):
 @pytest.mark.parametrize("sampling", ["sequence", "stratified"])
 def test_mlmu_hides_a_uniform_number_of_tokens(sampling):
     """With u ~ U(0, 1), the number of hidden tokens of n is uniform on 0 .. n."""
-    targets = ask(ObjectiveConfig("mlm-u", RateConfig(sampling=sampling)), token_batch([9] * ROWS))
+    targets = draw_targets(ObjectiveConfig("mlm-u", RateConfig(sampling=sampling)), token_batch([9] * ROWS))
     assert chi_square_uniform(targets.query_BT.sum(1), 0, 9) < 3  # 9 degrees of freedom: p below 0.002
 
 
 def test_mlmu_hides_every_subset_of_one_size_alike():
-    targets = ask(ObjectiveConfig(), token_batch([4] * ROWS, prompt=0, padding=0))
+    targets = draw_targets(ObjectiveConfig(), token_batch([4] * ROWS, prompt=0, padding=0))
     subset_B = (targets.query_BT * torch.tensor([1, 2, 4, 8])).sum(1)
     pairs = [3, 5, 6, 9, 10, 12]
     chosen_B = torch.tensor([pairs.index(s) for s in subset_B.tolist() if s in pairs])
@@ -67,17 +67,17 @@ def test_batch_sampling_gives_all_rows_one_rate():
 
 
 def test_fixed_rate():
-    targets = ask(ObjectiveConfig("fixed-rate"), token_batch([20] * ROWS))
+    targets = draw_targets(ObjectiveConfig("fixed-rate"), token_batch([20] * ROWS))
     count = targets.query_BT.sum(1).double()
     assert float(count.mean()) == pytest.approx(20 * 0.15, abs=0.1)
     assert float(count.var()) == pytest.approx(20 * 0.15 * 0.85, abs=0.2)
-    third = ask(ObjectiveConfig("fixed-rate", RateConfig(fixed=1 / 3)), token_batch([20] * ROWS))
+    third = draw_targets(ObjectiveConfig("fixed-rate", RateConfig(fixed=1 / 3)), token_batch([20] * ROWS))
     assert float(third.query_BT.sum(1).double().mean()) == pytest.approx(20 / 3, abs=0.15)
 
 
 @pytest.mark.parametrize(("name", "hidden_first"), [("ordered", False), ("ordered-reverse", True)])
 def test_ordered_masks_hide_one_side_of_a_uniform_cut(name, hidden_first):
-    targets = ask(ObjectiveConfig(name), token_batch([7] * ROWS, prompt=2, padding=1))
+    targets = draw_targets(ObjectiveConfig(name), token_batch([7] * ROWS, prompt=2, padding=1))
     hidden_BN = targets.query_BT[:, 2:9]
     count_B = hidden_BN.sum(1)
     assert chi_square_uniform(count_B, 1, 7) < 3.5
@@ -88,17 +88,17 @@ def test_ordered_masks_hide_one_side_of_a_uniform_cut(name, hidden_first):
 
 def test_ordered_mask_always_hides_a_token():
     for length in (1, 2, 3):
-        targets = ask(ObjectiveConfig("ordered", RateConfig("fixed", fixed=1.0)), token_batch([length] * 50))
+        targets = draw_targets(ObjectiveConfig("ordered", RateConfig("fixed", fixed=1.0)), token_batch([length] * 50))
         assert (targets.query_BT.sum(1) == length).all()
-        targets = ask(ObjectiveConfig("ordered"), token_batch([length] * 50))
+        targets = draw_targets(ObjectiveConfig("ordered"), token_batch([length] * 50))
         assert (targets.query_BT.sum(1) >= 1).all()
 
 
 def test_at_least_one():
     batch = token_batch([5] * ROWS)
     rates = RateConfig("fixed", fixed=0.05)
-    plain = ask(ObjectiveConfig("mlm-u", rates), batch)
-    forced = ask(ObjectiveConfig("mlm-u", rates, at_least_one=True), batch)
+    plain = draw_targets(ObjectiveConfig("mlm-u", rates), batch)
+    forced = draw_targets(ObjectiveConfig("mlm-u", rates, at_least_one=True), batch)
     empty_B = ~plain.query_BT.any(1)
     assert 0.7 < float(empty_B.double().mean()) < 0.85  # 0.95^5 = 0.774
     assert torch.equal(forced.query_BT[~empty_B], plain.query_BT[~empty_B])
@@ -112,33 +112,33 @@ def test_a_row_without_response_asks_nothing():
         batch.tokens_BT, batch.valid_BT, batch.response_BT & torch.tensor([[True], [False]]), batch.index_B
     )
     for config in (ObjectiveConfig(at_least_one=True), ObjectiveConfig("ordered"), ObjectiveConfig("ordered-reverse")):
-        assert not ask(config, batch).query_BT[1].any()
+        assert not draw_targets(config, batch).query_BT[1].any()
 
 
 def test_weighting_by_rate():
     batch = token_batch([10] * ROWS)
-    targets = ask(ObjectiveConfig("mlm-u", RateConfig("fixed", fixed=0.25), weighting="rate"), batch)
+    targets = draw_targets(ObjectiveConfig("mlm-u", RateConfig("fixed", fixed=0.25), weighting="rate"), batch)
     assert torch.equal(targets.weight_BT, targets.query_BT * 4.0)
     # With uniform rates the weights of a row add up to its length on average: the bound counts every token once.
-    targets = ask(ObjectiveConfig(weighting="rate"), batch)
+    targets = draw_targets(ObjectiveConfig(weighting="rate"), batch)
     assert float(targets.weight_BT.sum(1).mean()) == pytest.approx(10, rel=0.05)
     assert float(targets.weight_BT.max()) <= 100
 
 
 def test_max_weight_clips_the_weights():
-    targets = ask(ObjectiveConfig(weighting="rate", max_weight=4), token_batch([10] * ROWS))
+    targets = draw_targets(ObjectiveConfig(weighting="rate", max_weight=4), token_batch([10] * ROWS))
     assert float(targets.weight_BT.max()) == 4
-    plain = ask(ObjectiveConfig(weighting="rate"), token_batch([10] * ROWS))
+    plain = draw_targets(ObjectiveConfig(weighting="rate"), token_batch([10] * ROWS))
     assert torch.equal(targets.weight_BT, plain.weight_BT.clamp(max=4))
 
 
 def test_fully_hidden_rows_hide_everything():
-    targets = ask(ObjectiveConfig("mlm-u", RateConfig(fully_hidden=0.5)), token_batch([7] * 100))
+    targets = draw_targets(ObjectiveConfig("mlm-u", RateConfig(fully_hidden=0.5)), token_batch([7] * 100))
     assert int((targets.query_BT.sum(1) == 7).sum()) >= 50
 
 
 def test_prefix_next_token_asks_the_token_after_a_uniform_prefix():
-    targets = ask(ObjectiveConfig("prefix-next-token"), token_batch([7] * ROWS, prompt=2, padding=1))
+    targets = draw_targets(ObjectiveConfig("prefix-next-token"), token_batch([7] * ROWS, prompt=2, padding=1))
     assert (targets.query_BT.sum(1) == 1).all()
     query_B = targets.query_BT.long().argmax(1)
     assert chi_square_uniform(query_B, 2, 8) < 3.5
@@ -148,7 +148,7 @@ def test_prefix_next_token_asks_the_token_after_a_uniform_prefix():
 
 
 class Sure:
-    """A model whose certainty of a token grows with its place in the row, and which counts how many rows it saw."""
+    """A model whose certainty of a token grows with its position in the row, and which counts how many rows it saw."""
 
     def __init__(self) -> None:
         self.rows = 0
@@ -209,8 +209,8 @@ def test_any_order_ranks_are_a_permutation(prompt):
     lengths = [9, 4, 1, 12]
     batch = token_batch(lengths, prompt)
     targets = build_objective(ObjectiveConfig("any-order"))(batch, torch.Generator().manual_seed(0))
-    for rank_T, response_T, length in zip(targets.order_BT, batch.response_BT, lengths, strict=True):
-        assert sorted(rank_T[response_T].tolist()) == list(range(1, length + 1))
+    for order_T, response_T, length in zip(targets.order_BT, batch.response_BT, lengths, strict=True):
+        assert sorted(order_T[response_T].tolist()) == list(range(1, length + 1))
     assert (targets.order_BT[batch.valid_BT & ~batch.response_BT] == 0).all()
     assert (targets.order_BT[~batch.valid_BT] == -1).all()
     assert torch.equal(targets.query_BT, batch.response_BT)

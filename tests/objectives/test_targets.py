@@ -78,7 +78,7 @@ def same(a: torch.Tensor, b: torch.Tensor) -> None:
 
 @pytest.mark.parametrize("config", OBJECTIVES, ids=lambda c: f"{c.name}-{c.rates.shape}-{c.rates.sampling}")
 def test_two_halves_are_the_whole(config: ObjectiveConfig):
-    """One process with 16 rows and two with 8 each, padded to other widths, ask the same."""
+    """One process with 16 rows and two with 8 each, padded to other widths, have the same targets."""
     objective = build_objective(config)
     batch = token_batch([9, 4, 7, 1, 12, 5, 6, 3] * 2)
     whole = objective.targets(batch, Noise.for_step(7, 11, torch.arange(16), 16))

@@ -1,4 +1,4 @@
-"""Estimates of memory and hours, against what can be measured without a GPU and against what the paper tells."""
+"""Estimates of memory and hours, against what can be measured without a GPU and against the hours in the paper."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from clew.paper.named_configs import config_named
 from clew.paper.runner import Options, unique_runs
 from clew.paper.studies import STUDIES
 from clew.training.config import Budget, TrainConfig
-from clew.training.step import Part
+from clew.training.step import LocalBatch
 
 DATA = DataConfig(sizes=(4,))
 CPU = torch.device("cpu")
@@ -81,7 +81,7 @@ def test_activations_of_a_cell_network_are_what_autograd_saves(family: Any, monk
     assert measured <= memory.activations <= 1.6 * measured
 
 
-def saved_bytes(network: nn.Module, part: Part, rows: slice, precision: Any) -> int:
+def saved_bytes(network: nn.Module, part: LocalBatch, rows: slice, precision: Any) -> int:
     """Return the bytes that autograd keeps of a forward pass, without those of the weights."""
     saved: dict[int, int] = {parameter.untyped_storage().data_ptr(): 0 for parameter in network.parameters()}
     kept = []

@@ -26,7 +26,7 @@ from clew.paper.page import (
 from clew.paper.results import Result, run_name
 from clew.paper.runner import Options, reproduce
 from clew.paper.studies import STUDIES
-from clew.viz.pages import between_marks
+from clew.viz.pages import read_section
 
 ROOT = Path(__file__).parents[2]
 
@@ -42,7 +42,7 @@ CLIMBING = curve([i / 40 for i in range(1, 41)])
 
 def test_the_committed_page_is_the_generated_one() -> None:
     assert (ROOT / PAGE).read_text() == results_page(ROOT / "results"), "run: clew reproduce report"
-    assert between_marks(ROOT / README, MARKS) == main_claims(ROOT / "results"), "run: clew reproduce report"
+    assert read_section(ROOT / README, MARKS) == main_claims(ROOT / "results"), "run: clew reproduce report"
     for picture in re.findall(r"\]\(\.\./(results/\S+\.png)\)", (ROOT / PAGE).read_text()):
         assert (ROOT / picture).exists()
 

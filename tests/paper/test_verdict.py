@@ -105,8 +105,8 @@ def test_a_claim_is_judged_seed_by_seed(a: tuple[float], b: tuple[float], word: 
 def test_what_did_not_converge_is_inconclusive_named_and_without_its_numbers() -> None:
     found = verdict(CLAIM, side("A", 0.9), side("B", 0.1, points=CLIMBING))
     assert (found.verdict, found.ours, found.not_converged) == ("inconclusive", "", ("B, seed 0",))
-    told = "1 of 2 runs did not converge (B, seed 0: gained 25.0 points over the last quarter of its training)."
-    assert found.because == told
+    because = "1 of 2 runs did not converge (B, seed 0: gained 25.0 points over the last quarter of its training)."
+    assert found.because == because
     many = verdict(CLAIM, side("A", *[0.9] * 5, points=[]), side("B", *[0.1] * 5))
     assert many.because.startswith("5 of 10 runs did not converge (A, seed 0: has 0 of the 5 evaluations needed")
     assert many.because.endswith("and 2 more).")
@@ -142,7 +142,7 @@ def test_what_was_not_measured_is_inconclusive() -> None:
     known, nothing = side("A", 0.5), Arm("B", [])
     for found in (
         verdict(CLAIM, known, nothing),
-        verdict(CLAIM, known, Arm("B", known.runs, "no such exam")),
+        verdict(CLAIM, known, Arm("B", known.runs, "no such evaluation")),
         verdict_on_differences(CLAIM, "gain", (known, known), (known, nothing)),
         verdict_on_best(CLAIM, known, [nothing], base_is_best=True),
     ):

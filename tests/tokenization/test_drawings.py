@@ -61,7 +61,7 @@ def test_a_step_that_is_no_step_is_drawn_as_a_question() -> None:
 
 
 def test_walls_between_cells_cannot_be_drawn_as_wall_cells() -> None:
-    with pytest.raises(UserError, match="use passages"):
+    with pytest.raises(UserError, match="use ascii"):
         draw_ascii(parse_drawing(PASSAGES.splitlines()).task, style="walls")
 
 

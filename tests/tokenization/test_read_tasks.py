@@ -1,4 +1,4 @@
-"""Files of every kind are told apart and read; every file that cannot be read gets one sentence that names the line."""
+"""Files of every kind are recognized and read; every file that cannot be read gets one sentence that names the line."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class FakeDevice(TorchDispatchMode):
 
 
 def compute(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    """Do an operation on the CPU; the result is where the arguments are, or where it was asked for."""
+    """Do an operation on the CPU; the result is where the arguments are, or on the device that is named."""
     tensors = [value for value in tree_flatten((args, kwargs))[0] if isinstance(value, Tensor)]
     fakes = [value for value in tensors if isinstance(value, FakeTensor)]
     others = [value for value in tensors if not isinstance(value, FakeTensor) and value.dim() > 0]

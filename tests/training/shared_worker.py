@@ -31,7 +31,7 @@ CASES = {
     "ddp-adaptive": tiny_config(objective=ADAPTIVE, batch_size=7),
     "fsdp": tiny_config(parallel="fsdp", ema=0.9, micro_batch=2),
     "fsdp-confidence": tiny_config(objective=CONFIDENCE, batch_size=7, parallel="fsdp"),
-    # Four mazes for one process and three for the other, one at a time: the last pass of the second asks nothing.
+    # Four mazes for one process and three for the other, one at a time: the last pass of the second has no queries.
     "fsdp-uneven": tiny_config(parallel="fsdp", batch_size=7, micro_batch=1),
     "fsdp-muon": tiny_config(parallel="fsdp", optimizer=OptimizerConfig("muon")),
     # Weights that are used several times in a pass, and steps of several shapes.
@@ -68,7 +68,7 @@ def main(rank: str, size: str, port: str, folder: str) -> None:
             train(config, here / "shared" / case, evaluate=mean_weight, world=world)
         for case in HANDED_ON:
             run_part(case, here / "handed-on" / case, world, until=4)
-        try:  # a mistake is told to all, and nobody is left waiting
+        try:  # an error reaches every process, and nobody is left waiting
             train(CASES["ddp"], here / "shared" / "ddp", world=world, resume="never")
         except UserError as error:
             print(error)

@@ -67,9 +67,9 @@ def test_a_full_disk_at_any_write_leaves_the_last_good_one(
     if call not in (1, 3, 5):  # the flush of a folder is tried and not insisted on
         write_checkpoint(tmp_path, 2, two, {"step": 2})
     else:
-        with pytest.raises(UserError, match="disk is full, so the checkpoint of step 2 could not be") as told:
+        with pytest.raises(UserError, match="disk is full, so the checkpoint of step 2 could not be") as raised:
             write_checkpoint(tmp_path, 2, two, {"step": 2})
-        assert str(good) in str(told.value)
+        assert str(good) in str(raised.value)
     assert len(calls) >= call
     assert [p for p in os.listdir(tmp_path / "checkpoints") if p.startswith(".")] == []
     assert read_state(good) == {"step": 1}
@@ -136,6 +136,25 @@ def test_a_kill_between_two_checkpoints_leaves_no_double_lines_and_no_rubbish(tm
     assert [line["step"] for line in metrics(run)] == [1, 2, 3, 4]
     assert sorted(os.listdir(run / "checkpoints")) == ["00000002", "00000004"]
     assert_same(last_tensors(run), last_tensors(tmp_path / "whole"))
+
+
+def test_old_checkpoints_that_a_kill_left_are_removed_by_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tiny_config(budget=Budget(steps=6), checkpoint_every=2, keep_last=1, held_out=0)
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "prune", lambda *arguments: None)
+        train(config, tmp_path / "run")
+    folder = tmp_path / "run" / "checkpoints"
+    assert sorted(os.listdir(folder)) == ["00000002", "00000004", "00000006"]
+    train(config, tmp_path / "run")
+    assert os.listdir(folder) == ["00000006"]
+
+
+def test_a_kill_inside_the_first_write_does_not_block_the_folder(tmp_path: Path) -> None:
+    (tmp_path / ".config.json.0123456789ab.tmp").write_text('{"half":')
+    train(tiny_config(budget=Budget(steps=1)), tmp_path)
+    assert not list(tmp_path.glob(".*.tmp"))
 
 
 def test_a_foreign_state_is_one_sentence(tmp_path: Path) -> None:

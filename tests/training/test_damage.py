@@ -67,10 +67,10 @@ def test_a_flipped_bit_is_found_and_the_run_resumes_from_the_sound_checkpoint(
     with pytest.raises(UserError, match=rf"{file} is damaged: its SHA-256"):
         read_checkpoint(checkpoint(run, 6))
     assert train(CONFIG, run, evaluate=mean_weight).end.reason == "done"
-    told = capsys.readouterr().err.splitlines()
-    assert len(told) == 1
-    assert told[0].startswith(f"clew: {checkpoint(run, 6) / file} is damaged")
-    assert told[0].endswith("The checkpoint 00000003 is used instead.")
+    printed = capsys.readouterr().err.splitlines()
+    assert len(printed) == 1
+    assert printed[0].startswith(f"clew: {checkpoint(run, 6) / file} is damaged")
+    assert printed[0].endswith("The checkpoint 00000003 is used instead.")
     assert_same(last_tensors(run), last_tensors(finished))
     assert len(list((run / "checkpoints").glob("damaged-00000006-*"))) == 1
     assert saved(run) == ["00000003", "00000006"]
@@ -150,9 +150,9 @@ def test_renamed_tensors_are_one_sentence(run: Path) -> None:
 def test_what_is_not_finite_is_not_saved(tmp_path: Path, name: str) -> None:
     good = write_checkpoint(tmp_path, 1, {name: {"a": torch.ones(2)}}, {"step": 1})
     bad = {name: {"a": torch.tensor([1.0, math.nan])}}
-    with pytest.raises(UserError, match=f"'a' of the {name} is not finite after step 2") as told:
+    with pytest.raises(UserError, match=f"'a' of the {name} is not finite after step 2") as raised:
         write_checkpoint(tmp_path, 2, bad, {"step": 2})
-    assert str(good) in str(told.value)
+    assert str(good) in str(raised.value)
     assert os.listdir(tmp_path / "checkpoints") == ["00000001"]
 
 

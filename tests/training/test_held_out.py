@@ -124,5 +124,5 @@ def test_of_a_search_trace_only_the_plan_is_compared_in_training_and_in_the_exam
         objective=ObjectiveConfig("trace"),
     )
     assert evaluator_on([tasks], "test", config, World())(model)["exact"] == 3 / 4
-    exam = evaluate_tasks(model, codec, tasks, decoder_named("left-to-right"))
-    assert exam.scores.exact.share == 3 / 4
+    evaluation = evaluate_tasks(model, codec, tasks, decoder_named("left-to-right"))
+    assert evaluation.scores.exact.share == 3 / 4

@@ -1,4 +1,4 @@
-"""The loop: budgets, what is told, resuming, evaluation, precision, and that nothing bad is ever stepped."""
+"""The loop: budgets, reports, resuming, evaluation, precision, and that nothing bad is ever stepped."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from clew.training.train import train
 
 
 class Listener(Callback):
-    """Notes what it is told, and may do something at a step."""
+    """Record the reports, and call a function at a step."""
 
     def __init__(self, at_step: Any = None) -> None:
         self.heard: list[Any] = []
@@ -154,7 +154,7 @@ def _evaluations(run: Path) -> list[dict[str, float]]:
 
 
 def _timeless_state(run: Path) -> dict[str, Any]:
-    """The last checkpoint's state, without what tells the time."""
+    """The last checkpoint's state, without times."""
     state = read_state(find_checkpoint(run, "last"))
     # Lines of metrics.jsonl hold times, so its checksum differs too.
     return {**state, "seconds": 0, "window": {**state["window"], "begun": 0}, "metrics": None}
@@ -354,10 +354,10 @@ def test_a_bad_step_stops_the_run_before_it_is_taken(
     stepped = []
     monkeypatch.setattr(loop, "scale_gradient", lambda *args: stepped.append(1))
     listener = Listener()
-    with pytest.raises(UserError, match=words) as told:
+    with pytest.raises(UserError, match=words) as raised:
         train(tiny_config(seed=5), tmp_path, callbacks=[listener])
     assert len(stepped) == 4
-    message = str(told.value)
+    message = str(raised.value)
     assert "seed 5, data seed 0, mazes 32, 33" in message
     assert str(latest_checkpoint(tmp_path)) in message
     assert str(latest_checkpoint(tmp_path)).endswith("00000003")
@@ -380,12 +380,12 @@ def test_too_few_mazes_for_the_processes_are_named() -> None:
     from clew.data.batch import TokenBatch
     from clew.objectives.config import build_objective
     from clew.training.distributed import World
-    from clew.training.step import draw_part
+    from clew.training.step import local_batch
 
     empty = torch.zeros(0, 5)
     batch = TokenBatch(empty.long(), empty.bool(), empty.bool(), torch.zeros(0).long())
     with pytest.raises(UserError, match="step 3 has 1 mazes for 2 processes"):
-        draw_part(batch, build_objective(ObjectiveConfig()), 0, 3, 1, World(0, 2))
+        local_batch(batch, build_objective(ObjectiveConfig()), 0, 3, 1, World(0, 2))
 
 
 def test_compile_is_a_choice_that_keeps_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,19 +23,19 @@ def test_a_lost_process_ends_the_others_and_a_signal_saves(tmp_path: Path) -> No
 
     launcher = started(command, tmp_path)
     os.kill(children(launcher.pid)[-1], signal.SIGKILL)
-    told = launcher.communicate(timeout=900)[1].splitlines()
+    printed = launcher.communicate(timeout=900)[1].splitlines()
     assert launcher.returncode == 128 + signal.SIGKILL
     other = ("training 1 of 2", "compiling kernels")
-    sentences = [line.partition("(")[0] for line in told if not any(words in line for words in other)]
+    sentences = [line.partition("(")[0] for line in printed if not any(words in line for words in other)]
     assert sentences[-1] == "clew: rank 1 of 2 was ended by SIGKILL "
     assert sentences[:-1] in ([], ["clew: rank 0 of 2 has lost another process "])  # unless it was ended first
 
     launcher = started(command, tmp_path)
     launcher.send_signal(signal.SIGTERM)
-    told = launcher.communicate(timeout=900)[1].splitlines()
+    printed = launcher.communicate(timeout=900)[1].splitlines()
     assert launcher.returncode == 128 + signal.SIGTERM
-    assert told[-1] == "clew: saved and stopped; the same command resumes."
-    assert len(told) == 2
+    assert printed[-1] == "clew: saved and stopped; the same command resumes."
+    assert len(printed) == 2
 
 
 def started(command: list[str], root: Path) -> subprocess.Popen[str]:
@@ -97,11 +97,11 @@ def test_a_process_that_loses_another_one_says_so(what: str, codes: list[int], r
         )
         for rank in range(2)
     ]
-    told = [worker.communicate(timeout=900)[1] for worker in workers]
+    printed = [worker.communicate(timeout=900)[1] for worker in workers]
     assert [worker.returncode for worker in workers] == codes
-    assert told[0].startswith("clew: rank 0 of 2 has lost another process (")
-    assert reason in told[0]
-    assert told[0].count("\n") == 1
+    assert printed[0].startswith("clew: rank 0 of 2 has lost another process (")
+    assert reason in printed[0]
+    assert printed[0].count("\n") == 1
 
 
 @pytest.mark.parametrize("error", [dist.DistStoreError, dist.DistNetworkError])

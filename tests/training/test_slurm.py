@@ -49,11 +49,11 @@ def test_a_job_that_is_warned_saves_goes_back_into_the_queue_and_ends_as_if_noth
     assert job.results() == [12, 12]
     assert saved_steps(tmp_path / "job") == [4, 8, 12]
     assert [line["step"] for line in metrics(tmp_path / "job")] == [2, 4, 6, 8, 10, 12]
-    told = job.task(0).stderr()
-    assert "parameters on 2 x cpu" in told
-    assert "resumes after step 4" in told
-    assert "resumes after step 8" in told
-    assert "Requeued job" in told + job.task(0).stdout()
+    log = job.task(0).stderr()
+    assert "parameters on 2 x cpu" in log
+    assert "resumes after step 4" in log
+    assert "resumes after step 8" in log
+    assert "Requeued job" in log + job.task(0).stdout()
     assert "parameters on" not in (job.task(1).stderr() or "")
     train(
         slurm_worker.job_config(), tmp_path / "whole", evaluate=held_out_evaluator(slurm_worker.job_config(), World())
@@ -214,12 +214,12 @@ def test_the_runs_of_a_sweep_are_trained(tmp_path, importable):
 
 
 def test_the_example_saves_and_requeues(tmp_path, monkeypatch, free_port):
-    """Slurm's script with a real torchrun; srun starts it here, and scontrol notes what it is told."""
+    """Slurm's script with a real torchrun; srun starts it here, and scontrol records its arguments."""
     put_in_path(
         tmp_path,
         monkeypatch,
         srun='exec "$@"',
-        scontrol=f'if [ "$1" = show ]; then echo localhost; else echo "$@" > {tmp_path}/told; fi',
+        scontrol=f'if [ "$1" = show ]; then echo localhost; else echo "$@" > {tmp_path}/arguments; fi',
         torchrun=f'exec {sys.executable} -m torch.distributed.run "$@"',
     )
     slurm = {"SLURM_JOB_ID": "42", "SLURM_JOB_NUM_NODES": "1", "SLURM_JOB_NODELIST": "here", "SLURM_GPUS_ON_NODE": "1"}
@@ -235,7 +235,7 @@ def test_the_example_saves_and_requeues(tmp_path, monkeypatch, free_port):
         assert script.wait(timeout=900) == 0
     finally:
         script.kill()
-    assert (tmp_path / "told").read_text() == "requeue 42\n"
+    assert (tmp_path / "arguments").read_text() == "requeue 42\n"
     assert saved_steps(run)
     assert saved_steps(run)[-1] < 1_000_000
 

@@ -115,7 +115,7 @@ def test_the_html_shows_one_step_at_a_time() -> None:
     assert "<input" not in solution_html(solved())
 
 
-@pytest.mark.parametrize("decoder", ["walk:ask=cell", None])
+@pytest.mark.parametrize("decoder", ["walk:query=cell", None])
 def test_loops_and_steps_of_a_shipped_model_are_drawn(decoder: str | None, tmp_path: Path) -> None:
     task, path = generate("dfs", 6, 6, seed=3, first=0, count=1, split="test")[0]
     solution = clew.load("cells-dfs").solve(task, decoder)

@@ -1,4 +1,4 @@
-"""What is told about where a number comes from, and what is not."""
+"""The provenance of a result: command, seeds, machine and versions."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from clew.provenance import provenance
 
 
 def test_it_holds_what_is_needed_to_measure_again() -> None:
-    told = provenance("clew evaluate x", seeds=range(2))
-    assert told["command"] == "clew evaluate x"
-    assert told["seeds"] == [0, 1]
-    assert abs((datetime.now(UTC) - datetime.fromisoformat(told["date"])).total_seconds()) < 60
-    assert told["cores"] >= 1
-    assert told["cpu"]
-    assert told["versions"]["python"] == platform.python_version()
-    assert told["versions"]["clew"] == __version__
-    assert re.fullmatch(r"\d+\.\d+.*", told["versions"]["numba"])
-    json.dumps(told)
+    found = provenance("clew evaluate x", seeds=range(2))
+    assert found["command"] == "clew evaluate x"
+    assert found["seeds"] == [0, 1]
+    assert abs((datetime.now(UTC) - datetime.fromisoformat(found["date"])).total_seconds()) < 60
+    assert found["cores"] >= 1
+    assert found["cpu"]
+    assert found["versions"]["python"] == platform.python_version()
+    assert found["versions"]["clew"] == __version__
+    assert re.fullmatch(r"\d+\.\d+.*", found["versions"]["numba"])
+    json.dumps(found)
 
 
 def test_it_tells_no_host_and_no_path() -> None:

@@ -103,7 +103,7 @@ def test_a_solution_has_every_step(client: TestClient) -> None:
 
 
 def test_steps_stream_as_events(client: TestClient) -> None:
-    request = {"maze": DRAWING, "model": "cells-dfs", "decoder": "walk:ask=cell"}
+    request = {"maze": DRAWING, "model": "cells-dfs", "decoder": "walk:query=cell"}
     with client.stream("POST", "/api/solve", json=request, headers={"Accept": "text/event-stream"}) as response:
         events = "".join(response.iter_text()).strip().split("\n\n")
     names = [event.split("\n")[0] for event in events]

@@ -40,7 +40,7 @@ def long_solve(address: str, **headers: str) -> http.client.HTTPConnection:
     assert len(path) > 200
     maze = {"height": 30, "width": 30, "cells": task.maze.cells.tolist()}
     maze |= {"start": task.start[::-1], "goal": task.goal[::-1]}
-    body = {"maze": maze, "model": "cells-dfs", "decoder": "walk:ask=cell"}
+    body = {"maze": maze, "model": "cells-dfs", "decoder": "walk:query=cell"}
     connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=60)
     connection.request("POST", "/api/solve", json.dumps(body), headers)
     return connection

@@ -55,24 +55,24 @@ def convert(
     if not weights.is_file():
         raise UserError(f"there is no file {weights}; give the weights to convert.")
     sidecar = read_sidecar(weights)
-    side = size if size is not None else sidecar.grid
-    if side is None:
+    size = sidecar.grid if size is None else size
+    if size is None:
         raise UserError("the weights do not have the size of their mazes; give --size, rows and columns.")
-    data = DataConfig(source="stream", family=family, sizes=(side,), format=FORMAT_OF[family])
-    mazes = f"{side}x{side} {family} mazes"
+    data = DataConfig(source="stream", family=family, sizes=(size,), format=FORMAT_OF[family])
+    mazes = f"{size}x{size} {family} mazes"
     causal = None if objective is None else objective == "next-token"
     model = load_published(weights, heads, causal=causal, bos_id=data.bos_id)
     left_to_right = isinstance(model.config, DecoderOnlyConfig) or model.config.causal
     if isinstance(model.config, DecoderOnlyConfig) and (family != "dfs" or objective == "mlm-u"):
         raise UserError("the published GPT-2 reads dfs mazes, with next-token; leave out --family and --objective.")
-    tokens = sidecar.vocab or published_tokens(family, side, side)
+    tokens = sidecar.vocab or published_tokens(family, size, size)
     expected = padded_size(len(tokens))
     if sidecar.vocab is None and model.config.vocabulary != expected:
         raise UserError(
             f"the weights have {model.config.vocabulary} ids, but published models of {mazes} have {expected}; "
             "give the --size and --family that the model was trained on."
         )
-    reorder_ids(model, tokens, format_named(data.format).vocabulary(side, side))
+    reorder_ids(model, tokens, format_named(data.format).vocabulary(size, size))
     # How it was trained is not known: the budget and the optimizer of this config are the defaults, and mean nothing.
     config = TrainConfig(
         data=data,

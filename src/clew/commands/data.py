@@ -107,5 +107,5 @@ def import_mazes(*files: str, out: Path, test: tuple[str, ...] = (), format: str
     shown = printable(str(out))
     print(f"{shown}: {counted(counts['train'], 'maze')} to train on and {counts['test']:,} to test on, {shape}")
     if left_out:
-        print(f"left out of training, since their layout is in the test part: {counted(left_out, 'maze')}")
+        print(f"left out of training, since their layout is in the test split: {counted(left_out, 'maze')}")
     return 1 if refused else 0

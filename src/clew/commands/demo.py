@@ -10,29 +10,48 @@ from __future__ import annotations
 import shutil
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from clew.commands import announce_compilation, format_table, typed_command
 from clew.errors import UsageError, UserError, printable
 from clew.registry import model_folder
 
 if TYPE_CHECKING:
+    from clew.evaluation.scores import Evaluation
     from clew.mazes.maze import TaskBatch
     from clew.trained import TrainedModel
-    from clew.viz.pages import Trial
+    from clew.viz.charts import Panel
 
 FAMILIES = {"dfs": "DFS", "astar": "A*"}
 SHIPPED = ("cells-dfs", "cells-astar")
 # Name on the page, config, and folder of the run.
 CELLS = ("just trained", "cells-dfs-10", "trained-by-demo")
-MLMU = ("MLM-U", "star-2x4-mlmu-sampler", "trained-by-demo-mlmu")
-NEXT = ("next token", "star-2x4-next", "trained-by-demo-next")
-FIRST_SIDE, FIRST_MAZES, DRAWN = 20, 2_000, 4
+MLMU = ("MLM-U", "star-2x5-mlmu-sampler", "trained-by-demo-mlmu")
+NEXT = ("next token", "star-2x5-next", "trained-by-demo-next")
+FIRST_SIZE, FIRST_MAZES, DRAWN = 20, 2_000, 4
 MAZES, GRAPHS = 500, 1_000  # that the trained models solve
 # One pass shows what the network has learned; repair is a search, which solves perfect mazes with any labels.
 ONE_PASS = "one-pass"
+HEAD = ("model", "mazes", "exact", "exact %", "95 %", "shortest %", "passes", "ms")
+
+
+class Trial(NamedTuple):
+    """A model's evaluation on tasks of one kind and size."""
+
+    tasks: str  # such as `DFS 10x10`
+    size: int | None  # None for tasks without a size
+    evaluation: Evaluation
+
+    def row(self) -> list[str]:
+        """Return the texts of the columns HEAD."""
+        each, exact = self.evaluation, self.evaluation.exact
+        counts = [f"{exact.hits:,} of {exact.count:,}", f"{100 * exact.share:.1f}"]
+        counts += [f"{100 * exact.low:.1f} to {100 * exact.high:.1f}", f"{100 * each.scores.shortest.share:.1f}"]
+        milliseconds = f"{1000 * each.seconds / len(each):.1f}"
+        return [each.name, self.tasks, *counts, f"{each.scores.passes:.1f}", milliseconds]
 
 
 def demo(
@@ -69,8 +88,7 @@ def demo(
 
     from clew.provenance import provenance
     from clew.trained import load
-    from clew.training.train import Run
-    from clew.viz.pages import HEAD, DemoPage, write_demo_page
+    from clew.viz.pages import Page, write_page
 
     began = time.perf_counter()
     announce_compilation()
@@ -83,24 +101,44 @@ def demo(
     print(f"\nA cell network learns 10x10 mazes in {minutes:g} minutes.\n", flush=True)
     trained = [learn(CELLS, minutes, out)]
     trials = [solve(trained[0], 10, MAZES, seed)]
-    print(f"\nMLM-U and next token learn path-star graphs of two arms, {star_minutes:g} minutes each.\n", flush=True)
+    print(f"\nMLM-U and next token learn path-star graphs of 2 arms of 5, {star_minutes:g} minutes each.\n", flush=True)
     for star in (MLMU, NEXT):
         trained.append(learn(star, star_minutes, out))
         trials.append(solve(trained[-1], None, GRAPHS, seed))
     print("\nModels that trained for longer, and mazes of growing size.\n", flush=True)
-    trials += [solve(model, side, min(200, 20_000 // side**2), seed) for model in models for side in sizes]
+    trials += [solve(model, size, min(200, 20_000 // size**2), seed) for model in models for size in sizes]
     print(f"\n{format_table([HEAD, *(trial.row() for trial in trials)])}\n")
 
     notes = [f"{each.name}: {each.parameters:,} parameters, trained on {each.tasks}." for each in [*trained, *models]]
+    notes.append("No maze here was trained on. A* mazes often have several shortest paths.")
     notes.append(f"This command trained the first for {minutes:g} minutes, the next two for {star_minutes:g} each.")
-    lines = [line for line in Run(out / CELLS[2]).metrics if line["kind"] == "evaluation"]
-    curve = [(line["elapsed"] / 60, line["scores"]["exact"]) for line in lines]
+    # The page names the tasks with each model.
+    evaluations = [replace(each, name=f"{each.name}: {tasks}") for tasks, _, each in trials]
+    title = "Clew: a model that learns to plan, and mazes of growing size"
     origin = provenance(typed_command(), [seed])
-    write_demo_page(out / "demo.html", DemoPage(origin, trials, curve, notes))
+    write_page(out / "demo.html", Page(title, evaluations, origin, notes, charts(trials, out / CELLS[2])))
     print(
         f"All in {time.perf_counter() - began:.0f} s. Solved and missed mazes: {printable(str(out / 'demo.html'))}\n"
         f"Next: clew evaluate {printable(str(out / CELLS[2]))} --decoder all --report report.html, or clew --help."
     )
+
+
+def charts(trials: Sequence[Trial], run: Path) -> list[Panel]:
+    """Return accuracy by size of the maze, and that of the run on held-out mazes by minutes of training."""
+    from clew.training.train import Run
+    from clew.viz.charts import Panel, Point, Series
+    from clew.viz.pages import percent_point
+
+    sizes: dict[str, list[Point]] = {}
+    for _, size, evaluation in trials:
+        if size is not None:
+            sizes.setdefault(evaluation.name, []).append(percent_point(float(size), evaluation.exact))
+    lines = [line for line in Run(run).metrics if line["kind"] == "evaluation"]
+    learned = [Series("", [Point(line["elapsed"] / 60, 100 * line["scores"]["exact"]) for line in lines])]
+    return [
+        Panel("Exact path, by size of the maze", "cells a side", "exact %", [Series(*each) for each in sizes.items()]),
+        Panel("The cell network trained by this command, on held-out mazes", "minutes of training", "exact %", learned),
+    ]
 
 
 def draw_mazes(picture: Path) -> None:
@@ -111,24 +149,24 @@ def draw_mazes(picture: Path) -> None:
     drawn = []
     for family, name in FAMILIES.items():
         began = time.perf_counter()
-        batch = mazes(family, FIRST_SIDE, FIRST_MAZES)
+        batch = mazes(family, FIRST_SIZE, FIRST_MAZES)
         unique = one_shortest(batch)
         print(
-            f"{FIRST_MAZES:,} {name} mazes of {FIRST_SIDE}x{FIRST_SIDE} cells, generated and solved by BFS and A* in "
+            f"{FIRST_MAZES:,} {name} mazes of {FIRST_SIZE}x{FIRST_SIZE} cells, generated and solved by BFS and A* in "
             f"{time.perf_counter() - began:.1f} s: paths of {batch.length_N.mean():.0f} cells on average, "
             f"{batch.length_N.max()} at most; {unique:.0%} of the mazes have one shortest path only."
         )
         print(f"\n{draw_ascii(*mazes(family, 8, 1)[0])}\n", flush=True)
-        title = f"{name} {FIRST_SIDE}x{FIRST_SIDE}"
+        title = f"{name} {FIRST_SIZE}x{FIRST_SIZE}"
         drawn += [(*batch[i], None, f"{title}, {batch.length_N[i]} cells") for i in range(DRAWN)]
     save_picture(picture, drawn, DRAWN)
     print(f"{printable(str(picture))}: {len(drawn)} of them")
 
 
-def mazes(family: str, side: int, count: int) -> TaskBatch:
+def mazes(family: str, size: int, count: int) -> TaskBatch:
     from clew.mazes.generate import generate
 
-    return generate(family, side, side, seed=2, first=0, count=count, split="test")
+    return generate(family, size, size, seed=2, first=0, count=count, split="test")
 
 
 def one_shortest(batch: TaskBatch) -> float:
@@ -160,13 +198,11 @@ def learn(what: tuple[str, str, str], minutes: float, out: Path) -> TrainedModel
     return replace(load(folder), name=name)
 
 
-def solve(model: TrainedModel, side: int | None, count: int, seed: int) -> Trial:
+def solve(model: TrainedModel, size: int | None, count: int, seed: int) -> Trial:
     """Evaluate a model on held-out mazes of a size, or on graphs like those of its training."""
-    from clew.viz.pages import Trial
-
     name = FAMILIES.get(model.family, model.family.replace("path-star-", "star "))
-    evaluation = model.evaluate(size=side, n=count, seed=seed, decoder=ONE_PASS if side else None)
-    trial = Trial(f"{name} {side}x{side}" if side else name, side, evaluation)
+    evaluation = model.evaluate(size=size, n=count, seed=seed, decoder=ONE_PASS if size else None)
+    trial = Trial(f"{name} {size}x{size}" if size else name, size, evaluation)
     exact = evaluation.exact
     print(
         f"{model.name}: {trial.tasks}: {exact.hits:,} of {exact.count:,} exact, {evaluation.seconds:.1f} s", flush=True

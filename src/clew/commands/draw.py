@@ -18,6 +18,7 @@ def draw(
     model: str | None = None,
     decoder: str | None = None,
     animate: Path | None = None,
+    attention: Path | None = None,
 ) -> int:
     """Draw the mazes of files to a PNG or SVG picture, or animate how a model decodes the first one.
 
@@ -36,13 +37,16 @@ def draw(
         model: draw the paths of this model instead: the folder of a run, or the name of a shipped model.
         decoder: how to decode the model's answer, as in `clew evaluate`.
         animate: write a GIF of how the model decodes the first maze; needs --model.
+        attention: write a GIF of which cells a text model attends to at each step of the first maze; needs --model.
     """
-    if out is None and animate is None:
-        raise UsageError("--out or --animate must be given: usage: clew draw FILE --out PICTURE [options]")
-    if model is None and (animate is not None or decoder is not None):
-        raise UsageError(f"{'--animate' if animate else '--decoder'} needs --model, the model whose steps are shown.")
-    if animate is not None and animate.suffix != ".gif":
-        raise UserError(f"{animate} must end in .gif, the only format of --animate.")
+    gifs = {name: file for name, file in (("--animate", animate), ("--attention", attention)) if file is not None}
+    if out is None and not gifs:
+        raise UsageError("--out, --animate or --attention must be given: usage: clew draw FILE --out PICTURE [options]")
+    if model is None and (gifs or decoder is not None):
+        raise UsageError(f"{next(iter(gifs), '--decoder')} needs --model, the model whose steps are shown.")
+    for name, file in gifs.items():
+        if file.suffix != ".gif":
+            raise UserError(f"{file} must end in .gif, the only format of {name}.")
     if not files and model is None:
         raise UsageError("FILE or --model must be given: usage: clew draw FILE --out PICTURE [options]")
     if columns is not None and columns < 1:
@@ -81,6 +85,16 @@ def draw(
         from clew.viz.animation import animate as write_gif
 
         print(f"{printable(str(animate))}: {counted(write_gif(solutions[0], animate), 'frame')}")
+    if attention is not None:
+        from clew.viz.animation import animate_attention
+
+        assert trained is not None
+        solution = solutions[0]
+        steps = solution.path if solution.is_valid else solution.shortest_path
+        if not steps:
+            raise UserError(f"there is no path to look at: {solution.problem}")
+        count = animate_attention(solution.task, steps, trained.attention(solution.task, steps), attention)
+        print(f"{printable(str(attention))}: {counted(count, 'frame')}")
     if out is not None:
         from clew.mazes.solvers import astar
         from clew.viz.picture import save_picture

@@ -48,11 +48,10 @@ def evaluate(
     solved is named on stderr and left out, and the exit code is 1.
 
     Args:
-        run: the folder of a run, or the name of a model that comes with Clew.
+        run: the folder of a run or of one of its checkpoints, or the name of a model that comes with Clew.
         mazes: how many held-out mazes. By default 2,000 of up to 10x10, and fewer of larger ones, which take
             longer: 125 of 20x20, 24 of 30x30.
-        input: a file of mazes instead, as drawings, edge-list, wall-list, grid or path-star text, or JSON lines; -
-            for standard input.
+        input: a file of mazes instead, in any form that `clew solve` reads (docs/data.md); - for standard input.
         data: the folder of a dataset, whose test split is used instead; --mazes takes the first of them.
         decoder: one or more decoders: for text models left-to-right (the default), right-to-left, both-ends, certainty,
             certainty-margin, certainty-entropy, threshold, entropy-bound, repair; for a cell network walk-repair (the

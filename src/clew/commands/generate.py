@@ -66,8 +66,8 @@ def generate(
         raise UserError("give either --size or --height and --width, not both.")
     if (height is None) != (width is None):
         raise UserError("--height and --width go together; give both, or --size for a square.")
-    side = 10 if size is None else size
-    rows, columns = (side, side) if height is None or width is None else (height, width)
+    size = 10 if size is None else size
+    rows, columns = (size, size) if height is None or width is None else (height, width)
     name = family
 
     from clew.data.config import DatasetSettings

@@ -87,11 +87,11 @@ class Parser(argparse.ArgumentParser):
             if dataclasses.is_dataclass(parameter.default):
                 self.add_fields(parameter.default, f"{name}.")
             elif parameter.kind is parameter.VAR_POSITIONAL:
-                self._add(name, hints[name], REQUIRED, nargs="*")
+                self.add_option(name, hints[name], REQUIRED, nargs="*")
             elif parameter.kind is parameter.POSITIONAL_ONLY:
-                self._add(name, hints[name], REQUIRED, nargs=None)
+                self.add_option(name, hints[name], REQUIRED, nargs=None)
             elif parameter.kind is not parameter.VAR_KEYWORD:
-                self._add(name, hints[name], parameter.default)
+                self.add_option(name, hints[name], parameter.default)
 
     def add_fields(self, value: Any, prefix: str = "", skip: str = "") -> None:
         """Add an option for each field of a dataclass instance but `skip`; its values are the defaults."""
@@ -102,9 +102,9 @@ class Parser(argparse.ArgumentParser):
             if dataclasses.is_dataclass(default) and field.name != skip:
                 self.add_fields(default, f"{prefix}{field.name}.")
             elif field.name != skip:
-                self._add(prefix + field.name, hints[field.name], default)
+                self.add_option(prefix + field.name, hints[field.name], default)
 
-    def _add(self, name: str, hint: Any, default: Any, **positional: Any) -> None:
+    def add_option(self, name: str, hint: Any, default: Any, **positional: Any) -> None:
         """Add an option, or a positional argument if `nargs` is given."""
         plain = default is REQUIRED or isinstance(default, bool) or default in (None, (), "")
         shown = "" if plain else f"(default {_text(default)})"

@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import json as json_module
-import os
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
 from clew.commands import format_table
 from clew.errors import UsageError, UserError, counted, printable
 from clew.files import read_json
-from clew.training.callbacks import METRICS_FILE, check_metrics, format_duration, read_metrics
-
-# Of a line of metrics.jsonl: the value on the x axis.
-X_AXES = {
-    "steps": lambda line: line["step"],
-    "mazes": lambda line: line["mazes"],
-    "hours": lambda line: line["elapsed"] / 3600,
-}
+from clew.training.callbacks import METRICS_FILE, check_metrics, curve, find_runs, format_duration, read_metrics
 
 
 def runs(*directories: Path, json: bool = False) -> None:
@@ -84,19 +75,6 @@ def plot(
     print(f"{printable(str(out))}: {counted(len(series), 'run')}")
 
 
-def find_runs(folder: Path) -> list[Path]:
-    """Return the run folders in or below a folder, sorted; not those inside another run."""
-    if not folder.is_dir():
-        raise UserError(f"{folder} is not a folder; give one that holds runs.")
-    found = []
-    for path, folders, files in os.walk(folder):
-        if "config.json" in files:
-            found.append(Path(path))
-            folders.clear()
-        folders.sort()
-    return found
-
-
 def describe_run(run: Path) -> dict[str, Any]:
     """Return what the table shows of a run, from config.json and metrics.jsonl, without torch."""
     last: dict[str, dict[str, Any]] = {line["kind"]: line for line in read_metrics(run)}
@@ -111,16 +89,6 @@ def describe_run(run: Path) -> dict[str, Any]:
         "exact": evaluation.get("scores", {}).get("exact"),
         "age_seconds": round(time.time() - changed),
     }
-
-
-def curve(run: Path, y: str, x: str) -> Iterator[tuple[float, float]]:
-    """Yield the points of a run's curve; an evaluation lies at the mazes of the last step before it."""
-    mazes = 0
-    for line in read_metrics(run):
-        mazes = line.get("mazes", mazes)
-        value = line.get("loss") if y == "loss" else line.get("scores", {}).get("exact")
-        if value is not None:
-            yield X_AXES[x](line | {"mazes": mazes}), value if y == "loss" else 100 * value
 
 
 def _summary(file: Path) -> str:

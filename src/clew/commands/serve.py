@@ -56,10 +56,10 @@ def serve(
 
     announce_compilation()
     local = Settings()
-    # Whoever listens on another address wants to be found there, under names that are not known here.
+    # Another address may be reached under names that are not known here.
     hosts = local.hosts if host in ("127.0.0.1", "localhost", "::1") else ("*",)
     app = create_app(Settings(runs, results, hosts, solves or local.workers, seconds=seconds), warm=True)
-    listener.listen()  # before the address is printed, so that whoever reads it is not refused
+    listener.listen()  # before the address is printed, so that a client that reads it is not refused
     shown = f"[{host}]" if ":" in host else host
     print(f"http://{shown}:{listener.getsockname()[1]}/  (Ctrl-C to stop)", flush=True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as json_module
 import re
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,8 @@ from clew.errors import UserError, counted, report_error
 if TYPE_CHECKING:
     from clew.api import ExactSolution
     from clew.decoding.decode import TaskStep
-    from clew.mazes.maze import Path
+    from clew.mazes.maze import Path, Task
+    from clew.models.cell_network import CellNetwork
     from clew.tokenization.read import ReadTask
 
 
@@ -102,10 +104,11 @@ def _with_model(solver: str, decoder: str | None, trace: bool, json: bool) -> An
     except UserError as error:
         raise UserError(f"the solver is neither bfs nor astar, and {error}") from None
 
+    from clew.models.cell_network import CellNetwork  # imports torch, which a wrong name does not need
+
     def answer(read: ReadTask) -> tuple[str, bool]:
-        height, width = read.task.maze.height, read.task.maze.width
-        if height * width > LARGE:
-            report_error(f"a maze of {height} by {width} cells takes a model minutes or hours; --solver astar is fast.")
+        if read.task.maze.cells.size > LARGE and isinstance(model.model, CellNetwork):
+            _announce_duration(model.model, read.task)
         found = model.solve(read.task, decoder)
         if found.shortest_path is None:
             raise UserError(str(found.problem))
@@ -126,6 +129,19 @@ def _with_model(solver: str, decoder: str | None, trace: bool, json: bool) -> An
         return json_module.dumps(value), found.is_valid
 
     return answer
+
+
+def _announce_duration(network: CellNetwork, task: Task) -> None:
+    """Print how long a pass takes at least: labels are first read after half of the config's loops."""
+    from clew.decoding.cells import loop_probabilities
+    from clew.training.callbacks import format_duration
+
+    height, width = task.maze.cells.shape
+    loop_probabilities(network, task, loops=1)  # loads the kernels
+    began = time.perf_counter()
+    loop_probabilities(network, task, loops=1)
+    least = format_duration((time.perf_counter() - began) * network.config.loops(height, width) / 2)
+    report_error(f"a pass over {height} by {width} cells takes the model {least} or more; --solver astar is fast.")
 
 
 def _plain_step(read: ReadTask, step: TaskStep) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from clew.commands import announce_compilation
-from clew.commands.options import Parser, call, flag_of, unknown_option
+from clew.commands.options import Parser, call, flag_of
 from clew.errors import UsageError, UserError, is_quiet, printable
 from clew.registry import load_plugins, loaded_plugins
 from clew.training.callbacks import LogOptions
@@ -100,38 +100,45 @@ def parse_and_run(arguments: Sequence[str]) -> object:
     parser = Parser("clew train", inspect.getdoc(train) or "")
     parser.add_parameters(train)
     flags = [flag_of(word) for word in arguments if word.startswith("-") and flag_of(word) not in parser.flags[2:]]
+    wants_help = bool({"-h", "--help"} & {*arguments})
     if flags and not arguments[0].startswith("-"):
-        # The fields of a config are known only with torch; their names are in the source text.
-        known = [*parser.flags, *field_flags()]
-        for flag in [] if loaded_plugins() else flags:  # models of plug-ins have fields of their own
-            if flag not in known:
-                raise UsageError(unknown_option(flag, known, parser.prog))
+        if not loaded_plugins() and not wants_help:  # models of plug-ins have fields of their own
+            check_options(arguments)
         import clew
 
         parser.add_fields(clew.config(arguments[0]), skip="budget")
-    elif flags and not {"-h", "--help"} & {*arguments}:
+    elif flags and not wants_help:
         raise UsageError("the config comes first: clew train CONFIG --out RUN; `clew train --list` lists the configs.")
     given = parser.parse(arguments)
     return 0 if given is None else call(train, given)
 
 
-def field_flags() -> Iterator[str]:
-    """Yield the options of all fields of a config, read from the source text, which takes no imports."""
-    classes: dict[str, dict[str, str]] = {"ModelConfig": {}}
+def check_options(arguments: Sequence[str]) -> None:
+    """Raise UsageError for a wrong option or value, without torch: the fields of a config are read from source text."""
+    fields: dict[str, dict[str, str]] = {"ModelConfig": {}}  # of each class: names and types
+    types: dict[str, Any] = {"Literal": Literal}
     for part in ("training", "data", "objectives", "models"):
         for file in sorted((Path(__file__).parents[1] / part).glob("*.py")):
-            bodies = re.findall(r"^class (\w*Config)\b.*:\n((?:(?:    .*)?\n)*)", file.read_text(), re.MULTILINE)
-            for name, body in bodies:
-                classes[name] = dict(re.findall(r"^    (\w+): (\w+)", body, re.MULTILINE))
+            source = file.read_text()
+            for name, text in re.findall(r"^(\w+) = (Literal\[.*\])$", source, re.MULTILINE):
+                types[name] = eval(text, types)
+            for name, body in re.findall(r"^class (\w*Config)\b.*:\n((?:(?:    .*)?\n)*)", source, re.MULTILINE):
+                fields[name] = dict(re.findall(r"^    (\w+): (.+?)(?: =.*|  #.*)?$", body, re.MULTILINE))
                 if part == "models":  # a config has one of them
-                    classes["ModelConfig"] |= classes[name]
+                    fields["ModelConfig"] |= fields[name]
+    parser = Parser("clew train")
+    parser.add_parameters(train)
 
-    def walk(name: str, prefix: str) -> Iterator[str]:
-        for field, kind in classes[name].items():
-            word = field.replace("_", "-")
-            yield from walk(kind, f"{prefix}{word}.") if kind in classes else (prefix + word, f"{prefix}no-{word}")
+    def add_fields(name: str, prefix: str) -> None:
+        for field, text in fields[name].items():
+            if text in fields:
+                add_fields(text, f"{prefix}{field}.")
+            elif text != "Budget":
+                for default in (False, True) if text == "bool" else (None,):
+                    parser.add_option(prefix + field, eval(text, types), default)
 
-    yield from walk("TrainConfig", "--")
+    add_fields("TrainConfig", "")
+    parser.parse(arguments)
 
 
 def print_configs() -> None:

@@ -50,7 +50,7 @@ def hash_file(path: Path) -> FileRecord:
         return FileRecord(path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())
 
 
-HEAD_BYTES = 128  # numpy wants a multiple of 64
+HEAD_BYTES = 128  # numpy requires a multiple of 64
 ARRAY_DTYPES: dict[str, str] = {"cells": "|u1", "start": "<u2", "goal": "<u2", "path": "<u2", "offset": "<i8"}
 
 
@@ -129,7 +129,7 @@ class Dataset:
         size, dtype = path.stat().st_size, np.dtype(ARRAY_DTYPES[array])
         shapes: dict[str, tuple[int, ...]] = {
             "cells": (count, self.settings.height, self.settings.width),
-            "path": (max(0, size - HEAD_BYTES) // 2,),  # only the file itself knows
+            "path": (max(0, size - HEAD_BYTES) // 2,),  # follows from the size of the file
             "offset": (count + 1,),
         }
         shape = shapes.get(array, (count,))
@@ -240,7 +240,7 @@ def verify_dataset(directory: str | Path, progress: Callable[[int], None] = lamb
     """Check a dataset and return it; `progress` is called with the bytes of each file."""
     dataset = open_dataset(directory)
     description = dataset.directory / DATASET_FILE
-    # The text as well: a byte may change in a way that JSON does not mind.
+    # The text as well: a changed byte may leave the JSON value as it was.
     if description.read_bytes() != json_text(read_json(description), checksum=True).encode():
         raise damaged(description, "is not as it was written (its SHA-256 differs)")
     dataset.check_files(progress)
@@ -248,9 +248,9 @@ def verify_dataset(directory: str | Path, progress: Callable[[int], None] = lamb
         checked = 0
         for tasks in dataset.split(split).blocks():
             if found := _first_problem(tasks):
-                place, array, problem = found
+                index, array, problem = found
                 path = dataset.directory / file_name(split, array)
-                raise damaged(path, f"is wrong: maze {checked + place} {problem}")
+                raise damaged(path, f"is wrong: maze {checked + index} {problem}")
             checked += len(tasks)
     if problems := split_problem(dataset):
         raise damaged(dataset.directory / file_name("test", "cells"), f"fails the test: {problems}")

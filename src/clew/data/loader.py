@@ -78,16 +78,16 @@ class StreamLoader:
 
     steps_per_epoch = None
 
-    def __init__(self, data: DataConfig, batch_size: int, workers: int | None = None) -> None:
+    def __init__(self, data: DataConfig, batch_size: int) -> None:
         _check_shares(batch_size, world_size=1)
-        self._data, self._workers = data, workers
+        self._data = data
         height, width = data.shapes[-1]
         self._batch_sizes = [batch_size * height * width // (rows * columns) for rows, columns in data.shapes]
 
     def batch(self, step: int, rank: int = 0, world_size: int = 1) -> Batch:
         size = self.batch_size(step)
         _check_shares(size, world_size)
-        index_N = step * size + np.arange(size)[rank_part(size, rank, world_size)]
+        index_N = step * size + np.arange(size)[rank_rows(size, rank, world_size)]
         tasks = self.tasks(step, rank, world_size)
         return encode_tasks(self._data.format, tasks, text_seeds(self._data.seed, "stream", index_N), index_N)
 
@@ -104,7 +104,7 @@ class StreamLoader:
     def tasks(self, step: int, rank: int = 0, world_size: int = 1) -> TaskBatch:
         """Return this process's mazes of a step; a maze's number in the stream is step * batch_size + its row."""
         data, size = self._data, self.batch_size(step)
-        row_N = np.arange(size)[rank_part(size, rank, world_size)]
+        row_N = np.arange(size)[rank_rows(size, rank, world_size)]
         number_N = step * size + row_N
         # The last rows of a step are those with long paths.
         long_rows = round(data.long_share * size) if data.longest_of > 1 else 0
@@ -117,7 +117,6 @@ class StreamLoader:
             index_N=np.concatenate([number_N[~is_long_N], candidate_LK.ravel()]),
             seed=data.seed,
             split="train",
-            workers=self._workers,
             open_share=data.open_share,
         )
         if ordinary == len(row_N):
@@ -162,7 +161,7 @@ class DatasetLoader:
     def batch(self, step: int, rank: int = 0, world_size: int = 1) -> Batch:
         index_N = self.indices(step)
         _check_shares(len(index_N), world_size)
-        index_N = index_N[rank_part(len(index_N), rank, world_size)]
+        index_N = index_N[rank_rows(len(index_N), rank, world_size)]
         seed_N = text_seeds(self._text_seed, self._split_name, index_N)
         return encode_tasks(self._format_name, self._split.select(index_N), seed_N, index_N)
 
@@ -181,7 +180,7 @@ class DatasetLoader:
         return self._permuted[1]
 
 
-def rank_part(count: int, rank: int, world_size: int) -> slice:
+def rank_rows(count: int, rank: int, world_size: int) -> slice:
     """Return the rows of a global batch that belong to a process: every world_size-th."""
     assert 0 <= rank < world_size
     return slice(rank, count, world_size)
@@ -297,20 +296,18 @@ def held_out_tasks(data: DataConfig, count: int) -> list[TaskBatch]:
     ]
 
 
-def prefetched(
-    loader: Loader, first_step: int, rank: int = 0, world_size: int = 1, depth: int = 3
-) -> Generator[Batch, None, None]:
+def prefetched(loader: Loader, first_step: int, rank: int = 0, world_size: int = 1) -> Generator[Batch, None, None]:
     """Yield this process's batches from a step on, without end, made ahead in a background thread.
 
         with closing(prefetched(loader, first_step=step)) as ready:
             for batch in ready: ...
 
-    At most `depth` batches are ready or being made. An exception is raised where its batch would have been.
+    At most three batches are ready or being made. An exception is raised where its batch would have been.
     """
     pool = ThreadPoolExecutor(1, "clew-prefetch")
     try:
         made = (pool.submit(loader.batch, step, rank, world_size) for step in itertools.count(first_step))
-        ahead = deque(itertools.islice(made, depth))
+        ahead = deque(itertools.islice(made, _BATCHES_IN_MEMORY - 1))
         while True:
             batch = ahead.popleft().result()
             ahead.append(next(made))

@@ -305,6 +305,8 @@ def write_object(kind: str, task: Task, path: Path | None = None) -> Any:
 
     Walls between cells make a grid of 2H + 1 by 2W + 1 (mazelib's form). Only maze-dataset and pixels hold the path.
     """
+    if kind not in WRITTEN_OBJECTS:
+        raise UserError(f"a maze cannot be made into {kind!r}; use one of {', '.join(WRITTEN_OBJECTS)}.")
     maze = task.maze
     if kind == "grid":
         solid_HW = (maze.cells & WALL) != 0 if maze.has_wall_cells_only else lattice(maze)
@@ -324,10 +326,10 @@ def write_object(kind: str, task: Task, path: Path | None = None) -> Any:
         for (row, col), colour in (marks | {_double(task.start): (0, 255, 0), _double(task.goal): (255, 0, 0)}).items():
             pixels[row, col] = colour
         return pixels
-    if kind != "maze-dataset":
-        raise UserError(f"a maze cannot be made into {kind!r}; use one of {', '.join(WRITTEN_OBJECTS)}.")
-    from maze_dataset import SolvedMaze, TargetedLatticeMaze
-
+    try:
+        from maze_dataset import SolvedMaze, TargetedLatticeMaze
+    except ImportError:
+        raise UserError("objects of maze-dataset need that library; use pip install 'clew[maze-dataset]'.") from None
     lists = np.stack([~solid_HW[2::2, 1::2], ~solid_HW[1::2, 2::2]])
     if path is None:
         return TargetedLatticeMaze(connection_list=lists, start_pos=np.array(task.start), end_pos=np.array(task.goal))

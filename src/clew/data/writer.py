@@ -61,7 +61,7 @@ Progress = Callable[[int], None]  # called with the number of mazes on disk
 
 @dataclass(frozen=True)
 class Safe:
-    """How much of a split is flushed to disk."""
+    """The mazes of a split that are flushed to disk."""
 
     mazes: int = 0
     path_cells: int = 0
@@ -301,7 +301,7 @@ def _finish(settings: DatasetSettings, directory: Path) -> None:
     }
     dataset = Dataset(directory, settings, vocabulary.tokens, records)
     problem = split_problem(dataset)
-    assert problem is None, problem  # the generator keeps the two sides apart
+    assert problem is None, problem  # the generator keeps the splits apart
     write_json(directory / DATASET_FILE, description, checksum=True)
 
 

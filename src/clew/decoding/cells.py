@@ -29,7 +29,7 @@ from clew.mazes.maze import EAST, NORTH, SOUTH, WEST, Task, TaskBatch
 from clew.models.cell_network import OFF, ON, CellNetwork, Stop
 from clew.models.config import Model
 
-_ASK = {"never": 0, "doubt": 1, "cell": 2}
+_QUERIES = {"never": 0, "doubt": 1, "cell": 2}
 SURE = 0.5  # a neighbour is certainly next if it alone is above this probability
 
 
@@ -37,7 +37,7 @@ SURE = 0.5  # a neighbour is certainly next if it alone is above this probabilit
 class CellWalk:
     """Walk over the labels, and query the model again where it helps.
 
-    - `ask`: "never" walks over the labels of one pass. "doubt" walks while exactly one next cell is above 0.5;
+    - `query`: "never" walks over the labels of one pass. "doubt" walks while exactly one next cell is above 0.5;
       otherwise it takes the best one, makes the walk visible and queries again. "cell" queries after every cell.
     - `origin`: walk from the start to the goal, or from the goal to the start.
     - `rounds`: how often a walk that misses its goal returns to its last fork, labels the cells after it as off, and
@@ -46,7 +46,7 @@ class CellWalk:
       were chosen on mazes of the training split (benchmarks/early_stop.py).
     """
 
-    ask: Literal["never", "doubt", "cell"] = "doubt"
+    query: Literal["never", "doubt", "cell"] = "doubt"
     origin: Literal["start", "goal"] = "start"
     rounds: int = 0
     loops: float = 4.0
@@ -56,10 +56,10 @@ class CellWalk:
     any_order = for_cells = True
 
     def __post_init__(self) -> None:
-        if self.ask not in _ASK or self.origin not in ("start", "goal"):
+        if self.query not in _QUERIES or self.origin not in ("start", "goal"):
             raise UserError(
-                f"a walk from the {self.origin} that asks at every {self.ask} is impossible; "
-                f"use origin=start or goal, and ask={' or '.join(_ASK)}."
+                f"a walk from the {self.origin} with queries by {self.query} is impossible; "
+                f"use origin=start or goal, and query={' or '.join(_QUERIES)}."
             )
         if not 0 <= self.rounds <= 10_000:
             raise UserError(f"{self.rounds} rounds of repair are impossible; use 0 to 10,000.")
@@ -84,7 +84,7 @@ class CellWalk:
             again, new, undone = [], [], []
             for row in rows:
                 walked, over = _continue_walk(
-                    cells_BHW[row], np.array(walks[row]), last_B[row], on[row], _ASK[self.ask]
+                    cells_BHW[row], np.array(walks[row]), last_B[row], on[row], _QUERIES[self.query]
                 )
                 walk = walks[row] = walked.tolist()
                 new.append((row, walk[filled[row] :]))
@@ -98,7 +98,7 @@ class CellWalk:
                     if fork >= 0:
                         state.show(row, walk[fork + 1 :], OFF)
                         undone.append((row, walk[fork + 1 :]))
-                        keep = fork + 1 if self.ask != "never" else 0
+                        keep = fork + 1 if self.query != "never" else 0
                         walks[row], filled[row] = walk[: max(keep, 1)], keep
                         rounds[row] -= 1
                         again.append(row)
@@ -110,9 +110,9 @@ class CellWalk:
 
 @njit()
 def _continue_walk(
-    cells_HW: np.ndarray, walked: np.ndarray, last: int, on_C: np.ndarray, ask: int
+    cells_HW: np.ndarray, walked: np.ndarray, last: int, on_C: np.ndarray, query: int
 ) -> tuple[np.ndarray, bool]:
-    """Walk to `last` or a dead end; with `ask` 1 to one cell past the first doubt, with 2 by one cell.
+    """Walk to `last` or a dead end; with `query` 1 to one cell past the first doubt, with 2 by one cell.
 
     Return the walk, and whether it is over.
     """
@@ -138,7 +138,7 @@ def _continue_walk(
         path[length] = best
         visited[best] = True
         length += 1
-        if best != last and (ask == 2 or (ask == 1 and sure != 1)):
+        if best != last and (query == 2 or (query == 1 and sure != 1)):
             return path[:length], False
     return path[:length], True
 

@@ -271,7 +271,7 @@ class Codec:
         The seeds choose the order of edges in each text; by default they follow from the rows of the batch.
         """
         no_paths = replace(tasks, path=tasks.path[:0], offset_N1=np.zeros(len(tasks) + 1, dtype=np.int64))
-        batch, end = self._batch(no_paths, text_seed_N), self.end(tasks.height, tasks.width)
+        batch, end = self.encode(no_paths, text_seed_N), self.end(tasks.height, tasks.width)
         if isinstance(batch, CellBatch):
             return CellState(batch, end)
         length = max_response_length or self.max_response_length(tasks.height, tasks.width)
@@ -284,7 +284,7 @@ class Codec:
             with_ends = np.insert(tasks.path, tasks.offset_N1[1:], tasks.height * tasks.width)
             tokens = torch.from_numpy(with_ends.astype(np.int64))
         else:
-            batch = self._batch(tasks, None)
+            batch = self.encode(tasks, None)
             length_B, tokens = batch.response_BT.sum(1), batch.tokens_BT[batch.response_BT]
         token_BR = torch.full((len(tasks), int(length_B.max())), -1, dtype=torch.int64)
         token_BR[torch.arange(token_BR.shape[1]) < length_B[:, None]] = tokens
@@ -309,7 +309,8 @@ class Codec:
         """Return the cell that these tokens of a response stand for, or None."""
         return _cell_names(self.format_name, height, width).get(tokens)
 
-    def _batch(self, tasks: TaskBatch, text_seed_N: npt.NDArray[np.uint64] | None) -> Batch:
+    def encode(self, tasks: TaskBatch, text_seed_N: npt.NDArray[np.uint64] | None = None) -> Batch:
+        """Return the tasks with their paths as the batch that the model reads."""
         if text_seed_N is None:
             text_seed_N = text_seeds(0, "test", np.arange(len(tasks)))
         return encode_tasks(self.format_name, tasks, text_seed_N, vocabulary=self.vocabulary)

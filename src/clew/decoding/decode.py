@@ -48,7 +48,7 @@ DECODERS: dict[str, partial[Any]] = {
     "repair": partial(Repair),
 }
 CELL_DECODERS: dict[str, partial[Any]] = {
-    "one-pass": partial(CellWalk, ask="never", rounds=0),
+    "one-pass": partial(CellWalk, query="never", rounds=0),
     "walk": partial(CellWalk),
     "walk-repair": partial(CellWalk, rounds=REPAIR_ROUNDS),
 }

@@ -1,1 +1,1 @@
-"""What a maze is, where mazes come from, and what solves them exactly."""
+"""Mazes, their generators and exact solvers."""

@@ -11,7 +11,7 @@ A path-star graph is stored as a maze of one row, in which node v is cell (0, v)
     graph = PathStar.from_pairs(9, [(3, 5), (5, 1), (3, 2), (2, 6)])
     task = Task(graph, start=(0, 3), goal=(0, 6))
 
-So batches, datasets, decoders and scores treat both alike. Mazes have at least two rows, which tells them apart.
+So batches, datasets, decoders and scores treat both alike. Mazes have at least two rows, graphs one.
 
     len(batch), batch[0]                      # a TaskBatch gives (task, path) pairs, and smaller batches for slices
 
@@ -75,7 +75,7 @@ class Maze:
     cell_word: ClassVar[str] = "cell"  # what messages call a cell
 
     def __post_init__(self) -> None:
-        cells = np.array(self.cells, dtype=np.uint8, order="C")  # a copy: nobody can change a maze from outside
+        cells = np.array(self.cells, dtype=np.uint8, order="C")  # a copy, so that a maze cannot be changed from outside
         self._check(cells)
         cells.flags.writeable = False
         object.__setattr__(self, "cells", cells)
@@ -422,10 +422,10 @@ class TaskBatch:
         return divmod(int(index), self.width)
 
     def select(self, index_N: npt.NDArray[np.integer]) -> TaskBatch:
-        """Return the tasks at these places, in this order."""
+        """Return the tasks with these indices, in this order."""
         length_N = self.offset_N1[index_N + 1] - self.offset_N1[index_N]
         offset_N1 = offsets(length_N)
-        # The place in `path` of every cell that is kept.
+        # The index in `path` of every cell that is kept.
         kept = np.repeat(self.offset_N1[index_N] - offset_N1[:-1], length_N) + np.arange(offset_N1[-1])
         return TaskBatch(
             self.cells_NHW[index_N], self.start_N[index_N], self.goal_N[index_N], self.path[kept], offset_N1

@@ -1,1 +1,1 @@
-"""Networks: tokens in, logits out; they know nothing of objectives or loss."""
+"""Networks: tokens in, logits out; independent of objectives and loss."""

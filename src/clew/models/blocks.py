@@ -1,4 +1,4 @@
-"""Parts of text models: GPT-2 blocks, position encodings and initial weights.
+"""Components of text models: GPT-2 blocks, position encodings and initial weights.
 
     x_BKD = SelfBlock(width, heads)(x_BKD, rotate, AttentionMask(causal=True))
     x_BQD = CrossBlock(width, heads)(x_BQD, memory_BKD, rotate_Q, rotate_K, AttentionMask(mask_BQK))
@@ -28,7 +28,8 @@ E head width, P pairs (at most E / 2).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -163,8 +164,27 @@ def _split(x_BKD: Tensor, heads: int) -> Tensor:
     return x_BKD.view(batch, length, heads, -1).transpose(1, 2)
 
 
+_recorded: list[Tensor] | None = None
+
+
+@contextmanager
+def record_attention() -> Iterator[list[Tensor]]:
+    """Collect the attention weights [B, H, Q, K] of every block that runs inside, in order."""
+    global _recorded
+    _recorded = []
+    try:
+        yield _recorded
+    finally:
+        _recorded = None
+
+
 def _attend(query_BHQE: Tensor, key_BHKE: Tensor, value_BHKE: Tensor, mask: AttentionMask) -> Tensor:
     mask_B1QK = None if mask.mask_BQK is None else mask.mask_BQK[:, None]
+    if _recorded is not None:
+        # Attention to an identity matrix as values gives the weights.
+        eye_KK = torch.eye(key_BHKE.shape[2], dtype=key_BHKE.dtype, device=key_BHKE.device)
+        values = eye_KK.expand(*key_BHKE.shape[:2], -1, -1)
+        _recorded.append(F.scaled_dot_product_attention(query_BHQE, key_BHKE, values, mask_B1QK, is_causal=mask.causal))
     mixed_BHQE = F.scaled_dot_product_attention(query_BHQE, key_BHKE, value_BHKE, mask_B1QK, is_causal=mask.causal)
     return mixed_BHQE.transpose(1, 2).flatten(2)
 

@@ -121,7 +121,7 @@ def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     except MemoryError:
         raise
     except Exception as error:  # damaged files raise anything
-        # Torch names what it refuses; its advice to allow it is not for files of strangers.
+        # Torch names what it refuses; its advice to allow it is not for downloaded files.
         refused = re.search(r"(?:GLOBAL|function) (\S+)", str(error))
         if refused:
             raise UserError(

@@ -110,7 +110,7 @@ class _TooLarge(Exception):
 def _plan(config: ModelConfig, most: int, count: int, problem: str) -> dict[str, Tensor] | None:
     """Return the names and shapes of a model as tensors without memory; None if its class needs memory.
 
-    A config may ask for 10**18 layers: construction ends, with the `problem` as UserError, after `most` values or
+    A config may have 10**18 layers: construction ends, with the `problem` as UserError, after `most` values or
     `count` parameters.
     """
     total = registered = 0

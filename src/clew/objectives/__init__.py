@@ -1,1 +1,1 @@
-"""What is hidden and what is to be predicted."""
+"""Objectives: the tokens that are hidden and predicted, and their loss."""

@@ -75,14 +75,14 @@ def beta_rate(a: float, b: float) -> Quantile:
 
 
 class AdaptiveRate:
-    """Draw the rates at which the loss is moderate more often, from a histogram of the loss learnt in training.
+    """Draw the rates at which the loss is moderate more often, from a histogram of the loss in training.
 
         P(u in bin k) = floor / K + (1 - floor) s_k / sum_j s_j;   s_k = loss_k exp(-loss_k);   uniform within a bin
 
     loss_k is a moving average (`memory` of the old) of the mean loss per hidden token of the rows whose hidden share
     fell into bin k. With p = exp(-loss), the probability that the model typically gives to the target, s is -p log p:
-    0 where the model is certain, small where it guesses, largest at loss 1. A bin without rows has the mean score of
-    the others. Each step, on every process:
+    0 where the model is certain, small where it is far off, largest at loss 1. A bin without rows has the
+    mean score of the others. Each step, on every process:
 
         tally_2K = rate.tally(share_B, loss_B)       # sums over this process's rows
         torch.distributed.all_reduce(tally_2K)       # the processes must agree

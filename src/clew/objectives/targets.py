@@ -20,8 +20,9 @@ Shape suffixes: B mazes, T positions, Q queries of the whole batch in row-major 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Self
 
 import torch
 import torch.nn.functional as F
@@ -67,8 +68,8 @@ class Noise:
     """Counter-based random numbers for some rows of one global batch.
 
     A number is a function of (seed, stream, row of the global batch, position in the response) alone, by SplitMix64 in
-    int64 arithmetic, so a row gets the same numbers on every device and whatever other rows, padding, process or
-    micro-batch it meets (a torch.Generator depends on the shape). A resumed run needs no generator state.
+    int64 arithmetic, so a row gets the same numbers on every device and whatever the other rows, padding, process or
+    micro-batch (a torch.Generator depends on the shape). A resumed run needs no generator state.
     """
 
     seed: int  # int64; new for every global batch
@@ -129,12 +130,8 @@ class Targets:
     weight_BT: Tensor  # float32
 
 
-class Predict(Protocol):
-    """A model as objectives call it; see clew.models.config.Model."""
-
-    def __call__(self, batch: Batch, order_BT: Tensor, query_BT: Tensor) -> Tensor:
-        """Return logits [Q, V] at the query positions."""
-        ...
+# A model as objectives call it, with (batch, order_BT, query_BT): see clew.models.config.Model.
+Predict = Callable[[Batch, Tensor, Tensor], Tensor]
 
 
 class Objective:

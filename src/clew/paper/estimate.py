@@ -44,7 +44,7 @@ from clew.objectives.config import ObjectiveConfig, build_objective
 from clew.paper.study import SCALES, RunSpec, Scale, Study, parameters_of
 from clew.training.config import TrainConfig
 from clew.training.distributed import World
-from clew.training.step import Part, draw_part
+from clew.training.step import LocalBatch, local_batch
 
 GB = 1e9
 SAMPLE = 256  # mazes whose lengths and operations are counted
@@ -179,15 +179,15 @@ def flops_per_maze(config: TrainConfig) -> float:
     return training_flops(config.model, part.batch, part.targets.order_BT, part.targets.query_BT) / SAMPLE
 
 
-def sample(config: TrainConfig) -> Part:
+def sample(config: TrainConfig) -> LocalBatch:
     """Return a batch of the largest mazes of a run, with its targets."""
     data = replace(config.data, source="stream", folder="", mazes=None, seed=0, long_share=0.0)
     return _sample(replace(data, sizes=data.sizes[-1:]), config.objective)
 
 
 @cache
-def _sample(data: DataConfig, objective: ObjectiveConfig) -> Part:
-    return draw_part(StreamLoader(data, SAMPLE).batch(0), build_objective(objective), 0, 0, SAMPLE, World())
+def _sample(data: DataConfig, objective: ObjectiveConfig) -> LocalBatch:
+    return local_batch(StreamLoader(data, SAMPLE).batch(0), build_objective(objective), 0, 0, SAMPLE, World())
 
 
 NEEDS_FILE = Path(__file__).with_name("needs.json")

@@ -138,7 +138,6 @@ CONFIGS: dict[str, Callable[[], TrainConfig]] = {
     "laptop-dfs-4-next": laptop_dfs_4_next,
     "cells-dfs": cell_configs.cells_dfs,
     "cells-astar": cell_configs.cells_astar,
-    "cells-astar-continued": cell_configs.cells_astar_continued,
     "cells-dfs-10": cell_configs.cells_dfs_10,
     "cells-astar-10": cell_configs.cells_astar_10,
     "cells-next-dfs-10": cell_configs.cells_next_dfs_10,

@@ -21,7 +21,7 @@ from clew.paper.studies import STUDIES
 from clew.paper.study import Study
 from clew.paper.verdict import Finding, Verdict, converged_only, has_converged
 from clew.viz.charts import Panel, draw_panels
-from clew.viz.pages import has_marks, write_between_marks
+from clew.viz.pages import has_section, replace_section
 
 PAGE = Path("docs/results.md")
 README, MARKS = Path("README.md"), "claims"
@@ -130,9 +130,9 @@ def write_pages(root: Path) -> list[Path]:
     draw_claims(results)
     with atomic_write(root / PAGE) as out:
         out.write(results_page(results))
-    if not has_marks(root / README, MARKS):
+    if not has_section(root / README, MARKS):
         return [root / PAGE]
-    write_between_marks(root / README, MARKS, claim_lines(read_results(results)))
+    replace_section(root / README, MARKS, claim_lines(read_results(results)))
     return [root / PAGE, root / README]
 
 

@@ -1,1 +1,1 @@
-"""How a maze and its path are written as tokens, and read back."""
+"""Formats: mazes and paths as tokens or drawings, and back."""

@@ -102,7 +102,7 @@ def draw_cells(task: Task, marks: dict[Cell, str], free: str, wall: str) -> str:
     """Return a drawing with one character a cell; UserError if walls between cells determine the maze."""
     maze = task.maze
     if not maze.has_wall_cells_only:
-        raise UserError("walls between cells cannot be drawn with one character a cell; use passages, block or box.")
+        raise UserError("walls between cells cannot be drawn with one character a cell; use ascii, block or box.")
     rows = ([(row, col) for col in range(maze.width)] for row in range(maze.height))
     return "\n".join("".join(wall if maze.is_wall(cell) else marks.get(cell, free) for cell in row) for row in rows)
 

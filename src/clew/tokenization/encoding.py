@@ -67,7 +67,7 @@ def _cell_ids(vocabulary: Vocabulary, height: int, width: int) -> Int32:
 
 
 class _Texts:
-    """The texts of a batch, written piece by piece for all mazes at once."""
+    """The texts of a batch, appended to for all mazes at once."""
 
     def __init__(self, vocabulary: Vocabulary, batch: TaskBatch) -> None:
         self.vocabulary, self.batch = vocabulary, batch
@@ -75,7 +75,7 @@ class _Texts:
         self.with_path = np.flatnonzero(batch.length_N)
         self.row_of_path = np.repeat(self.all_N, batch.length_N)
         self.length_N = self.prompt_length_N = np.zeros(len(batch), dtype=np.int64)
-        self.pieces: list[tuple[Int64, Int32]] = []
+        self.appended: list[tuple[Int64, Int32]] = []
 
     def ids(self, *tokens: str) -> Int32:
         return self.vocabulary.encode(tokens)
@@ -85,7 +85,7 @@ class _Texts:
         ids_PK = np.empty((len(row_P), len(columns)), dtype=np.int32)
         for k, column in enumerate(columns):
             ids_PK[:, k] = column
-        self.pieces.append((row_P, ids_PK))
+        self.appended.append((row_P, ids_PK))
         counts_N = 1 if row_P is self.all_N else np.bincount(row_P, minlength=len(self.length_N))
         self.length_N = self.length_N + len(columns) * counts_N
 
@@ -100,8 +100,8 @@ class _Texts:
     def encoded(self) -> EncodedBatch:
         shape = len(self.all_N), int(self.length_N.max(initial=0))
         tokens_NT, end_N = np.full(shape, self.vocabulary.pad_id, dtype=np.int32), np.zeros(len(self.all_N), np.int64)
-        for piece in self.pieces:
-            _write(*piece, end_N, tokens_NT)
+        for row_P, ids_PK in self.appended:
+            _write(row_P, ids_PK, end_N, tokens_NT)
         return EncodedBatch(tokens_NT, self.prompt_length_N, self.length_N)
 
 
@@ -119,12 +119,12 @@ def _write_edge_list(texts: _Texts, form: Format, seed_N: Seeds) -> None:
     batch = texts.batch
     ids_C = _cell_ids(texts.vocabulary, batch.height, batch.width)
     is_edge_NC2 = np.stack([batch.cells_NHW & EAST, batch.cells_NHW & SOUTH], axis=-1).astype(bool)
-    # Place 2 * cell leads east from a cell, 2 * cell + 1 south.
-    row_E, place_E = np.divmod(np.flatnonzero(is_edge_NC2), 2 * len(ids_C))
+    # Edge 2 * cell leads east from a cell, 2 * cell + 1 south.
+    row_E, edge_E = np.divmod(np.flatnonzero(is_edge_NC2), 2 * len(ids_C))
     order_E, turned_E = edge_orders(np.bincount(row_E, minlength=len(batch)), seed_N)
-    place_E = place_E[order_E]
+    edge_E = edge_E[order_E]
     east_C, south_C = np.roll(ids_C, -1), np.roll(ids_C, -batch.width)
-    a_E, b_E = np.repeat(ids_C, 2)[place_E], np.stack([east_C, south_C], axis=-1).ravel()[place_E]
+    a_E, b_E = np.repeat(ids_C, 2)[edge_E], np.stack([east_C, south_C], axis=-1).ravel()[edge_E]
     texts.append(texts.all_N, *texts.ids(words.ADJLIST_START))
     texts.append(row_E, np.where(turned_E, b_E, a_E), np.where(turned_E, a_E, b_E), *texts.ids(words.EDGE_END))
     end, start, start_end, goal, goal_end = texts.ids(

@@ -261,8 +261,8 @@ class WallList:
         reader.skip(PATH_START)
         trace, path = ([], []) if reader.is_done else self._parse_response(reader, height, width)
         cells = [start, goal, *walls, *path, *(step.cell for step in trace)]
-        side = max(MIN_SIDE, 1 + max(max(cell) for cell in cells))
-        maze = Maze.from_walls(height or side, width or side, walls)
+        size = max(MIN_SIDE, 1 + max(max(cell) for cell in cells))
+        maze = Maze.from_walls(height or size, width or size, walls)
         return Parsed(Task(maze, start, goal), path or None, trace=tuple(trace) or None)
 
     def parse_response(self, tokens: Sequence[str], *, height: int, width: int) -> Path:
@@ -524,7 +524,7 @@ def edge_orders(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
     """Return a random order of each maze's edges, and whether each is turned round, both fixed by the maze's seed.
 
-    The edges of all mazes stand one after the other; place i of the order has edge order_E[i] of all.
+    The edges of all mazes stand one after the other; the i-th of the order is edge order_E[i] of all.
     """
     offset_N1 = offsets(count_N)
     order_E, turned_E = np.arange(offset_N1[-1]), np.empty(offset_N1[-1], dtype=np.bool_)

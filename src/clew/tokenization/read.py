@@ -10,7 +10,7 @@ The kind of a file is seen from its first line. All its tasks are of one kind:
 |---|---|
 | drawing | several are separated by empty lines; clew.tokenization.drawings |
 | alphamaze | `<|row-column|><|up_left_wall|><|origin|>` a cell; separated by empty lines too |
-| edge-list, wall-list, grid, path-star | a line of text; clew.tokenization.format |
+| edge-list, wall-list, grid, path-star | a line of text; clew.tokenization.format; also with labels, or reversed |
 | token-list | Searchformer's tokens as a JSON list, on a line |
 | hrm | HRM's and TRM's Maze-Hard: side * side characters in a line, `#` wall, space free, S, G, `o` path |
 | csv | columns `question` and, with the path, `answer`, each as in hrm |
@@ -29,7 +29,7 @@ import math
 import re
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path as FilePath
 from typing import Any, BinaryIO
@@ -39,7 +39,15 @@ import numpy as np
 from clew.errors import UserError
 from clew.mazes.maze import MAX_SIDE, SIDES, WALL, Cell, Edge, Maze, Path, PathStar, Task, check_shape
 from clew.tokenization import drawings
-from clew.tokenization.format import ADJLIST_START, FORMATS, GRID_START, format_named, plan_tokens, prompt_tokens
+from clew.tokenization.format import (
+    ADJLIST_START,
+    FORMATS,
+    GRID_START,
+    LABELS,
+    format_named,
+    plan_tokens,
+    prompt_tokens,
+)
 from clew.tokenization.tokens import Parsed, quoted
 
 # The longest text that a maze of 255 x 255 cells can have is shorter.
@@ -210,7 +218,13 @@ def _parse(kind: str, lines: list[str], first_line: int, first_of_file: int) -> 
         return parse_json_task(lines[0])
     if kind == "hrm":
         return _parse_hrm(lines[0])
-    return format_named("wall-list" if kind == "token-list" else kind).parse(_tokens(lines[0], kind))
+    tokens = _tokens(lines[0], kind)
+    if kind == "grid" and not {*LABELS}.isdisjoint(tokens):
+        return format_named("cell-labels").parse(tokens)
+    parsed = format_named("wall-list" if kind == "token-list" else kind).parse(tokens)
+    if kind == "path-star" and parsed.path and parsed.path[0] == parsed.task.goal:
+        return replace(parsed, path=parsed.path[::-1])  # path-star-reversed
+    return parsed
 
 
 def _tokens(line: str, kind: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""What every format shares: the encoded and the parsed task, and the reader that names a wrong token.
+"""The encoded and the parsed task, the reader of tokens, and vocabularies, for all formats.
 
     reader = TokenReader("start 0 1".split())
     reader.expect("start")
@@ -196,9 +196,9 @@ class Vocabulary:
         try:
             return np.array([id_of[token] for token in tokens], dtype=np.int32)
         except KeyError:
-            place, token = next((i, token) for i, token in enumerate(tokens) if token not in id_of)
+            index, token = next((i, token) for i, token in enumerate(tokens) if token not in id_of)
             raise UserError(
-                f"token {place + 1} is {quoted(token)}, which is not among the {len(self.tokens)} tokens of the "
+                f"token {index + 1} is {quoted(token)}, which is not among the {len(self.tokens)} tokens of the "
                 "vocabulary: check the maze's size and format against the ones the vocabulary was made for."
             ) from None
 

@@ -19,6 +19,7 @@ import json
 import os
 import secrets
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -33,7 +34,7 @@ if TYPE_CHECKING:  # `clew train --help` needs LogOptions without torch
 
 @dataclass(frozen=True)
 class RunStart:
-    """What is known before the first step."""
+    """The run before its first step."""
 
     config: TrainConfig
     run: Path
@@ -76,7 +77,7 @@ class EvaluationReport:
 
 @dataclass(frozen=True)
 class RunEnd:
-    """How a run ended."""
+    """The end of a run."""
 
     step: int
     elapsed: float
@@ -171,6 +172,31 @@ def read_metrics(run: Path) -> list[dict[str, Any]]:
     return [line for _, line in metric_lines(run) if line is not None]
 
 
+# Of a line of metrics.jsonl: the value on the x axis.
+X_AXES = {
+    "steps": lambda line: line["step"],
+    "mazes": lambda line: line["mazes"],
+    "hours": lambda line: line["elapsed"] / 3600,
+}
+
+
+def curve(run: Path, y: str, x: str) -> Iterator[tuple[float, float]]:
+    """Yield the points of a run's curve; an evaluation lies at the mazes of the last step before it."""
+    mazes = 0
+    for line in read_metrics(run):
+        mazes = line.get("mazes", mazes)
+        value = line.get("loss") if y == "loss" else line.get("scores", {}).get("exact")
+        if value is not None:
+            yield X_AXES[x](line | {"mazes": mazes}), value if y == "loss" else 100 * value
+
+
+def find_runs(folder: Path) -> list[Path]:
+    """Return the run folders in or below a folder, sorted."""
+    if not folder.is_dir():
+        raise UserError(f"{folder} is not a folder; give one that holds runs.")
+    return sorted(file.parent for file in folder.glob("**/config.json"))
+
+
 def _parse_line(raw: bytes) -> dict[str, Any] | None:
     try:
         line = json.loads(raw)
@@ -193,7 +219,7 @@ def _rounded(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class LogOptions:
-    """Where to send the numbers of a run, besides its metrics.jsonl."""
+    """Loggers of a run, besides its metrics.jsonl."""
 
     # Write RUN/tensorboard, for `tensorboard --logdir RUN`.
     tensorboard: bool = False
@@ -204,7 +230,7 @@ class LogOptions:
 
 
 def build_loggers(options: LogOptions) -> list[Callback]:
-    """Return the callbacks that the options ask for; UserError if a package is not installed."""
+    """Return the callbacks of the options; UserError if a package is not installed."""
     tensorboard = [TensorBoard()] if options.tensorboard else []
     return [*tensorboard, *([WeightsAndBiases(options.project, options.wandb)] if options.wandb != "off" else [])]
 

@@ -122,7 +122,9 @@ def discard(checkpoint: Path) -> None:
 
 
 def remove_leftovers(run: Path) -> None:
-    """Remove what a kill left of checkpoints that were being written or discarded."""
+    """Remove what a kill left of a config that was being written, and of checkpoints, written or discarded."""
+    for path in run.glob(f".{CONFIG_FILE}.*.tmp"):
+        path.unlink()
     for path in (run / CHECKPOINTS).glob(".*"):
         if path.name.startswith((_UNFINISHED, _DISCARDED)):
             shutil.rmtree(path, ignore_errors=True)
@@ -287,6 +289,7 @@ class RunFolder:
 
     def begin(self, config: TrainConfig, resume: Resume) -> Path | None:
         """Prepare the folder for a run; return the checkpoint to resume from, or None."""
+        remove_leftovers(self.path)
         if (self.path / CONFIG_FILE).exists():
             if resume == "never":
                 raise UserError(f"{self.path} already holds a run; use another --out, or --resume auto to resume it.")
@@ -296,7 +299,6 @@ class RunFolder:
                 )
         elif any(path.name != ".lock" for path in self.path.iterdir()):
             raise UserError(f"{self.path} holds other files; give --out a new or empty folder.")
-        remove_leftovers(self.path)
         checkpoint = newest_sound_checkpoint(self.path)
         write_json(self.path / CONFIG_FILE, config.to_json(), checksum=True)
         step = int(checkpoint.name) if checkpoint else 0

@@ -6,7 +6,7 @@
 
 A TrainConfig is checked when it is made: pairs that cannot work (a decoder-only model with MLM-U, a text model with
 labels of cells) raise a UserError before anything is built. clew.paper.configs has the paper's runs;
-`clew train PRESET --optimizer.lr 3e-4` changes a field.
+`clew train CONFIG --optimizer.lr 3e-4` changes a field.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from clew.models.config import EncoderDecoderConfig
 from clew.objectives.config import OBJECTIVES, ObjectiveConfig
 from clew.training.optimizers import OptimizerConfig, ScheduleConfig
 
-# Objectives that reveal the response from left to right, the only order that a causal model knows.
+# Objectives that reveal the response from left to right, the only order of a causal model.
 LEFT_TO_RIGHT = ("next-token", "trace")
 
 
 @dataclass(frozen=True)
 class Budget:
-    """How long a run is: exactly one of the three. Minutes are those of training alone, without evaluation."""
+    """The length of a run: exactly one of the three. Minutes are those of training alone, without evaluation."""
 
     steps: int | None = None
     epochs: int | None = None
@@ -63,7 +63,7 @@ class TrainConfig:
     ema: float | None = None
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"  # of matrix products in training and evaluation
     compile: bool = False  # compile the model with torch.compile
-    # A run, or a folder of weights, to begin with instead of random weights: carry on with other mazes or settings.
+    # A run, or a folder of weights, to begin with instead of random weights: continue with other mazes or settings.
     start_from: str = ""
     # Of the first weights, the masks and the order of a dataset's mazes; the mazes themselves have data.seed.
     seed: int = 0
@@ -148,9 +148,9 @@ def _current(value: Any) -> Any:
     if isinstance(value.get("data"), dict):
         value["data"] = {name: item for name, item in value["data"].items() if name != "tail"}  # end tokens
     match value:  # before 0.2: the number of micro-batches a process
-        case {"accumulation": int(parts), "batch_size": int(batch_size)} if parts >= 1 and "micro_batch" not in value:
+        case {"accumulation": int(count), "batch_size": int(batch_size)} if count >= 1 and "micro_batch" not in value:
             del value["accumulation"]
-            value["micro_batch"] = None if parts == 1 else -(-batch_size // parts)
+            value["micro_batch"] = None if count == 1 else -(-batch_size // count)
     return value
 
 

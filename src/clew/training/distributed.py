@@ -196,7 +196,7 @@ def first_sentence(error: Exception) -> str:
 def leave_group(world: World) -> None:
     """Destroy the process group and end its threads.
 
-    A group ends its threads when the last reference to it is gone. A gloo thread that lives on until the interpreter
+    A group ends its threads when the last reference to it is gone. A gloo thread that runs until the interpreter
     shuts down aborts the process ("terminate called without an active exception") if it has a tensor to release then.
     DDP and FSDP modules refer to the group from cycles; the mesh of FSDP does too, and torch's caches of operations on
     sharded tensors keep the mesh for ever.

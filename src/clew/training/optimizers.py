@@ -11,7 +11,7 @@ forms' time for the 8M model.
 
 Schedules are pure functions of `progress`, the share of the budget used when a step begins, and of `stride`, the share
 that one step uses. The stride makes the first step start exactly at the bottom of the warm-up and the last one end
-exactly at the final rate; with a budget in minutes, where no step knows how many follow, it is 0.
+exactly at the final rate; with a budget in minutes, where the number of steps is not known, it is 0.
 
 Shape suffixes: N matrices, R rows, C columns.
 """
@@ -203,19 +203,19 @@ class Muon(torch.optim.Optimizer):
 class NamedOptimizer(torch.optim.Optimizer):
     """One or two torch optimizers as one, whose `param_groups` have their highest learning rate as "base_lr"."""
 
-    def __init__(self, parts: Sequence[torch.optim.Optimizer], names: dict[nn.Parameter, str]) -> None:
-        # The dicts of the parts, not copies: a learning rate set here is set there, and so is what is loaded.
-        super().__init__([group for part in parts for group in part.param_groups], {})
-        for part in parts:
-            self.state.update(part.state)
+    def __init__(self, optimizers: Sequence[torch.optim.Optimizer], names: dict[nn.Parameter, str]) -> None:
+        # Their dicts, not copies: a learning rate set here is set there, and so is what is loaded.
+        super().__init__([group for optimizer in optimizers for group in optimizer.param_groups], {})
+        for optimizer in optimizers:
+            self.state.update(optimizer.state)
         for group in self.param_groups:
             group["base_lr"] = group["lr"]
-        self.parts, self.names = parts, names
+        self.optimizers, self.names = optimizers, names
 
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
         """Update the parameters that have gradients."""
-        for part in self.parts:
-            part.step()
+        for optimizer in self.optimizers:
+            optimizer.step()
 
     def set_rates(self, factor: float, beta1: float | None = None) -> None:
         """Set every learning rate to this share of its highest value, and AdamW's beta1 unless it is None."""
@@ -252,10 +252,10 @@ def build_optimizer(model: nn.Module, config: OptimizerConfig) -> NamedOptimizer
     for p, name in names.items():
         decays = p.ndim >= 2 and min(p.shape) > 1  # not a vector that is stored as one row
         groups["muon" if name in matrices else "adamw-decayed" if decays else "adamw-plain"].append(p)
-    parts: list[torch.optim.Optimizer] = []
+    optimizers: list[torch.optim.Optimizer] = []
     if groups["muon"]:
         muon = [{"params": groups["muon"], "name": "muon"}]
-        parts.append(Muon(muon, config.muon_lr, config.muon_momentum, config.weight_decay, config.muon_steps))
+        optimizers.append(Muon(muon, config.muon_lr, config.muon_momentum, config.weight_decay, config.muon_steps))
     adamw_groups: list[dict[str, Any]] = [
         {"params": groups[name], "name": name, "weight_decay": decay}
         for name, decay in (("adamw-decayed", config.weight_decay), ("adamw-plain", 0.0))
@@ -268,8 +268,8 @@ def build_optimizer(model: nn.Module, config: OptimizerConfig) -> NamedOptimizer
             # torch makes these at the first step; made now, a saved state is always complete.
             step = torch.zeros((), dtype=torch.float32, device=p.device)
             adamw.state[p] = {"step": step, "exp_avg": torch.zeros_like(p), "exp_avg_sq": torch.zeros_like(p)}
-        parts.append(adamw)
-    return NamedOptimizer(parts, names)
+        optimizers.append(adamw)
+    return NamedOptimizer(optimizers, names)
 
 
 class Ema:

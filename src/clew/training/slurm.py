@@ -115,7 +115,7 @@ def submit(
     cluster: Literal["slurm", "local"] = "slurm",
     after: Sequence[str] = (),
 ) -> list[Any]:
-    """Submit one piece of work as a job, several as a job array; return submitit's jobs.
+    """Submit one function as a job, several as a job array; return submitit's jobs.
 
     Jobs start when those in `after` have succeeded, and are removed if one of them fails. `local` starts the same
     processes here, for tests.

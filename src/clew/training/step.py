@@ -1,7 +1,7 @@
 """One training step and the state it changes: the gradient is the same for one process and for many.
 
-    part = draw_part(batch, objective, seed, step, rows, world)     # this process's rows and their targets
-    sums = accumulate_gradient(forward, part, world, precision="fp16", scale=scaler.value)
+    local = local_batch(batch, objective, seed, step, rows, world)     # this process's rows and their targets
+    sums = accumulate_gradient(forward, local, world, precision="fp16", scale=scaler.value)
     state = TrainingState(config, world)                            # weights, optimizer, how far the run is
     state.load(checkpoint)
 
@@ -28,7 +28,7 @@ from torch import Tensor, nn
 
 from clew import __version__
 from clew.data.batch import Batch
-from clew.data.loader import rank_part
+from clew.data.loader import rank_rows
 from clew.errors import UserError
 from clew.models.build import build_model, count_parameters
 from clew.models.config import Precision, autocast
@@ -49,7 +49,7 @@ class GradScaler:
     """The factor on the loss that keeps small float16 gradients from underflowing; 1 in other precisions.
 
     Follows torch.amp.GradScaler: starts at 65,536, halves when a gradient overflows, doubles after 2,000 good steps.
-    Not torch's own because the loop knows the norm of the whole gradient, over all processes and shards, already.
+    Not torch's own because the loop already has the norm of the whole gradient, over all processes and shards.
     """
 
     def __init__(self, precision: Precision) -> None:
@@ -59,7 +59,7 @@ class GradScaler:
 
     @property
     def can_shrink(self) -> bool:
-        """Whether an overflow may be the scale's fault, so that the step is skipped and the run continues."""
+        """Whether an overflow may come from the scale, so that the step is skipped and the run continues."""
         return self.active and self.value > SMALLEST_SCALE
 
     def update(self, finite: bool) -> None:
@@ -92,7 +92,7 @@ def flush_denormals() -> Iterator[None]:
         torch.set_flush_denormal(False)
 
 
-class Part(NamedTuple):
+class LocalBatch(NamedTuple):
     """One process's share of a step."""
 
     batch: Batch
@@ -114,9 +114,9 @@ class StepSums:
         return self.loss / self.weight if self.weight else self.loss
 
 
-def draw_part(
+def local_batch(
     batch: Batch, objective: Objective, seed: int, step: int, rows: int, world: World, model: Predict | None = None
-) -> Part:
+) -> LocalBatch:
     """Return this process's mazes and their targets, which do not depend on the number of processes.
 
     Without a model, masks that would follow its confidence are random.
@@ -125,16 +125,16 @@ def draw_part(
         raise UserError(
             f"step {step} has {rows} mazes for {world.size} processes; use a larger batch, or fewer processes."
         )
-    row_B = torch.arange(rows)[rank_part(rows, world.rank, world.size)]
+    row_B = torch.arange(rows)[rank_rows(rows, world.rank, world.size)]
     batch_here = batch.to(world.device)
     noise = Noise.for_step(seed, step, row_B.to(world.device), rows)
     targets = objective.targets(batch_here, noise) if model is None else objective.targets_for(model, batch_here, noise)
-    return Part(batch_here, targets, -(-rows // world.size))
+    return LocalBatch(batch_here, targets, -(-rows // world.size))
 
 
 def accumulate_gradient(
     forward: nn.Module,
-    part: Part,
+    local: LocalBatch,
     world: World,
     *,
     micro_batch: int | None = None,
@@ -146,12 +146,12 @@ def accumulate_gradient(
 
     At most `micro_batch` mazes, all if None, go through one forward and backward pass.
     """
-    weight = float(world.sum(part.targets.weight_BT[part.targets.query_BT].double().sum()))
+    weight = float(world.sum(local.targets.weight_BT[local.targets.query_BT].double().sum()))
     # A step without targets has a zero gradient, not a division by zero.
     factor = scale * world.size / max(weight, 1e-30) if weight else 0.0
     totals = torch.zeros(4, dtype=torch.float64, device=world.device)
     rate_sums = None if adaptive is None else torch.zeros(2, adaptive.bins, dtype=torch.float64, device=world.device)
-    passes = micro_batches(part, micro_batch)
+    passes = micro_batches(local, micro_batch)
     for number, each in enumerate(passes):
         batch, targets = each.batch, each.targets
         with gradient_sync(forward, sync=number == len(passes) - 1):
@@ -168,22 +168,22 @@ def accumulate_gradient(
     return StepSums(*world.sum(totals).tolist())
 
 
-def micro_batches(part: Part, micro_batch: int | None) -> list[Part]:
-    """Split a part into micro-batches of at most `micro_batch` mazes of similar length, as many on every process.
+def micro_batches(local: LocalBatch, micro_batch: int | None) -> list[LocalBatch]:
+    """Split it into micro-batches of at most `micro_batch` mazes of similar length, as many on every process.
 
     FSDP gathers weights in every pass, so all processes must make as many passes; a process with a maze less than
     others may have none left for its last pass, which then has no targets.
     """
-    if micro_batch is None or micro_batch >= part.most_rows:
-        return [part]
-    rows_B = part.batch.valid_BT.sum(1).argsort(stable=True)
+    if micro_batch is None or micro_batch >= local.most_rows:
+        return [local]
+    rows_B = local.batch.valid_BT.sum(1).argsort(stable=True)
     found = []
-    for rows in rows_B.tensor_split(-(-part.most_rows // micro_batch)):
+    for rows in rows_B.tensor_split(-(-local.most_rows // micro_batch)):
         used = rows if len(rows) else rows_B[:1]
-        targets = Targets(*(getattr(part.targets, field.name)[used] for field in fields(Targets)))
+        targets = Targets(*(getattr(local.targets, field.name)[used] for field in fields(Targets)))
         if not len(rows):
             targets = replace(targets, query_BT=torch.zeros_like(targets.query_BT))
-        found.append(Part(part.batch.rows(used), targets, part.most_rows))
+        found.append(LocalBatch(local.batch.rows(used), targets, local.most_rows))
     return found
 
 

@@ -36,7 +36,7 @@ from clew.data.loader import (
     held_out_tasks,
     make_dataset,
     prefetched,
-    rank_part,
+    rank_rows,
 )
 from clew.decoding.codec import Codec, Decoder
 from clew.decoding.decode import decoder_named
@@ -71,12 +71,12 @@ from clew.training.distributed import World, gather, joined_world
 from clew.training.optimizers import beta1_at, lr_factor
 from clew.training.signals import Stopped, StopRequest, check_stop, handle_stop_signals
 from clew.training.step import (
-    Part,
+    LocalBatch,
     TrainingState,
     accumulate_gradient,
-    draw_part,
     flush_denormals,
     gradient_norm,
+    local_batch,
     new_window,
     scale_gradient,
 )
@@ -102,7 +102,7 @@ class Run:
 
     @property
     def end(self) -> RunEnd:
-        """How the training ended; of a run that another process trained, as its last checkpoint has it."""
+        """The end of the training; of a run that another process trained, from its last checkpoint."""
         if self._end is not None:
             return self._end
         checkpoint = find_checkpoint(self.folder, "last")
@@ -193,7 +193,7 @@ class Trainer:
         self.mark = 0.0  # the time up to which training is counted; evaluation and saving are not
         self.norm = 0.0  # of the last gradient
         self.stop = StopRequest()
-        # The last checkpoint's step, and that of the evaluation it knows of.
+        # The last checkpoint's step, and that of its last evaluation.
         self.saved = (state.step, state.evaluated_step) if state.step else (-1, -1)
 
     def run(self) -> RunEnd:
@@ -223,7 +223,8 @@ class Trainer:
         with closing(prefetched(self.loader, state.step, self.world.rank, self.world.size)) as ready:
             self.mark = now()
             if state.step:
-                self._evaluate_and_save()  # what a signal may have prevented
+                self.world.on_main(self._prune)  # what a kill or a signal may have prevented
+                self._evaluate_and_save()
             while self.progress[0] < 1:
                 if signal := self._stop_signal():
                     return signal
@@ -249,13 +250,13 @@ class Trainer:
         config, world, state = self.config, self.world, self.state
         rows = self.loader.batch_size(state.step)
         with autocast(config.precision, world.device):
-            part = draw_part(batch, state.objective, config.seed, state.step, rows, world, state.forward)
+            local = local_batch(batch, state.objective, config.seed, state.step, rows, world, state.forward)
         state.optimizer.set_rates(lr_factor(config.schedule, *self.progress), beta1_at(config.schedule, *self.progress))
         state.optimizer.zero_grad(set_to_none=True)
         try:
             sums = accumulate_gradient(
                 state.forward,
-                part,
+                local,
                 world,
                 micro_batch=config.micro_batch,
                 precision=config.precision,
@@ -265,13 +266,13 @@ class Trainer:
         except (RuntimeError, MemoryError) as error:
             if not out_of_memory(error):
                 raise
-            raise self._out_of_memory(part) from None
+            raise self._out_of_memory(local) from None
         norm = self.norm = gradient_norm(state.model) / state.scaler.value
         overflow = state.scaler.can_shrink and math.isfinite(sums.mean_loss) and not math.isfinite(norm)
         if not overflow:
             for name, value in (("loss", sums.mean_loss), ("norm of the gradient", norm)):
                 if not math.isfinite(value):
-                    raise self._not_finite(f"the {name} is {value}", part)
+                    raise self._not_finite(f"the {name} is {value}", local)
             clip = 1.0 if config.clip is None else min(1.0, config.clip / (norm + 1e-6))
             scale_gradient(state.model, clip / state.scaler.value)
             state.optimizer.step()
@@ -279,11 +280,11 @@ class Trainer:
                 state.ema.update(state.model)
         state.scaler.update(not overflow)
 
-        flops = training_flops(config.model, part.batch, part.targets.order_BT, part.targets.query_BT)
+        flops = training_flops(config.model, local.batch, local.targets.order_BT, local.targets.query_BT)
         took = now() - self.mark
         self.mark += took
         # The main process's time, so that all processes agree on when a budget in minutes is used.
-        own = torch.tensor([float(part.batch.valid_BT.sum()), flops, took * world.is_main], dtype=torch.float64)
+        own = torch.tensor([float(local.batch.valid_BT.sum()), flops, took * world.is_main], dtype=torch.float64)
         tokens, flops, seconds = world.sum(own).tolist()
         state.seconds += seconds
         added = {"mazes": rows, "tokens": tokens, "flops": flops, "skipped": overflow, **vars(sums)}
@@ -292,8 +293,8 @@ class Trainer:
         state.mazes += rows
         state.step += 1
 
-    def _out_of_memory(self, part: Part) -> UserError:
-        rows = min(part.most_rows, self.config.micro_batch or part.most_rows)
+    def _out_of_memory(self, local: LocalBatch) -> UserError:
+        rows = min(local.most_rows, self.config.micro_batch or local.most_rows)
         problem = f"step {self.state.step} ran out of memory with {rows:,} mazes in one forward and backward pass"
         advice = f"--micro-batch {rows // 2}, which changes nothing but the memory" if rows > 1 else "smaller mazes"
         error = UserError(f"{problem}; use {advice}, or a smaller model.")
@@ -301,8 +302,8 @@ class Trainer:
             report_error(f"process {self.world.rank}: {error}")
         return error
 
-    def _not_finite(self, problem: str, part: Part) -> UserError:
-        mazes = part.batch.index_B.tolist()
+    def _not_finite(self, problem: str, local: LocalBatch) -> UserError:
+        mazes = local.batch.index_B.tolist()
         named = f"{', '.join(map(str, mazes[:8]))}{', ...' if len(mazes) > 8 else ''}"
         seeds = f"seed {self.config.seed}, data seed {self.config.data.seed}"
         return UserError(
@@ -380,12 +381,16 @@ class Trainer:
             self.metrics.sync()
             described = {**state.to_json(), "metrics": self.metrics.checksum()}
             path = write_checkpoint(self.folder.path, state.step, tensors, described)
-            self.folder.prune(self.config.keep_last, int(state.best["step"]) if state.best else None)
+            self._prune()
             self._notify("on_checkpoint", state.step, path)
 
         self.world.on_main(write)  # also keeps the others from running ahead
         self.saved = (state.step, state.evaluated_step)
         self.mark = now()
+
+    def _prune(self) -> None:
+        best = self.state.best
+        self.folder.prune(self.config.keep_last, int(best["step"]) if best else None)
 
 
 def held_out_evaluator(config: TrainConfig, world: World) -> Evaluate | None:
@@ -410,7 +415,7 @@ def evaluator_on(sets: Sequence[TaskBatch], split: str, config: TrainConfig, wor
         sums = torch.zeros(len(sets), 4, dtype=torch.float64)  # exact paths, mazes, right tokens, tokens
         try:
             for number, (tasks, codec) in enumerate(zip(sets, codecs, strict=True)):
-                index_N = np.arange(len(tasks))[rank_part(len(tasks), world.rank, world.size)]
+                index_N = np.arange(len(tasks))[rank_rows(len(tasks), world.rank, world.size)]
                 outcomes = evaluate_tasks(
                     model,
                     codec,
@@ -441,6 +446,6 @@ def training_decoder(config: TrainConfig) -> Decoder:
     """Return the decoder that scores a run: left to right, or one pass for masked objectives on cells."""
     if config.data.format != CELL_LABELS:
         return decoder_named("left-to-right")
-    # At most the config's loops: labels of a young model do not settle, and more loops would only take time.
+    # At most the config's loops: labels do not settle early in training, and more loops would only take time.
     next_token = config.objective.name == "next-token"
-    return decoder_named("walk", loops=1, ask="cell") if next_token else decoder_named("one-pass", loops=1)
+    return decoder_named("walk", loops=1, query="cell") if next_token else decoder_named("one-pass", loops=1)

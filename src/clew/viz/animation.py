@@ -1,6 +1,7 @@
 """Solutions step by step: an animated GIF, and HTML with a slider for a notebook.
 
     animate(solution, "plan.gif")
+    animate_attention(task, path, model.attention(task, path), "attention.gif")
     solution_html(solution)
 
 Cells are tinted by the probability that the model gives them, and marked when they are committed, in colours from the
@@ -13,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -48,7 +48,7 @@ ORDER = ("#5b2a86", "#2a9d8f", "#f4d35e")  # committed first, halfway, last
 MAX_LOOPS = 60  # that are shown of a pass; its first and last among them
 _LEVELS = 16  # of the tint
 _PIXELS = 420  # of the longer side of a GIF, about
-_LAST_MILLISECONDS = 3000
+_STEP_MILLISECONDS, _LAST_MILLISECONDS = 800, 3000  # of a frame of attention, and of the path
 
 
 class Solved(Protocol):
@@ -74,17 +74,34 @@ class Solved(Protocol):
 
 def animate(solution: Solved, path: PathLike, milliseconds: int = 160) -> int:
     """Write a GIF of loops and steps, `milliseconds` each, and the path, which is held; return the number of frames."""
+    return _write_gif(solution.task, frames(solution), path, milliseconds, last_frame(solution))
+
+
+def animate_attention(task: Task, steps: Path, weight_SHW: npt.NDArray[np.float32], path: PathLike) -> int:
+    """Write a GIF of `TrainedModel.attention`: for each step its cell is marked and others are tinted by their weight.
+
+    The largest weight of a step has the darkest tint. Return the number of frames.
+    """
+    found = [
+        ([*_tints(task, weight_HW / max(weight_HW.max(), 1e-9)), *_marks(task, {cell: 1}, 1)], f"step {number}")
+        for number, (cell, weight_HW) in enumerate(zip(steps, weight_SHW, strict=True), start=1)
+    ]
+    return _write_gif(task, found, path, _STEP_MILLISECONDS, (task_shapes(task, predicted=steps)[0], ""))
+
+
+def _write_gif(task: Task, marked: Sequence[Frame], path: PathLike, milliseconds: int, last: Frame) -> int:
+    """Write frames of marks between background and walls, and a last one, which is held; return their number."""
     if not str(path).lower().endswith(".gif"):
         raise UserError(f"{path} must end in .gif, since an animation is a GIF file.")
     from PIL import Image
 
-    size = drawing_size(solution.task)
+    size = drawing_size(task)
     cell = min(32.0, max(8.0, _PIXELS / (max(size) + 2 * MARGIN)))
-    background, *walls = task_shapes(solution.task)[0]
-    drawings = [([background, *marks, *walls], caption) for marks, caption in frames(solution)]
+    background, *walls = task_shapes(task)[0]
+    drawings = [([background, *marks, *walls], caption) for marks, caption in marked]
     images = [
         with_text(shapes_image(shapes, *size, cell), below=caption).quantize(64, dither=Image.Dither.NONE)
-        for shapes, caption in [*drawings, last_frame(solution)]
+        for shapes, caption in [*drawings, last]
     ]
     durations = [milliseconds] * len(drawings) + [_LAST_MILLISECONDS]
     with atomic_write(path, "wb") as file:
@@ -185,8 +202,9 @@ def _polygon(task: Task, cell: Cell, half: float) -> Polygon:
 
 def _blend(colours: Sequence[str], share: float) -> str:
     """Return the colour at a share of the way from the first colour to the last."""
-    place = min(max(share, 0.0), 1.0) * (len(colours) - 1)
-    one, other = list(pairwise(colours))[min(int(place), len(colours) - 2)]
-    part = place - min(int(place), len(colours) - 2)
-    mixed = [round(int(one[i : i + 2], 16) * (1 - part) + int(other[i : i + 2], 16) * part) for i in (1, 3, 5)]
+    position = min(max(share, 0.0), 1.0) * (len(colours) - 1)
+    first = min(int(position), len(colours) - 2)
+    weight = position - first
+    pairs = [(int(colours[first][i : i + 2], 16), int(colours[first + 1][i : i + 2], 16)) for i in (1, 3, 5)]
+    mixed = [round(one * (1 - weight) + other * weight) for one, other in pairs]
     return "#" + "".join(f"{value:02x}" for value in mixed)

@@ -51,7 +51,7 @@ class Series:
 
     name: str
     points: Sequence[Point]
-    colour: int | None = None  # index of the colour; by default the series' place in the panel
+    colour: int | None = None  # index of the colour; by default the series' index in the panel
     dashed: bool = False
 
 
@@ -79,15 +79,15 @@ def draw_panels(file: PathLike, panels: Sequence[Panel], galleries: Sequence[Seq
     width = max(_PANEL_WIDTH * across, _MAZE * max(map(len, mazes), default=0))
     heights = [rows * _PANEL_HEIGHT] * bool(panels) + [len(mazes) * (_MAZE + 0.3)] * bool(mazes)
     figure = Figure(figsize=(width, sum(heights)), layout="constrained")
-    parts = list(figure.subfigures(len(heights), 1, height_ratios=heights, squeeze=False).flat)
+    figures = list(figure.subfigures(len(heights), 1, height_ratios=heights, squeeze=False).flat)
     if panels:
-        spots = list(parts[0].subplots(rows, across, squeeze=False).flat)
+        spots = list(figures[0].subplots(rows, across, squeeze=False).flat)
         for ax, panel in zip(spots, panels, strict=False):
             _draw_panel(ax, panel)
         for ax in spots[len(panels) :]:
             ax.set_axis_off()
     if mazes:
-        grid = parts[-1].subplots(len(mazes), max(map(len, mazes)), squeeze=False)
+        grid = figures[-1].subplots(len(mazes), max(map(len, mazes)), squeeze=False)
         for spots, row in zip(grid, mazes, strict=True):
             for ax, (task, path, predicted, title) in zip(spots, row, strict=False):
                 draw_task(ax, task, path, predicted)
@@ -151,21 +151,21 @@ def _draw_panel(ax: Axes, panel: Panel) -> None:
         legend.set_bbox_to_anchor((0.5, 0.97), ax.transAxes)
 
 
-def _colour(series: Series, place: int) -> str:
-    return COLOURS[(place if series.colour is None else series.colour) % len(COLOURS)]
+def _colour(series: Series, index: int) -> str:
+    return COLOURS[(index if series.colour is None else series.colour) % len(COLOURS)]
 
 
 def _bars(ax: Axes, panel: Panel) -> None:
     words = list(dict.fromkeys(str(point.x) for series in panel.series for point in series.points))
     width = 0.8 / len(panel.series)
-    for place, series in enumerate(panel.series):
-        shift = (place - (len(panel.series) - 1) / 2) * width
+    for index, series in enumerate(panel.series):
+        shift = (index - (len(panel.series) - 1) / 2) * width
         bars = ax.bar(
             [words.index(str(point.x)) + shift for point in series.points],
             [point.y for point in series.points],
             yerr=list(zip(*(point.errors for point in series.points), strict=True)) or None,
             width=0.92 * width,
-            color=_colour(series, place),
+            color=_colour(series, index),
             error_kw={"capsize": 2.5, "elinewidth": 1, "ecolor": "#3a3a3a"},
             label=series.name,
         )
@@ -178,10 +178,10 @@ def _bars(ax: Axes, panel: Panel) -> None:
 
 
 def _lines(ax: Axes, panel: Panel) -> None:
-    for place, series in enumerate(panel.series):
+    for index, series in enumerate(panel.series):
         points = sorted(series.points, key=lambda point: float(point.x))
         x, y = [float(point.x) for point in points], [point.y for point in points]
-        colour, marker = _colour(series, place), _MARKERS[place % len(_MARKERS)]
+        colour, marker = _colour(series, index), _MARKERS[index % len(_MARKERS)]
         style = "--" if series.dashed else "-"
         ax.plot(x, y, color=colour, marker=marker, markersize=4, linestyle=style, label=series.name)
         low, high = [p.y - p.errors[0] for p in points], [p.y + p.errors[1] for p in points]

@@ -122,7 +122,7 @@ def _is_empty(shape: Shape) -> bool:
 
 
 def _corners(path: Sequence[Cell]) -> list[Cell]:
-    """Return the path without the cells that it crosses straight on: the same line in fewer pieces."""
+    """Return the path without the cells that it crosses straight on: the same line in fewer segments."""
 
     def step(a: Cell, b: Cell) -> Cell:
         return (b[0] - a[0], b[1] - a[1])
@@ -159,7 +159,7 @@ def runs(marked: npt.NDArray[np.bool_]) -> list[tuple[int, int, int]]:
 
 
 def _wall_boxes(maze: Maze) -> list[Polygon]:
-    """Return a box for each run of wall cells; boxes overlap a little so that no seam shines through."""
+    """Return a box for each run of wall cells; boxes overlap a little so that no seam is visible."""
     overlap = 0.01
     return [
         box(first - overlap, row - overlap, after - first + 2 * overlap, 1 + 2 * overlap)

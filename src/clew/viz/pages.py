@@ -1,10 +1,9 @@
-"""HTML pages of an evaluation and of the demo, and generated sections of Markdown pages.
+"""HTML pages of evaluations, and generated sections of Markdown pages.
 
     write_page("out.html", Page("runs/x on 10x10 DFS mazes", [evaluation, ...], provenance("clew evaluate ...", [0])))
-    write_demo_page("demo/demo.html", DemoPage(provenance("clew demo", [1]), trials, learnt=[(0.5, 0.83), (2.0, 0.99)]))
-    write_between_marks(Path("docs/cells.md"), "cells-dfs", text)
+    replace_section(Path("docs/cells.md"), "cells-dfs", text)
 
-A page has its style and drawings inside and loads nothing. `write_between_marks` replaces the text between
+A page has its style and drawings inside and loads nothing. `replace_section` replaces the text between
 `<!-- cells-dfs: begin -->` and `<!-- cells-dfs: end -->`.
 """
 
@@ -53,7 +52,7 @@ figure { margin: 0; padding: 0.9rem; }
 SOLVED_SHOWN, FAILED_SHOWN = 8, 4  # mazes of an evaluation; of each failure class
 FEWEST_TOKENS = 20  # fewer say nothing about calibration
 _SCORES_NOTE = (
-    "Exact: the path is the true one. Per token: of the true response's tokens, how many stand at their place. Valid: "
+    "Exact: the path is the true one. Per token: of the true response's tokens, how many are at their position. Valid: "
     "a path from start to goal; shortest: none is shorter. Small numbers: 95 % interval."
 )
 _SCORES = ["mazes", "exact %", "per token %", "valid %", "shortest %", "unparsable %", "passes", "ms a maze"]
@@ -67,6 +66,7 @@ class Page:
     evaluations: Sequence[Evaluation]
     origin: dict[str, Any]  # of clew.provenance
     notes: Sequence[str] = ()  # sentences below the title
+    panels: Sequence[Panel] = ()  # the charts; by default accuracy by length and by passes, and calibration
 
 
 def write_page(file: PathLike, page: Page) -> None:
@@ -79,7 +79,11 @@ def page_html(page: Page) -> str:
     """Return the page as text."""
     assert page.evaluations, "a page reports at least one evaluation"
     first_of_model = {each.name: each for each in reversed(page.evaluations)}
-    panels = [_by_length(page.evaluations), _passes(page.evaluations), *_calibration(list(first_of_model.values()))]
+    panels = page.panels or (
+        _by_length(page.evaluations),
+        _passes(page.evaluations),
+        *_calibration(list(first_of_model.values())),
+    )
     body = [
         section("Scores", _scores_table(page.evaluations), _SCORES_NOTE),
         charts(panels),
@@ -148,9 +152,10 @@ def _calibration(evaluations: Sequence[Evaluation]) -> list[Panel]:
     """Return a chart of the first decoder of each model; none where all probabilities lie in one bin."""
     series = []
     for each in evaluations:
-        parts = [part for part in each.calibration() if part.right.count >= FEWEST_TOKENS]
-        if len(parts) > 1:
-            series.append(Series(_label(each), [percent_point(100 * part.confidence, part.right) for part in parts]))
+        bins = [found for found in each.calibration() if found.right.count >= FEWEST_TOKENS]
+        if len(bins) > 1:
+            points = [percent_point(100 * found.confidence, found.right) for found in bins]
+            series.append(Series(_label(each), points))
     title = "Calibration: tokens that are right, by the probability that the model gave them"
     return [Panel(title, "probability %", "right %", series, diagonal=True)] if series else []
 
@@ -159,94 +164,21 @@ def _mazes(evaluation: Evaluation, is_folded: bool) -> str:
     """Return solved and failed mazes, and a row for every maze."""
     label, classes = _label(evaluation), failure_classes(outcome.task for outcome in evaluation.outcomes)
     solved = sorted((each for each in evaluation.outcomes if each.exact), key=lambda each: -each.length)
-    parts = []
+    blocks = []
     if solved:
         longest = gallery(solved[:SOLVED_SHOWN], lambda each: f"exact, {each.length} cells")
-        parts.append(f"<h2>Solved: {escape(label)}, the longest paths</h2>{longest}")
+        blocks.append(f"<h2>Solved: {escape(label)}, the longest paths</h2>{longest}")
     if len(solved) < len(evaluation):
-        parts.append(f"<h2>Failed: {escape(label)}</h2>")
+        blocks.append(f"<h2>Failed: {escape(label)}</h2>")
     for name, meaning in classes.items():
         failed = [each for each in evaluation.outcomes if each.failure == name][:FAILED_SHOWN]
         if failed:
-            parts.append(f'<h3>{escape(name)} <span class="quiet">{escape(meaning)}</span></h3>')
+            blocks.append(f'<h3>{escape(name)} <span class="quiet">{escape(meaning)}</span></h3>')
             drawn = [each for each in failed if each.predicted]
-            parts.append(gallery(drawn, lambda each: f"{len(each.predicted or [])} of {each.length} cells"))
-            parts += [f"<p>{escape(each.problem)}</p>" for each in failed if each.predicted is None and each.problem]
-    body = maze_legend() + "".join(parts) + maze_list(evaluation.outcomes)
+            blocks.append(gallery(drawn, lambda each: f"{len(each.predicted or [])} of {each.length} cells"))
+            blocks += [f"<p>{escape(each.problem)}</p>" for each in failed if each.predicted is None and each.problem]
+    body = maze_legend() + "".join(blocks) + maze_list(evaluation.outcomes)
     return f"<section>{folded(f'mazes of {label}', body) if is_folded else body}</section>"
-
-
-EXACT_SHOWN, OTHERS_SHOWN, MISSED_SHOWN = 4, 2, 4  # mazes of each trial
-_NOTE = (
-    "Exact: the path is the stored one. Shortest: a path from start to goal that none is shorter than; A* mazes often "
-    "have several. No maze here was trained on."
-)
-HEAD = ("model", "mazes", "exact", "exact %", "95 %", "shortest %", "passes", "ms")
-
-
-@dataclass(frozen=True)
-class Trial:
-    """A model's answers to tasks of one kind and size."""
-
-    tasks: str  # such as `DFS 10x10`
-    side: int | None  # None for tasks without a size
-    evaluation: Evaluation
-
-    def row(self) -> list[str]:
-        """Return the texts of the columns HEAD."""
-        each, exact = self.evaluation, self.evaluation.exact
-        counts = [f"{exact.hits:,} of {exact.count:,}", f"{100 * exact.share:.1f}"]
-        counts += [f"{100 * exact.low:.1f} to {100 * exact.high:.1f}", f"{100 * each.scores.shortest.share:.1f}"]
-        return [each.name, self.tasks, *counts, f"{each.scores.passes:.1f}", milliseconds(each)]
-
-
-@dataclass(frozen=True)
-class DemoPage:
-    """Content of the page."""
-
-    origin: dict[str, Any]  # of clew.provenance
-    trials: Sequence[Trial]
-    learnt: Sequence[tuple[float, float]]  # minutes of training, and the share of held-out mazes solved exactly
-    notes: Sequence[str] = ()  # sentences below the title
-
-
-def write_demo_page(file: PathLike, page: DemoPage) -> None:
-    """Write the page, wholly or not at all."""
-    sizes: dict[str, list[Point]] = {}
-    for trial in page.trials:
-        if trial.side is not None:
-            points = sizes.setdefault(trial.evaluation.name, [])
-            points.append(percent_point(float(trial.side), trial.evaluation.exact))
-    learnt = [Series("", [Point(minutes, 100 * exact) for minutes, exact in page.learnt])]
-    rows = [list(map(escape, trial.row())) for trial in page.trials]
-    panels = [
-        Panel("Exact path, by size of the maze", "cells a side", "exact %", [Series(*each) for each in sizes.items()]),
-        Panel("The cell network trained by this command, on held-out mazes", "minutes of training", "exact %", learnt),
-    ]
-    body = [section("Accuracy", table(HEAD, rows), _NOTE), charts(panels)]
-    body += ["<h2>Mazes</h2>", maze_legend(), '<p class="note">Of the exact ones, those with the longest paths.</p>']
-    body += map(_trial_mazes, page.trials)
-    title = "Clew: a model that learns to plan, and mazes of growing size"
-    with atomic_write(file) as out:
-        out.write(document(title, page.notes, page.origin, "".join(body)))
-
-
-def _trial_mazes(trial: Trial) -> str:
-    """Return the counts of the table, drawn mazes, and a row for every maze."""
-    outcomes = trial.evaluation.outcomes
-    exact = sorted((each for each in outcomes if each.exact), key=lambda each: -each.length)
-    others = [each for each in outcomes if each.shortest and not each.exact]
-    missed = [each for each in outcomes if not each.shortest]
-    shown = [*exact[:EXACT_SHOWN], *others[:OTHERS_SHOWN], *missed[:MISSED_SHOWN]]
-    counts = f"{len(exact):,} exact, {len(others):,} another shortest path, {len(missed):,} missed"
-    name = escape(f"{trial.evaluation.name}: {trial.tasks}, {trial.evaluation.decoder}")
-    title = f'{name} <span class="quiet">{counts}</span>'
-    return f"<section><h3>{title}</h3>{gallery(shown, _caption)}{maze_list(outcomes)}</section>"
-
-
-def _caption(outcome: Outcome) -> str:
-    missed = "" if outcome.shortest else "missed: "
-    return f"{missed}{result_of(outcome)}, {outcome.length} {outcome.task.maze.cell_word}s"
 
 
 def document(title: str, notes: Sequence[str], origin: dict[str, Any], body: str) -> str:
@@ -352,27 +284,27 @@ def maze_list(outcomes: Sequence[Outcome]) -> str:
     return folded(f"all {len(rows):,} mazes", table(head, rows))
 
 
-def write_between_marks(page: Path, name: str, text: str) -> None:
+def replace_section(page: Path, name: str, text: str) -> None:
     """Replace the text between the two marks of this name; UserError unless the page has both, once, in order."""
     old = page.read_text(encoding="utf-8")
-    begin, end = _marked_part(page, old, name)
+    begin, end = _section_bounds(page, old, name)
     with atomic_write(page) as file:
         file.write(f"{old[:begin]}\n{text}{old[end:]}")
 
 
-def between_marks(page: Path, name: str) -> str:
+def read_section(page: Path, name: str) -> str:
     """Return the text between the two marks."""
     text = page.read_text(encoding="utf-8")
-    begin, end = _marked_part(page, text, name)
+    begin, end = _section_bounds(page, text, name)
     return text[begin:end].removeprefix("\n")
 
 
-def has_marks(page: Path, name: str) -> bool:
+def has_section(page: Path, name: str) -> bool:
     """Return whether there is such a page with a mark of this name."""
     return page.is_file() and f"<!-- {name}:" in page.read_text(encoding="utf-8")
 
 
-def _marked_part(page: Path, text: str, name: str) -> tuple[int, int]:
+def _section_bounds(page: Path, text: str, name: str) -> tuple[int, int]:
     first, last = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
     if text.count(first) != 1 or text.count(last) != 1 or text.index(first) > text.index(last):
         raise UserError(f"{page} must have the marks {first} and {last} once each, in this order; put them there.")

@@ -85,7 +85,7 @@ HEADERS = {
 
 @dataclass(frozen=True)
 class Settings:
-    """What `clew serve` was asked for."""
+    """Options of `clew serve`."""
 
     runs: Path | None = None
     results: Path = Path("results")
@@ -328,7 +328,7 @@ class Api:
         return model.solve(task, decoder, on_step=split), exact_path
 
     async def finish(self, request: Request, work: Callable[[Emit], Any]) -> Any:
-        """Return the value of a piece of work, which is stopped when the client leaves."""
+        """Return the value of a function, which is stopped when the client disconnects."""
         async with aclosing(self.queue.run(work)) as events:
             while not isinstance(event := await unless_gone(request, anext(events)), Finished):
                 pass
@@ -341,7 +341,7 @@ async def unless_gone(request: Request, event: Awaitable[Any]) -> Any:
     while not task.done():
         if await request.is_disconnected():
             task.cancel()
-            await asyncio.wait({task})  # the solve is told before its generator is closed
+            await asyncio.wait({task})  # the solve is stopped before its generator is closed
             raise UserError(CLIENT_LEFT)
         await asyncio.wait({task}, timeout=0.5)
     return task.result()

@@ -1,4 +1,4 @@
-"""What the page offers and shows from files: models, runs below a folder, and measured results.
+"""Models, runs below a folder, and measured results, as the page shows them.
 
     models = ModelStore(Path("runs"))
     models.listed()[0]["name"]
@@ -29,7 +29,7 @@ from clew.paper.study import parameters_of
 from clew.paper.verdict import converged_only
 from clew.registry import shipped_models
 from clew.trained import TrainedModel, load
-from clew.training.callbacks import METRICS_FILE, read_metrics
+from clew.training.callbacks import METRICS_FILE, curve, find_runs, read_metrics
 from clew.training.checkpoint import CONFIG_FILE, load_config
 from clew.web.payloads import NotFound
 from clew.web.solving import check_running
@@ -57,8 +57,7 @@ class ModelStore:
         """Return the folders of the runs, by their names below the folder."""
         if self.folder is None or not self.folder.is_dir():
             return {}
-        found = sorted(self.folder.glob(f"**/{CONFIG_FILE}"))
-        return {str(file.parent.relative_to(self.folder)): file.parent for file in found}
+        return {str(run.relative_to(self.folder)): run for run in find_runs(self.folder)}
 
     def run(self, name: str) -> Path:
         """Return the folder of a run by its listed name."""
@@ -149,15 +148,8 @@ def run_row(name: str, folder: Path) -> dict[str, Any]:
 
 def run_json(folder: Path) -> dict[str, Any]:
     """Return the config and the curves of a run, by mazes seen; an evaluation lies at the last step before it."""
-    curves: dict[str, list[list[float]]] = {"loss": [], "exact": []}
-    mazes = 0
-    for row in read_metrics(folder):
-        mazes = row.get("mazes", mazes)
-        if row["kind"] == "step":
-            curves["loss"].append([mazes, row["loss"]])
-        elif "exact" in row["scores"]:
-            curves["exact"].append([mazes, 100 * row["scores"]["exact"]])
-    return {"config": load_config(folder).to_json(), "curves": {name: _thinned(curves[name]) for name in curves}}
+    curves = {y: _thinned([[*point] for point in curve(folder, y, "mazes")]) for y in ("loss", "exact")}
+    return {"config": load_config(folder).to_json(), "curves": curves}
 
 
 def result_json(folder: Path) -> dict[str, Any]:

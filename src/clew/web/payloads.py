@@ -96,20 +96,20 @@ def maze_json(task: Task) -> dict[str, Any]:
     return {
         "height": task.maze.height,
         "width": task.maze.width,
-        "start": place_json(task, task.start),
-        "goal": place_json(task, task.goal),
+        "start": cell_json(task, task.start),
+        "goal": cell_json(task, task.goal),
         "cells": task.maze.cells.tolist(),
     }
 
 
-def place_json(task: Task, cell: Cell) -> Any:
+def cell_json(task: Task, cell: Cell) -> Any:
     """Return a cell as [x, y], or a node as its label."""
     return cell[1] if isinstance(task.maze, PathStar) else [cell[1], cell[0]]
 
 
 def path_json(task: Task, path: Path | None) -> list[Any] | None:
     """Return a path, or None."""
-    return None if path is None else [place_json(task, cell) for cell in path]
+    return None if path is None else [cell_json(task, cell) for cell in path]
 
 
 def step_json(task: Task, step: TaskStep) -> dict[str, Any]:
@@ -119,7 +119,7 @@ def step_json(task: Task, step: TaskStep) -> dict[str, Any]:
     columns = (step.positions, step.tokens, step.probabilities, step.cells)
     for position, token, probability, cell in zip(*columns, strict=True):
         item = {"position": position, "token": token, "probability": round(probability, 4)}
-        filled.append(item if cell is None else item | {kind: place_json(task, cell)})
+        filled.append(item if cell is None else item | {kind: cell_json(task, cell)})
     grid_HW = step.cell_probabilities
     probabilities = None if grid_HW is None else np.round(grid_HW.astype(float), 3).tolist()
     return {"pass": step.number, "hidden": step.hidden, "filled": filled, "probabilities": probabilities}

@@ -28,7 +28,7 @@ from clew.training.config import TrainConfig
 
 # One cell a pass, from the start: what left to right is on text. The loops are those of training: labels of next token
 # do not settle, because all but the neighbours of the last cell are arbitrary.
-LEFT_TO_RIGHT = "walk:ask=cell,loops=1,tolerance=0"
+LEFT_TO_RIGHT = "walk:query=cell,loops=1,tolerance=0"
 STEPS = {"laptop": {"dfs": 2000, "astar": 1500}, "paper": {"dfs": 20_000, "astar": 20_000}}
 SIZE = {"laptop": 10, "paper": 20}
 EVALUATIONS, HELD_OUT_A_SIZE = 24, 50  # of a run

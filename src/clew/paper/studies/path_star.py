@@ -33,9 +33,12 @@ KINDS: dict[str, StarKind] = {
 # many.
 PAIR_STEPS = {(2, 4): (720, 720), (3, 4): (1200, 1200), (2, 5): (600, 1200), (5, 4): (900, 1800)}
 WIDE_SHAPE = (5, 4)  # its runs take long, and so have one seed
-CONTROL_SHAPE, LONG_SHAPE = (2, 4), (2, 5)
-LONG_STEPS = 4000  # next token on LONG_SHAPE once more: ten times the steps in which MLM-U reaches 98 %
+# Both objectives solve the short arms; the long ones separate them, so the controls are on those.
+SHORT_SHAPE, LONG_SHAPE = (2, 4), (2, 5)
+LONG_STEPS = 3900  # next token on LONG_SHAPE once more: ten times the steps in which MLM-U reaches 98 %
 SHORT_STEPS = 360  # of the other parts
+ON_MLMU_STEPS = 480  # MLM-U needs at most 390 on the same network
+REVERSED_STEPS = 180  # on arms of 4, next token needs at most 90 for the path reversed
 # Arms, length and labels, and steps of MLM-U alone: one thing changed at a time from 2 arms of length 4.
 SIZE_STEPS: dict[tuple[int, int, int | None], int] = {
     (2, 3, None): 360,
@@ -111,24 +114,24 @@ def runs(scale: RunScale) -> list[RunSpec]:
         for name, pair_steps in zip((MLMU, NEXT), both, strict=True):
             found.append(_run(PAIRS, shape, name, pair_steps, seeds=1 if shape == WIDE_SHAPE else None))
     found += [
-        _run(CONTROLS, CONTROL_SHAPE, ON_MLMU, PAIR_STEPS[CONTROL_SHAPE][1]),
-        _run(CONTROLS, CONTROL_SHAPE, REVERSED, SHORT_STEPS),
+        _run(CONTROLS, LONG_SHAPE, ON_MLMU, ON_MLMU_STEPS),
+        _run(CONTROLS, LONG_SHAPE, REVERSED, REVERSED_STEPS),
         _run(CONTROLS, LONG_SHAPE, NEXT, LONG_STEPS, seeds=1),
     ]
     for (arms, length, nodes), size_steps in SIZE_STEPS.items():
         found.append(_run(SIZES, (arms, length), MLMU, size_steps, seeds=1, labels=nodes))
     for change, settings in RECIPE_CHANGES.items():
         for name in (MLMU, NEXT):
-            run = _run(RECIPES, CONTROL_SHAPE, name, RECIPE_STEPS, seeds=1, **settings)
+            run = _run(RECIPES, SHORT_SHAPE, name, RECIPE_STEPS, seeds=1, **settings)
             found.append(replace(run, labels=run.labels | {"recipe": change}))
     for count in SET_SIZES:
         for name in (MLMU, NEXT):
-            run = _run(SETS, CONTROL_SHAPE, name, SHORT_STEPS, seeds=1, graphs=count)
+            run = _run(SETS, SHORT_SHAPE, name, SHORT_STEPS, seeds=1, graphs=count)
             evaluations = (EvaluationSpec(LEFT, GRAPHS), EvaluationSpec(TRAINED, min(count, GRAPHS), split="train"))
             labels = run.labels | {"set": f"{count:,}"}
             found.append(replace(run, labels=labels, evaluations=evaluations, train_mazes=200))
     for name, objective in ORDERED.items():
-        run = _run(MASKS, CONTROL_SHAPE, MLMU, PAIR_STEPS[CONTROL_SHAPE][0], seeds=1, objective=objective)
+        run = _run(MASKS, SHORT_SHAPE, MLMU, PAIR_STEPS[SHORT_SHAPE][0], seeds=1, objective=objective)
         found.append(replace(run, labels=run.labels | {"objective": name}))
     # All samplers on one graph, uniform rates and the sampler of the pairs on a larger one.
     steps = PAIR_STEPS[SAMPLER_SHAPE][0]
@@ -139,7 +142,7 @@ def runs(scale: RunScale) -> list[RunSpec]:
         run = _run(SAMPLERS, shape, MLMU, sampler_steps, seeds, objective=SAMPLER_OBJECTIVES[name])
         found.append(replace(run, labels=run.labels | {"sampler": name}))
     for name, settings in MODEL_SIZES.items():
-        run = _run(MODELS, CONTROL_SHAPE, MLMU, PAIR_STEPS[CONTROL_SHAPE][0], seeds=1, **settings)
+        run = _run(MODELS, SHORT_SHAPE, MLMU, PAIR_STEPS[SHORT_SHAPE][0], seeds=1, **settings)
         found.append(replace(run, labels=run.labels | {"model": name}))
     return found
 
@@ -194,10 +197,10 @@ def failure_report(result: Result) -> Report:
     return Report([Table("failures of the pairs, % of all failures", rows)])
 
 
-CONTROL_GRAPH, LONG_GRAPH = graph_name(*CONTROL_SHAPE), graph_name(*LONG_SHAPE)
+SHORT_GRAPH, LONG_GRAPH = graph_name(*SHORT_SHAPE), graph_name(*LONG_SHAPE)
 MAZE_NUMBERS = "DFS 10x10: 100 against 45.2"
-CONTROL_MLMU = {"part": PAIRS, "graph": CONTROL_GRAPH, "objective": MLMU}
-CONTROL_TASK = f"path-star {CONTROL_GRAPH}"
+LONG_MLMU = {"part": PAIRS, "graph": LONG_GRAPH, "objective": MLMU}
+LONG_TASK = f"path-star {LONG_GRAPH}"
 
 
 PATH_STAR = Study(
@@ -238,31 +241,31 @@ PATH_STAR = Study(
         Comparison(
             "MLM-U solves more held-out graphs than next token with ten times the graphs that MLM-U needs",
             MAZE_NUMBERS,
-            f"path-star {LONG_GRAPH}",
-            {"part": PAIRS, "graph": LONG_GRAPH, "objective": MLMU},
+            LONG_TASK,
+            LONG_MLMU,
             {"part": CONTROLS, "graph": LONG_GRAPH, "objective": NEXT},
         ),
         Comparison(
             "MLM-U solves more than next token's objective on MLM-U's network",
             MAZE_NUMBERS,
-            CONTROL_TASK,
-            CONTROL_MLMU,
-            {"part": CONTROLS, "graph": CONTROL_GRAPH, "objective": ON_MLMU},
+            LONG_TASK,
+            LONG_MLMU,
+            {"part": CONTROLS, "graph": LONG_GRAPH, "objective": ON_MLMU},
         ),
         Comparison(
             "next token solves more if the path is written from the goal to the start",
             "not measured",
-            CONTROL_TASK,
-            {"part": CONTROLS, "graph": CONTROL_GRAPH, "objective": REVERSED},
-            {"part": PAIRS, "graph": CONTROL_GRAPH, "objective": NEXT},
+            LONG_TASK,
+            {"part": CONTROLS, "graph": LONG_GRAPH, "objective": REVERSED},
+            {"part": PAIRS, "graph": LONG_GRAPH, "objective": NEXT},
         ),
         *(
             Comparison(
                 "ordered masks are inferior to MLM-U",
                 "A* 10x10: 98.5 against less than 4",
-                CONTROL_TASK,
-                CONTROL_MLMU,
-                {"part": MASKS, "graph": CONTROL_GRAPH, "objective": name},
+                f"path-star {SHORT_GRAPH}",
+                {"part": PAIRS, "graph": SHORT_GRAPH, "objective": MLMU},
+                {"part": MASKS, "graph": SHORT_GRAPH, "objective": name},
             )
             for name in ORDERED
         ),

@@ -81,9 +81,14 @@ const page = {
   },
 };
 
+let newest = 0; // of the requests for a maze
+
 async function generate() {
+  const number = ++newest;
   const fields = Object.fromEntries(["height", "width", "seed"].map((name) => [name, Number(byId(name).value)]));
-  page.replaceMaze(await postJSON("/api/generate", { family: byId("family").value, ...fields }));
+  const maze = await postJSON("/api/generate", { family: byId("family").value, ...fields });
+  if (number !== newest) return; // the answer to an older request came late
+  page.replaceMaze(maze);
   await page.solveAll();
 }
 

@@ -15,9 +15,9 @@ export function lineChart(series, { xLabel, title, yMax = null }) {
   }
   const xMax = Math.max(...points.map(([x]) => x)) || 1;
   const yTop = yMax ?? (Math.max(...points.map(([, y]) => y)) || 1);
-  const place = ([x, y]) => [LEFT + (x / xMax) * (WIDTH - LEFT - RIGHT), TOP + (1 - y / yTop) * (HEIGHT - TOP - BOTTOM)];
+  const toPixels = ([x, y]) => [LEFT + (x / xMax) * (WIDTH - LEFT - RIGHT), TOP + (1 - y / yTop) * (HEIGHT - TOP - BOTTOM)];
   for (let i = 0; i <= 4; i++) {
-    const [x, y] = place([(xMax * i) / 4, (yTop * i) / 4]);
+    const [x, y] = toPixels([(xMax * i) / 4, (yTop * i) / 4]);
     svg.append(element("line", { x1: LEFT, x2: WIDTH - RIGHT, y1: y, y2: y, stroke: "#dde2e8" }));
     svg.append(element("text", { x: LEFT - 6, y: y + 4, "font-size": 12, "text-anchor": "end" }, short((yTop * i) / 4)));
     svg.append(element("text", { x, y: HEIGHT - BOTTOM + 18, "font-size": 12, "text-anchor": "middle" }, short((xMax * i) / 4)));
@@ -25,7 +25,7 @@ export function lineChart(series, { xLabel, title, yMax = null }) {
   svg.append(element("text", { x: (LEFT + WIDTH) / 2, y: HEIGHT - 8, "font-size": 13, "text-anchor": "middle" }, xLabel));
   series.forEach(({ name, points: some }, index) => {
     const colour = COLOURS[index % COLOURS.length];
-    const at = some.map((point) => place(point).map((value) => value.toFixed(1)));
+    const at = some.map((point) => toPixels(point).map((value) => value.toFixed(1)));
     svg.append(element("polyline", { points: at.map((pair) => pair.join(",")).join(" "), fill: "none", stroke: colour, "stroke-width": 2, "stroke-linejoin": "round" }));
     if (at.length < 30) svg.append(...at.map(([cx, cy]) => element("circle", { cx, cy, r: 3, fill: colour })));
     svg.append(element("text", { x: LEFT, y: HEIGHT + 14 + 20 * index, "font-size": 13, fill: colour }, name));

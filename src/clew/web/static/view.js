@@ -10,9 +10,9 @@ const TOUCH_PIXELS = 24; // a finger this near to the start or the goal drags it
 
 /** The colour of what was committed in a pass. */
 function orderColour(pass, passes) {
-  const place = passes > 1 ? ((pass - 1) / (passes - 1)) * (ORDER.length - 1) : 1;
-  const first = Math.min(Math.floor(place), ORDER.length - 2);
-  return `rgb(${ORDER[first].map((value, i) => Math.round(value + (ORDER[first + 1][i] - value) * (place - first))).join(",")})`;
+  const position = passes > 1 ? ((pass - 1) / (passes - 1)) * (ORDER.length - 1) : 1;
+  const first = Math.min(Math.floor(position), ORDER.length - 2);
+  return `rgb(${ORDER[first].map((value, i) => Math.round(value + (ORDER[first + 1][i] - value) * (position - first))).join(",")})`;
 }
 
 export function element(name, attributes = {}, ...children) {
@@ -130,29 +130,29 @@ export class MazeView {
       next.set(a, [...(next.get(a) || []), b]);
       next.set(b, [...(next.get(b) || []), a]);
     }
-    const place = this.nodes = new Map([[start, [0, 0]]]);
+    const position = this.nodes = new Map([[start, [0, 0]]]);
     const arms = next.get(start) || [];
     arms.forEach((first, arm) => {
       const angle = (2 * Math.PI * arm) / arms.length - Math.PI / 2;
       let [before, node, radius] = [start, first, 1.4];
       while (node !== undefined) {
-        place.set(node, [radius * Math.cos(angle), radius * Math.sin(angle)]);
-        const onward = (next.get(node) || []).filter((other) => other !== before && !place.has(other));
+        position.set(node, [radius * Math.cos(angle), radius * Math.sin(angle)]);
+        const onward = (next.get(node) || []).filter((other) => other !== before && !position.has(other));
         [before, node, radius] = [node, onward[0], radius + 1.4];
       }
     });
-    const reach = Math.max(...[...place.values()].map(([x, y]) => Math.hypot(x, y))) + 0.8;
+    const reach = Math.max(...[...position.values()].map(([x, y]) => Math.hypot(x, y))) + 0.8;
     this.svg.setAttribute("viewBox", `${-reach} ${-reach} ${2 * reach} ${2 * reach}`);
     this.svg.setAttribute("aria-label", `Path-star graph with ${arms.length} arms, start node ${start}, goal node ${goal}.`);
     for (const [a, b] of edges) {
-      if (!place.has(a) || !place.has(b)) continue;
-      const [[x1, y1], [x2, y2]] = [place.get(a), place.get(b)];
+      if (!position.has(a) || !position.has(b)) continue;
+      const [[x1, y1], [x2, y2]] = [position.get(a), position.get(b)];
       this.svg.append(element("line", { x1, y1, x2, y2, stroke: "#7b838d", "stroke-width": 0.06 }));
     }
-    const line = (nodes, attributes) => polyline(nodes.filter((n) => place.has(n)).map((n) => place.get(n)), attributes, 0);
+    const line = (nodes, attributes) => polyline(nodes.filter((n) => position.has(n)).map((n) => position.get(n)), attributes, 0);
     if (exactPath) this.svg.append(line(exactPath, { stroke: COLOURS.exact, "stroke-width": 0.2, "stroke-dasharray": "0.25 0.2" }));
     if (path) this.svg.append(line(path, { stroke: COLOURS.path, "stroke-width": 0.16 }));
-    for (const [node, [x, y]] of place) {
+    for (const [node, [x, y]] of position) {
       const done = committed.get(String(node));
       const fill = node === start ? COLOURS.start : node === goal ? COLOURS.goal : "#fff";
       const circle = element("circle", { cx: x, cy: y, r: 0.42, fill, stroke: COLOURS.wall, "stroke-width": 0.05 });
