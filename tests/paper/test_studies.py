@@ -27,7 +27,8 @@ from clew.training.train import train
 NAMES = [
     *("accuracy-by-size", "astar", "data-efficiency", "convergence", "overfitting", "model-size"),
     *("position-precision", "architectures", "rates-and-decays", "ordered-masks", "smaller-mazes", "failures"),
-    *("path-lengths", "path-star", "decoders", "mask-rates", "position-encodings", "objective-on-cells"),
+    *("path-lengths", "path-star", "path-star-variants", "decoders", "mask-rates", "position-encodings"),
+    "objective-on-cells",
 ]
 # Studies that set next token against MLM-U in one protocol.
 PAIRED = ["accuracy-by-size", "data-efficiency", "convergence", "overfitting", "model-size", "smaller-mazes"]
@@ -204,12 +205,19 @@ def test_path_star_takes_at_most_90_minutes_of_one_core() -> None:
     assert needs("path-star", [STUDIES["path-star"]], "laptop").hours <= 90 / 60
 
 
-def test_next_token_on_path_star_has_at_least_the_graphs_of_mlmu() -> None:
-    pairs = [run for run in STUDIES["path-star"].runs("laptop") if run.labels["part"] == "pairs"]
+@pytest.mark.parametrize(
+    ("study", "part", "families"),
+    [
+        ("path-star", "pairs", ["path-star-2x5", "path-star-3x5"]),
+        ("path-star-variants", "short arms", ["path-star-2x4", "path-star-3x4", "path-star-5x4"]),
+    ],
+)
+def test_next_token_on_path_star_has_at_least_the_graphs_of_mlmu(study: str, part: str, families: list[str]) -> None:
+    pairs = [run for run in STUDIES[study].runs("laptop") if run.labels["part"] == part]
     shapes: dict[str, dict[str, TrainConfig]] = {run.config.data.family: {} for run in pairs}
     for run in pairs:
         shapes[run.config.data.family][run.labels["objective"]] = run.config
-    assert list(shapes) == ["path-star-2x4", "path-star-3x4", "path-star-2x5", "path-star-5x4"]
+    assert list(shapes) == families
     for pair in shapes.values():
         assert pair[NEXT].budget.steps >= pair[MLMU].budget.steps
         same = dataclasses.replace(pair[NEXT], budget=pair[MLMU].budget)
@@ -220,8 +228,8 @@ def test_next_token_on_path_star_has_at_least_the_graphs_of_mlmu() -> None:
 def test_the_best_sampler_of_path_star_is_trained_once_for_the_pairs_and_the_samplers() -> None:
     options = Options("laptop", seeds=1)
     folders: dict[str, set[Path]] = {"pairs": set(), "samplers": set()}
-    for run in runs_of(STUDIES["path-star"], options):
-        if run.labels["part"] == "pairs" and run.labels["objective"] == MLMU:
+    for run in runs_of(STUDIES["path-star-variants"], options):
+        if run.labels["part"] == "short arms" and run.labels["objective"] == MLMU:
             folders["pairs"].add(options.run_folder(run))
         if run.labels.get("sampler") == "half fully hidden":
             folders["samplers"].add(options.run_folder(run))

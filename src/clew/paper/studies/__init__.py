@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clew.paper.studies import ablations, cells, descriptive, objectives
-from clew.paper.studies.path_star import PATH_STAR
+from clew.paper.studies.path_star import PATH_STAR, PATH_STAR_VARIANTS
 from clew.paper.study import Study
 
 STUDIES: dict[str, Study] = {
@@ -23,6 +23,7 @@ STUDIES: dict[str, Study] = {
         descriptive.FAILURES_STUDY,
         descriptive.PATH_LENGTHS,
         PATH_STAR,
+        PATH_STAR_VARIANTS,
         cells.DECODERS_STUDY,
         ablations.MASK_RATES,
         ablations.POSITION_ENCODINGS,

@@ -1,7 +1,8 @@
 """The paper's comparisons on path-star graphs, where only the first step is a choice, in minutes.
 
-Every part has a label `part`: the pairs that the claim rests on, with both controls; then accuracy by size, initial
-weights and learning rates, fixed sets, ordered masks, mask samplers and models. Runs that two parts share are trained
+`path-star` has the claim: MLM-U and next token on arms of five nodes, next token with ten times the graphs, and both
+controls. `path-star-variants` changes one thing at a time: shorter arms, sizes, initial weights and learning rates,
+fixed sets, ordered masks, mask samplers and models. Each part has a label `part`; runs that two parts share are trained
 once.
 """
 
@@ -20,8 +21,9 @@ from clew.paper.study import MLMU, NEXT, EvaluationSpec, RunScale, RunSpec, Stud
 from clew.paper.verdict import Comparison
 
 ON_MLMU, REVERSED = "next token on MLM-U's network", "next token, path reversed"
-PAIRS, CONTROLS, SIZES, RECIPES, SETS, MASKS, SAMPLERS, MODELS = (
-    *("pairs", "controls", "sizes", "recipes", "fixed sets", "ordered masks", "samplers", "models"),
+PAIRS, CONTROLS = "pairs", "controls"
+SHORT, SIZES, RECIPES, SETS, MASKS, SAMPLERS, MODELS = (
+    *("short arms", "sizes", "recipes", "fixed sets", "ordered masks", "samplers", "models"),
 )
 KINDS: dict[str, StarKind] = {
     MLMU: "mlmu-sampler",
@@ -29,27 +31,29 @@ KINDS: dict[str, StarKind] = {
     ON_MLMU: "next-on-mlmu",
     REVERSED: "next-reversed",
 }
-# Arms and length of the pairs, and the steps of MLM-U, until its curve is flat, and of next token, as many or twice as
-# many.
-PAIR_STEPS = {(2, 4): (720, 720), (3, 4): (1200, 1200), (2, 5): (600, 1200), (5, 4): (900, 1800)}
-WIDE_SHAPE = (5, 4)  # its runs take long, and so have one seed
-# Both objectives solve the short arms; the long ones separate them, so the controls are on those.
-SHORT_SHAPE, LONG_SHAPE = (2, 4), (2, 5)
-LONG_STEPS = 3900  # next token on LONG_SHAPE once more: ten times the steps in which MLM-U reaches 98 %
-SHORT_STEPS = 360  # of the other parts
+# Arms and length of the pairs, and the steps of MLM-U, until its curve is flat, and of next token: ten times those in
+# which MLM-U reaches 98 %.
+PAIR_STEPS = {(2, 5): (600, 3900), (3, 5): (600, 4200)}
+CONTROL_SHAPE = (2, 5)
 ON_MLMU_STEPS = 480  # MLM-U needs at most 390 on the same network
 REVERSED_STEPS = 180  # on arms of 4, next token needs at most 90 for the path reversed
-# Arms, length and labels, and steps of MLM-U alone: one thing changed at a time from 2 arms of length 4.
+# Both objectives solve arms of four: their steps, next token as many as MLM-U or twice as many.
+SHORT_PAIR_STEPS = {(2, 4): (720, 720), (3, 4): (1200, 1200), (5, 4): (900, 1800)}
+SHORT_SHAPE, WIDE_SHAPE = (2, 4), (5, 4)
+SHORT_STEPS = 360  # of parts that compare no objectives
+# Arms, length and labels, and steps of MLM-U alone: one thing changed at a time from 2 arms of length 4, and 5 arms of
+# length 5.
 SIZE_STEPS: dict[tuple[int, int, int | None], int] = {
     (2, 3, None): 360,
     (2, 6, None): 600,
     (2, 8, None): 600,
     (10, 3, None): 320,
+    (5, 5, None): 900,
     (2, 4, 12): 360,
     (2, 4, 25): 360,
     (2, 4, 50): 720,
 }
-# The recipe of the pairs, and changes of one thing, with the same steps for both objectives.
+# The recipe of the short arms, and changes of one thing, with the same steps for both objectives.
 RECIPE_STEPS = 720
 RECIPE_CHANGES: dict[str, dict[str, Any]] = {
     "as in the pairs": {},
@@ -77,9 +81,9 @@ ORDERED = {
     "ordered: the right is hidden": ObjectiveConfig("ordered", STRATIFIED),
     "ordered: the left is hidden": ObjectiveConfig("ordered-reverse", STRATIFIED),
 }
-# All samplers have the steps of the pair on the first graph; on the larger one uniform rates have more than twice the
-# steps in which half fully hidden reaches its target.
-SAMPLER_SHAPE, UNIFORM_STEPS = (2, 4), 1200
+# On SHORT_SHAPE all samplers have as many steps; on WIDE_SHAPE uniform rates have more than twice the steps in which
+# half fully hidden reaches its target.
+UNIFORM_STEPS = 1200
 TARGET, PLANNED = 0.95, 0.98
 MODEL_SIZES = {"2 layers": {"depth": 2}, "4 layers": {}, "8 layers": {"depth": 8}, "width 32": {"width": 32}}
 LEFT, RIGHT, CERTAINTY = "held-out", "right to left", "by confidence"
@@ -110,14 +114,21 @@ def _run(
 def runs(scale: RunScale) -> list[RunSpec]:
     """Return the same runs at both scales: the paper has no such graphs."""
     found = []
-    for shape, both in PAIR_STEPS.items():
-        for name, pair_steps in zip((MLMU, NEXT), both, strict=True):
-            found.append(_run(PAIRS, shape, name, pair_steps, seeds=1 if shape == WIDE_SHAPE else None))
-    found += [
-        _run(CONTROLS, LONG_SHAPE, ON_MLMU, ON_MLMU_STEPS),
-        _run(CONTROLS, LONG_SHAPE, REVERSED, REVERSED_STEPS),
-        _run(CONTROLS, LONG_SHAPE, NEXT, LONG_STEPS, seeds=1),
+    for shape, (mlmu_steps, next_steps) in PAIR_STEPS.items():
+        found += [_run(PAIRS, shape, MLMU, mlmu_steps), _run(PAIRS, shape, NEXT, next_steps, seeds=1)]
+    return [
+        *found,
+        _run(CONTROLS, CONTROL_SHAPE, ON_MLMU, ON_MLMU_STEPS),
+        _run(CONTROLS, CONTROL_SHAPE, REVERSED, REVERSED_STEPS),
     ]
+
+
+def variant_runs(scale: RunScale) -> list[RunSpec]:
+    """Return the runs of `path-star-variants`, the same at both scales."""
+    found = []
+    for shape, both in SHORT_PAIR_STEPS.items():
+        for name, pair_steps in zip((MLMU, NEXT), both, strict=True):
+            found.append(_run(SHORT, shape, name, pair_steps, seeds=1 if shape == WIDE_SHAPE else None))
     for (arms, length, nodes), size_steps in SIZE_STEPS.items():
         found.append(_run(SIZES, (arms, length), MLMU, size_steps, seeds=1, labels=nodes))
     for change, settings in RECIPE_CHANGES.items():
@@ -130,19 +141,19 @@ def runs(scale: RunScale) -> list[RunSpec]:
             evaluations = (EvaluationSpec(LEFT, GRAPHS), EvaluationSpec(TRAINED, min(count, GRAPHS), split="train"))
             labels = run.labels | {"set": f"{count:,}"}
             found.append(replace(run, labels=labels, evaluations=evaluations, train_mazes=200))
+    steps = SHORT_PAIR_STEPS[SHORT_SHAPE][0]
     for name, objective in ORDERED.items():
-        run = _run(MASKS, SHORT_SHAPE, MLMU, PAIR_STEPS[SHORT_SHAPE][0], seeds=1, objective=objective)
+        run = _run(MASKS, SHORT_SHAPE, MLMU, steps, seeds=1, objective=objective)
         found.append(replace(run, labels=run.labels | {"objective": name}))
     # All samplers on one graph, uniform rates and the sampler of the pairs on a larger one.
-    steps = PAIR_STEPS[SAMPLER_SHAPE][0]
-    samplers = [(name, SAMPLER_SHAPE, steps) for name in SAMPLER_OBJECTIVES]
-    samplers += [(HALF, WIDE_SHAPE, PAIR_STEPS[WIDE_SHAPE][0]), (UNIFORM, WIDE_SHAPE, UNIFORM_STEPS)]
+    samplers = [(name, SHORT_SHAPE, steps) for name in SAMPLER_OBJECTIVES]
+    samplers += [(HALF, WIDE_SHAPE, SHORT_PAIR_STEPS[WIDE_SHAPE][0]), (UNIFORM, WIDE_SHAPE, UNIFORM_STEPS)]
     for name, shape, sampler_steps in samplers:
         seeds = None if name == HALF and shape != WIDE_SHAPE else 1
         run = _run(SAMPLERS, shape, MLMU, sampler_steps, seeds, objective=SAMPLER_OBJECTIVES[name])
         found.append(replace(run, labels=run.labels | {"sampler": name}))
     for name, settings in MODEL_SIZES.items():
-        run = _run(MODELS, SHORT_SHAPE, MLMU, PAIR_STEPS[SHORT_SHAPE][0], seeds=1, **settings)
+        run = _run(MODELS, SHORT_SHAPE, MLMU, steps, seeds=1, **settings)
         found.append(replace(run, labels=run.labels | {"model": name}))
     return found
 
@@ -152,15 +163,18 @@ def pair_report(result: Result) -> Report:
     head = ["graph", "objective", "seeds", "1/d, %", "exact, %", "graphs seen", "graphs to 98 %, each seed"]
     head += ["core seconds", "parameters"]
     rows = []
-    for part in (PAIRS, CONTROLS):
+    for part in (PAIRS, CONTROLS, SHORT):
         for labels in result.combinations("graph", "objective", part=part):
             entries = result.entries(part=part, **labels)
             arms = int(labels["graph"].split(",")[0].removeprefix("d="))
             exact = str(result.mean(part=part, **labels))
             numbers = [str(len(entries)), f"{100 / arms:.1f}", exact, *_costs(entries, PLANNED)]
             rows.append([*labels.values(), *numbers, f"{entries[0]['parameters']:,}"])
-    graphs = result.values("graph", part=PAIRS)
-    panels = [curves(result, graph, "mazes", "objective", part=PAIRS, graph=graph) for graph in graphs]
+    panels = [
+        curves(result, labels["graph"], "mazes", "objective", **labels)
+        for part in (PAIRS, SHORT)
+        for labels in result.combinations("part", "graph", part=part)
+    ]
     title = "MLM-U and next token"
     return Report([Table(title, [head, *rows])] if rows else [], panels)
 
@@ -190,17 +204,32 @@ def sampler_report(result: Result) -> Report:
 def failure_report(result: Result) -> Report:
     """Return the classes of failures of the pairs."""
     rows = [["graph", "objective", *GRAPH_FAILURES]]
-    for labels in result.combinations("graph", "objective", part=PAIRS):
-        scores = result.scores(part=PAIRS, **labels)
-        counts = [sum(each["failures"].get(name, 0) for each in scores) for name in GRAPH_FAILURES]
-        rows.append([*labels.values(), *(f"{100 * n / max(1, sum(counts)):.1f}" for n in counts)])
+    for part in (PAIRS, SHORT):
+        for labels in result.combinations("graph", "objective", part=part):
+            scores = result.scores(part=part, **labels)
+            counts = [sum(each["failures"].get(name, 0) for each in scores) for name in GRAPH_FAILURES]
+            rows.append([*labels.values(), *(f"{100 * n / max(1, sum(counts)):.1f}" for n in counts)])
     return Report([Table("failures of the pairs, % of all failures", rows)])
 
 
-SHORT_GRAPH, LONG_GRAPH = graph_name(*SHORT_SHAPE), graph_name(*LONG_SHAPE)
+SHORT_GRAPH, CONTROL_GRAPH = graph_name(*SHORT_SHAPE), graph_name(*CONTROL_SHAPE)
 MAZE_NUMBERS = "DFS 10x10: 100 against 45.2"
-LONG_MLMU = {"part": PAIRS, "graph": LONG_GRAPH, "objective": MLMU}
-LONG_TASK = f"path-star {LONG_GRAPH}"
+PAIR = {"objective": MLMU}, {"objective": NEXT}
+SOLVES_MORE = "MLM-U solves more held-out graphs than next token"
+GRAPHS_NOTE = (
+    "d arms of l nodes from the centre to an arm's end, both included; labels from N. Without planning, one graph in d "
+    "is solved. MLM-U here has half of each batch fully hidden."
+)
+
+
+def by_decoder(part: str) -> Pivot:
+    return Pivot("evaluation", "graph", f"MLM-U by decoder: {EXACT}", where={"part": part, "objective": MLMU})
+
+
+def control_claim(text: str, paper: str, better: tuple[str, str], baseline: tuple[str, str]) -> Comparison:
+    """Return a comparison of two runs, each given by part and objective, on the graph of the controls."""
+    ours, theirs = (dict(zip(("part", "objective"), names, strict=True)) for names in (better, baseline))
+    return Comparison(text, paper, f"path-star {CONTROL_GRAPH}", ours, theirs, where={"graph": CONTROL_GRAPH})
 
 
 PATH_STAR = Study(
@@ -212,8 +241,49 @@ PATH_STAR = Study(
     runs=runs,
     tables=[
         pair_report,
-        Pivot("evaluation", "graph", f"MLM-U by decoder: {EXACT}", where={"part": PAIRS, "objective": MLMU}),
+        by_decoder(PAIRS),
         Pivot("graph", "objective", f"controls: {EXACT}", where={"part": CONTROLS}),
+        failure_report,
+    ],
+    claims=[
+        Comparison(
+            f"{SOLVES_MORE} with ten times the graphs",
+            MAZE_NUMBERS,
+            "path-star {graph}",
+            *PAIR,
+            each=("graph",),
+            where={"part": PAIRS},
+        ),
+        control_claim(
+            "MLM-U solves more than next token's objective on MLM-U's network",
+            MAZE_NUMBERS,
+            (PAIRS, MLMU),
+            (CONTROLS, ON_MLMU),
+        ),
+        control_claim(
+            "next token solves more if the path is written from the goal to the start",
+            "not measured",
+            (CONTROLS, REVERSED),
+            (PAIRS, NEXT),
+        ),
+    ],
+    seeds={"laptop": 3, "paper": 3},
+    notes=(
+        f"{GRAPHS_NOTE} Next token has one seed and ten times the graphs in which MLM-U reaches 98 %.",
+        "Batch and learning rates were chosen for MLM-U, on graphs of the training split.",
+    ),
+)
+
+PATH_STAR_VARIANTS = Study(
+    name="path-star-variants",
+    title="Path-star graphs: short arms, sizes, samplers and models",
+    source="ours; the published code has these graphs",
+    question="What does it depend on whether MLM-U and next token learn path-star graphs?",
+    paper="Uniform mask rates are the paper's; other samplers are its future work.",
+    runs=variant_runs,
+    tables=[
+        pair_report,
+        by_decoder(SHORT),
         Pivot("objective", "graph", f"MLM-U by size: {EXACT}", where={"part": SIZES}),
         Pivot(
             "recipe",
@@ -229,42 +299,13 @@ PATH_STAR = Study(
         failure_report,
     ],
     claims=[
-        Comparison(
-            "MLM-U solves more held-out graphs than next token",
-            MAZE_NUMBERS,
-            "path-star {graph}",
-            {"objective": MLMU},
-            {"objective": NEXT},
-            each=("graph",),
-            where={"part": PAIRS},
-        ),
-        Comparison(
-            "MLM-U solves more held-out graphs than next token with ten times the graphs that MLM-U needs",
-            MAZE_NUMBERS,
-            LONG_TASK,
-            LONG_MLMU,
-            {"part": CONTROLS, "graph": LONG_GRAPH, "objective": NEXT},
-        ),
-        Comparison(
-            "MLM-U solves more than next token's objective on MLM-U's network",
-            MAZE_NUMBERS,
-            LONG_TASK,
-            LONG_MLMU,
-            {"part": CONTROLS, "graph": LONG_GRAPH, "objective": ON_MLMU},
-        ),
-        Comparison(
-            "next token solves more if the path is written from the goal to the start",
-            "not measured",
-            LONG_TASK,
-            {"part": CONTROLS, "graph": LONG_GRAPH, "objective": REVERSED},
-            {"part": PAIRS, "graph": LONG_GRAPH, "objective": NEXT},
-        ),
+        Comparison(SOLVES_MORE, MAZE_NUMBERS, "path-star {graph}", *PAIR, each=("graph",), where={"part": SHORT}),
         *(
             Comparison(
                 "ordered masks are inferior to MLM-U",
                 "A* 10x10: 98.5 against less than 4",
                 f"path-star {SHORT_GRAPH}",
-                {"part": PAIRS, "graph": SHORT_GRAPH, "objective": MLMU},
+                {"part": SHORT, "graph": SHORT_GRAPH, "objective": MLMU},
                 {"part": MASKS, "graph": SHORT_GRAPH, "objective": name},
             )
             for name in ORDERED
@@ -272,14 +313,10 @@ PATH_STAR = Study(
     ],
     seeds={"laptop": 3, "paper": 3},
     notes=(
-        "d arms of l nodes from the centre to an arm's end, both included; labels from N. Without planning, one graph "
-        "in d is solved. MLM-U here has half of each batch fully hidden; the table of samplers has the paper's uniform "
-        "rates beside it. Next token sees as many graphs as MLM-U or twice as many, and once ten times as many as "
-        "MLM-U needs.",
-        "Batch and learning rates were chosen for MLM-U, on graphs of the training split. Of d=2, l=4, N=7 there are "
-        "2,520 graphs in all, one in 16 of them held out, so its 1,000 held-out tasks are about 300 with "
-        "their edges in several orders.",
-        "Next token with ten times the graphs, both objectives on d=5, and the runs of size, recipes, fixed sets, "
-        "ordered masks, models and other samplers have one seed.",
+        f"{GRAPHS_NOTE} The table of samplers has the paper's uniform rates beside it.",
+        "Of d=2, l=4, N=7 there are 2,520 graphs in all, one in 16 of them held out, so its 1,000 held-out tasks are "
+        "about 300 with their edges in several orders.",
+        "Both objectives on d=5, and the runs of size, recipes, fixed sets, ordered masks, models and other samplers "
+        "have one seed.",
     ),
 )
