@@ -246,8 +246,9 @@ class TrainingStep:
         self.state.ema.update(self.state.model)
 
     def whole(self) -> None:
-        self.forward_backward()
-        self.optimize()
+        with self.state.model.threads():
+            self.forward_backward()
+            self.optimize()
 
 
 def fresh_model(family: str) -> nn.Module:

@@ -3,8 +3,9 @@
     python benchmarks/two_cores.py                       # about ten minutes of two cores; results/two-cores.json
     python benchmarks/two_cores.py --sides 10 --rounds 2 --out /tmp/two.json
 
-Each round times the same work with one thread and then with two, by the wall clock; a round's ratio is the first time
-over the second. The median and the range of the rounds are reported. Run it on a machine that does nothing else.
+Each round times the same work with one thread and then with two, by the wall clock, several times in a row as in a run
+of many steps; a round's ratio is the first time over the second. The median and the range of the rounds are reported.
+Run it on a machine that does nothing else.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ from work import FAMILIES, SEED, announce, command_line, save
 
 from clew.errors import UserError, guarded
 from clew.provenance import provenance
+
+
+SECONDS = 1.0  # of a turn with one thread
 
 
 def main(
@@ -55,17 +59,18 @@ def main(
 
 
 def compare(run: Callable[[], None], rounds: int, threads: int) -> dict[str, Any]:
-    """Seconds of each round with one thread and with several, and their ratios."""
-    times: dict[int, list[float]] = {1: [], threads: []}
+    """Return the seconds of a run with one thread and with several, and the ratios of the rounds."""
+    times: dict[int, list[float]] = {threads: [], 1: []}
     for number in times:  # compiles, starts the threads and makes the memory known
         torch.set_num_threads(number)
         run()
+        last = seconds_of(run, 1)
+    runs = max(1, round(SECONDS / last))
     for _ in range(rounds):
         for number, took in times.items():
             torch.set_num_threads(number)
-            began = time.perf_counter()
-            run()
-            took.append(time.perf_counter() - began)
+            run()  # wakes the threads that waited during the other turn
+            took.append(seconds_of(run, runs))
     torch.set_num_threads(1)
     ratios = [one / several for one, several in zip(times[1], times[threads], strict=True)]
     return {
@@ -75,6 +80,14 @@ def compare(run: Callable[[], None], rounds: int, threads: int) -> dict[str, Any
         "lowest": min(ratios),
         "highest": max(ratios),
     }
+
+
+def seconds_of(run: Callable[[], None], runs: int) -> float:
+    """Return the seconds of one of several runs in a row."""
+    began = time.perf_counter()
+    for _ in range(runs):
+        run()
+    return (time.perf_counter() - began) / runs
 
 
 def tables(report: dict[str, Any]) -> str:

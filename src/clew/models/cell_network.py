@@ -31,6 +31,7 @@ their loops, D width, F hidden units, Q queries.
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import NamedTuple, cast
 
@@ -42,7 +43,7 @@ from clew.data.batch import Batch, CellBatch
 from clew.errors import UserError
 from clew.mazes.maze import EAST, NORTH, SOUTH, WEST
 from clew.models.config import check_positive
-from clew.models.cpu_kernels.message_passing import NORM_EPS, StepWeights, recurrent_loops
+from clew.models.cpu_kernels.message_passing import NORM_EPS, StepWeights, recurrent_loops, threads_for_groups
 
 PLAIN, START, GOAL = range(3)
 OFF, ON = range(2)
@@ -202,10 +203,19 @@ class CellNetwork(nn.Module):
     def forward(self, batch: CellBatch, order_BT: Tensor, query_BT: Tensor, stop: Stop | None = None) -> Tensor:
         """Return logits [Q, 2] of the labels off and on; `stop` limits the loops in evaluation."""
         assert not (order_BT > 1).any(), "a cell network predicts all hidden labels at once"
+        with self.threads():
+            return self._logits(batch, order_BT, query_BT, stop or Stop())
+
+    @staticmethod
+    def threads() -> AbstractContextManager[None]:
+        """Return a context in which mazes are distributed over threads; the training loop runs in it."""
+        return threads_for_groups()
+
+    def _logits(self, batch: CellBatch, order_BT: Tensor, query_BT: Tensor, stop: Stop) -> Tensor:
         embedding_BND = self.embed(batch, order_BT == 0)
         state_BND = torch.zeros_like(embedding_BND)
         if not self.training:
-            return self.read(self.run_to_stop(batch, embedding_BND, state_BND, stop or Stop())[query_BT])
+            return self.read(self.run_to_stop(batch, embedding_BND, state_BND, stop)[query_BT])
         free_B, loops_B = self.config.training_loops(batch)
         if bool(free_B.any()):
             with torch.no_grad():

@@ -166,6 +166,7 @@ def train(
         state = TrainingState(config, world, fresh=checkpoint is None)
         if checkpoint is not None:
             state.load(checkpoint)
+        stack.enter_context(getattr(state.model, "threads", nullcontext)())
         end = Trainer(config, folder, world, state, evaluate, [*callbacks, *loggers]).run()
     return Run(folder.path, end)
 

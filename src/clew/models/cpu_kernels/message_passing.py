@@ -14,8 +14,10 @@ Shape suffixes: M cells of all mazes, G mazes, D width, F hidden units, R rows.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -27,9 +29,30 @@ from clew.jit import njit
 
 NORM_EPS = 1e-5
 # Cells of a group of mazes. Larger groups leave the cache; smaller ones spend more time on calls.
-GROUP_CELLS = 800
+GROUP_CELLS = 1300
+# The threads of the groups within `threads_for_groups`, in the thread that entered it.
+_group_threads: ContextVar[int | None] = ContextVar("_group_threads", default=None)
 
 _jit = njit(nogil=True, fastmath=True, error_model="numpy")
+
+
+@contextmanager
+def threads_for_groups() -> Iterator[None]:
+    """Give torch's threads to the groups of mazes, and one thread to each operation of torch.
+
+    OpenMP's threads spin for some milliseconds after an operation, on the cores that the groups need.
+    """
+    threads = torch.get_num_threads()
+    if threads == 1:  # also within another `threads_for_groups`
+        yield
+        return
+    token = _group_threads.set(threads)
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+        _group_threads.reset(token)
 
 
 class StepWeights(NamedTuple):
@@ -80,7 +103,7 @@ class _Saved(NamedTuple):
 def _groups(neighbour_M4: Tensor, loops_G: list[int], size_G: list[int]) -> list[_Group]:
     # Groups fit the cache. Threads get equally many of equal work: mazes differ in loops, so equal numbers of cells
     # would leave all but one of them waiting.
-    threads = torch.get_num_threads()
+    threads = _threads()
     work_G = [loops * size for loops, size in zip(loops_G, size_G, strict=True)]
     work_limit = sum(work_G) / (threads * -(-sum(size_G) // (threads * GROUP_CELLS))) if threads > 1 else math.inf
     groups, first, row = [], 0, 0
@@ -100,9 +123,13 @@ def _groups(neighbour_M4: Tensor, loops_G: list[int], size_G: list[int]) -> list
     return groups
 
 
+def _threads() -> int:
+    return _group_threads.get() or torch.get_num_threads()
+
+
 def _map_groups(function: Callable[[int], Any], count: int) -> list[Any]:
-    """Return the function's results for 0 .. count - 1, computed on as many threads as torch uses."""
-    threads = min(torch.get_num_threads(), count)
+    """Return the function's results for 0 .. count - 1, computed on several threads."""
+    threads = min(_threads(), count)
     if threads <= 1:
         return [function(i) for i in range(count)]
 
