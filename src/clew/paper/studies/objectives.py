@@ -167,15 +167,16 @@ def set_run(scale: RunScale, objective: str, size: int, mazes: int, **options: A
 
 
 def efficiency_findings(result: Result) -> list[Finding]:
-    return [_efficiency(result, size) for size in result.values("size")]
+    return [efficiency_finding(result, f"DFS {size}", size=size) for size in result.values("size")]
 
 
-def _efficiency(result: Result, size: str) -> Finding:
+def efficiency_finding(result: Result, task: str, **labels: str) -> Finding:
+    """Compare the smallest training sets with which the objectives reach nearly next token's best accuracy."""
     text = "MLM-U needs fewer training mazes than next token for the same accuracy"
-    claim = Claim(text, "a quarter: 25,000 of 5x5 against 100,000", f"DFS {size}", main="data")
+    claim = Claim(text, "a quarter: 25,000 of 5x5 against 100,000", task, main="data")
     arms = {
-        (objective, int(mazes.replace(",", ""))): arm(result, size=size, mazes=mazes, objective=objective)
-        for mazes in result.values("mazes")
+        (objective, int(mazes.replace(",", ""))): arm(result, **labels, mazes=mazes, objective=objective)
+        for mazes in result.values("mazes", **labels)
         for objective in OBJECTIVES
     }
     known = [each.share for (objective, _), each in arms.items() if objective == NEXT and each.mean]
@@ -203,7 +204,7 @@ def _efficiency(result: Result, size: str) -> Finding:
             outcome, because = first == MLMU, f"{first} needs {many / few:g} times fewer."
         else:
             because = "with the smaller of the two numbers the intervals of both objectives overlap."
-    return concluded(claim, result.entries(size=size), outcome, f"to {100 * target:.0f} %: {', '.join(words)}", because)
+    return concluded(claim, result.entries(**labels), outcome, f"to {100 * target:.0f} %: {', '.join(words)}", because)
 
 
 DATA_EFFICIENCY = Study(
@@ -228,14 +229,15 @@ CLOSE = 1.1  # differences below a tenth do not decide
 
 
 def speed_findings(result: Result) -> list[Finding]:
-    found = []
-    for size in result.values("size"):
-        arms = [arm(result, size=size, objective=objective) for objective in (MLMU, NEXT)]
-        text, task = "MLM-U needs fewer training mazes (epochs) to converge", f"DFS {size}"
-        found.append(_faster(Claim(text, "2.17 times fewer epochs", task), "mazes", *arms))
-        text = "MLM-U needs less training time to converge"
-        found.append(_faster(Claim(text, "2.03 times fewer GPU hours", task, main="hours"), "hours", *arms))
-    return found
+    return [found for size in result.values("size") for found in convergence_findings(result, f"DFS {size}", size=size)]
+
+
+def convergence_findings(result: Result, task: str, **labels: str) -> list[Finding]:
+    """Compare the mazes and the time that the objectives need to reach the same accuracy."""
+    arms = [arm(result, **labels, objective=objective) for objective in (MLMU, NEXT)]
+    mazes = Claim("MLM-U needs fewer training mazes (epochs) to converge", "2.17 times fewer epochs", task)
+    hours = Claim("MLM-U needs less training time to converge", "2.03 times fewer GPU hours", task, main="hours")
+    return [_faster(mazes, "mazes", *arms), _faster(hours, "hours", *arms)]
 
 
 def _faster(claim: Claim, x: Literal["mazes", "hours"], mlmu: Arm, plain: Arm) -> Finding:

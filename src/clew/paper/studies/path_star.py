@@ -1,9 +1,9 @@
 """The paper's comparisons on path-star graphs, where only the first step is a choice, in minutes.
 
 `path-star` has the claim: MLM-U and next token on arms of five nodes, next token with ten times the graphs, and both
-controls. `path-star-variants` changes one thing at a time: shorter arms, sizes, initial weights and learning rates,
-fixed sets, ordered masks, mask samplers and models. Each part has a label `part`; runs that two parts share are trained
-once.
+controls. `path-star-variants` has the paper's other comparisons (models, fixed sets, convergence on shorter arms,
+ordered masks, mask samplers) and changes one thing at a time: sizes, initial weights and learning rates. Each part has
+a label `part`; runs that two parts share are trained once.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from clew.mazes.generators import StarShape
 from clew.objectives.config import ObjectiveConfig, RateConfig
 from clew.paper.results import EXACT, Entry, Pivot, Report, Result, Table, curves, reached
 from clew.paper.star_configs import SAMPLER, StarKind, star_config
+from clew.paper.studies.objectives import convergence_findings, efficiency_finding
 from clew.paper.study import MLMU, NEXT, EvaluationSpec, RunScale, RunSpec, Study
-from clew.paper.verdict import Comparison
+from clew.paper.verdict import Claim, Comparison, Finding, arm, verdict
 
 ON_MLMU, REVERSED = "next token on MLM-U's network", "next token, path reversed"
 PAIRS, CONTROLS = "pairs", "controls"
@@ -40,7 +41,6 @@ REVERSED_STEPS = 180  # on arms of 4, next token needs at most 90 for the path r
 # Both objectives solve arms of four: their steps, next token as many as MLM-U or twice as many.
 SHORT_PAIR_STEPS = {(2, 4): (720, 720), (3, 4): (1200, 1200), (5, 4): (900, 1800)}
 SHORT_SHAPE, WIDE_SHAPE = (2, 4), (5, 4)
-SHORT_STEPS = 360  # of parts that compare no objectives
 # Arms, length and labels, and steps of MLM-U alone: one thing changed at a time from 2 arms of length 4, and 5 arms of
 # length 5.
 SIZE_STEPS: dict[tuple[int, int, int | None], int] = {
@@ -61,7 +61,7 @@ RECIPE_CHANGES: dict[str, dict[str, Any]] = {
     "Muon 0.007": {"muon_lr": 0.007},
     "AdamW for all": {"optimizer": "adamw"},
 }
-SET_SIZES = (250, 1000)
+SET_SHAPE, SET_SIZES = (3, 4), (2_000, 8_000, 32_000)
 STRATIFIED = RateConfig(sampling="stratified")
 UNIFORM, HALF = "uniform, a sequence (the paper)", "half fully hidden"
 SAMPLER_OBJECTIVES = {
@@ -85,7 +85,8 @@ ORDERED = {
 # half fully hidden reaches its target.
 UNIFORM_STEPS = 1200
 TARGET, PLANNED = 0.95, 0.98
-MODEL_SIZES = {"2 layers": {"depth": 2}, "4 layers": {}, "8 layers": {"depth": 8}, "width 32": {"width": 32}}
+# Of CONTROL_SHAPE; eight layers are the model of the pairs.
+MODEL_SIZES = {"2 layers": {"depth": 2}, "4 layers": {"depth": 4}, "8 layers": {}}
 LEFT, RIGHT, CERTAINTY = "held-out", "right to left", "by confidence"
 DECODERS = {LEFT: "left-to-right", RIGHT: "right-to-left", CERTAINTY: "certainty"}
 GRAPHS = 1000  # of an evaluation
@@ -126,6 +127,26 @@ def runs(scale: RunScale) -> list[RunSpec]:
 def variant_runs(scale: RunScale) -> list[RunSpec]:
     """Return the runs of `path-star-variants`, the same at both scales."""
     found = []
+    for name, settings in MODEL_SIZES.items():
+        run = _run(MODELS, CONTROL_SHAPE, MLMU, PAIR_STEPS[CONTROL_SHAPE][0], **settings)
+        found.append(replace(run, labels=run.labels | {"model": name}))
+    for count in SET_SIZES:
+        for name in (MLMU, NEXT):
+            run = _run(SETS, SET_SHAPE, name, SHORT_PAIR_STEPS[SET_SHAPE][0], seeds=1, graphs=count)
+            evaluations = (EvaluationSpec(LEFT, GRAPHS), EvaluationSpec(TRAINED, GRAPHS, split="train"))
+            labels = run.labels | {"mazes": f"{count:,}"}
+            found.append(replace(run, labels=labels, evaluations=evaluations, train_mazes=200))
+    # All samplers on one graph, uniform rates and the sampler of the pairs on a larger one.
+    steps = SHORT_PAIR_STEPS[SHORT_SHAPE][0]
+    samplers = [(HALF, WIDE_SHAPE, SHORT_PAIR_STEPS[WIDE_SHAPE][0]), (UNIFORM, WIDE_SHAPE, UNIFORM_STEPS)]
+    samplers += [(name, SHORT_SHAPE, steps) for name in SAMPLER_OBJECTIVES]
+    for name, shape, sampler_steps in samplers:
+        seeds = None if name == HALF and shape != WIDE_SHAPE else 1
+        run = _run(SAMPLERS, shape, MLMU, sampler_steps, seeds, objective=SAMPLER_OBJECTIVES[name])
+        found.append(replace(run, labels=run.labels | {"sampler": name}))
+    for name, objective in ORDERED.items():
+        run = _run(MASKS, SHORT_SHAPE, MLMU, steps, seeds=1, objective=objective)
+        found.append(replace(run, labels=run.labels | {"objective": name}))
     for shape, both in SHORT_PAIR_STEPS.items():
         for name, pair_steps in zip((MLMU, NEXT), both, strict=True):
             found.append(_run(SHORT, shape, name, pair_steps, seeds=1 if shape == WIDE_SHAPE else None))
@@ -135,26 +156,6 @@ def variant_runs(scale: RunScale) -> list[RunSpec]:
         for name in (MLMU, NEXT):
             run = _run(RECIPES, SHORT_SHAPE, name, RECIPE_STEPS, seeds=1, **settings)
             found.append(replace(run, labels=run.labels | {"recipe": change}))
-    for count in SET_SIZES:
-        for name in (MLMU, NEXT):
-            run = _run(SETS, SHORT_SHAPE, name, SHORT_STEPS, seeds=1, graphs=count)
-            evaluations = (EvaluationSpec(LEFT, GRAPHS), EvaluationSpec(TRAINED, min(count, GRAPHS), split="train"))
-            labels = run.labels | {"set": f"{count:,}"}
-            found.append(replace(run, labels=labels, evaluations=evaluations, train_mazes=200))
-    steps = SHORT_PAIR_STEPS[SHORT_SHAPE][0]
-    for name, objective in ORDERED.items():
-        run = _run(MASKS, SHORT_SHAPE, MLMU, steps, seeds=1, objective=objective)
-        found.append(replace(run, labels=run.labels | {"objective": name}))
-    # All samplers on one graph, uniform rates and the sampler of the pairs on a larger one.
-    samplers = [(name, SHORT_SHAPE, steps) for name in SAMPLER_OBJECTIVES]
-    samplers += [(HALF, WIDE_SHAPE, SHORT_PAIR_STEPS[WIDE_SHAPE][0]), (UNIFORM, WIDE_SHAPE, UNIFORM_STEPS)]
-    for name, shape, sampler_steps in samplers:
-        seeds = None if name == HALF and shape != WIDE_SHAPE else 1
-        run = _run(SAMPLERS, shape, MLMU, sampler_steps, seeds, objective=SAMPLER_OBJECTIVES[name])
-        found.append(replace(run, labels=run.labels | {"sampler": name}))
-    for name, settings in MODEL_SIZES.items():
-        run = _run(MODELS, SHORT_SHAPE, MLMU, steps, seeds=1, **settings)
-        found.append(replace(run, labels=run.labels | {"model": name}))
     return found
 
 
@@ -220,6 +221,43 @@ GRAPHS_NOTE = (
     "d arms of l nodes from the centre to an arm's end, both included; labels from N. Without planning, one graph in d "
     "is solved. MLM-U here has half of each batch fully hidden."
 )
+
+
+def model_findings(result: Result) -> list[Finding]:
+    """Compare the largest model of MLM-U with each smaller one."""
+    *smaller, largest = (
+        arm(result, part=MODELS, model=model, name=f"MLM-U, {model}") for model in result.values("model", part=MODELS)
+    )
+    task = f"path-star {CONTROL_GRAPH}"
+    paper = "20x20: 85 with 3M, 100 with 8M"
+    return [
+        verdict(
+            Claim(
+                f"MLM-U with more layers solves more than with {each.runs[0]['labels']['model']}",
+                paper,
+                task,
+                main="scaling",
+            ),
+            largest,
+            each,
+        )
+        for each in smaller
+    ]
+
+
+def set_findings(result: Result) -> list[Finding]:
+    return [
+        efficiency_finding(result, f"path-star {graph}", part=SETS, graph=graph)
+        for graph in result.values("graph", part=SETS)
+    ]
+
+
+def speed_findings(result: Result) -> list[Finding]:
+    return [
+        finding
+        for graph in result.values("graph", part=SHORT)
+        for finding in convergence_findings(result, f"path-star {graph}", part=SHORT, graph=graph)
+    ]
 
 
 def by_decoder(part: str) -> Pivot:
@@ -291,8 +329,8 @@ PATH_STAR_VARIANTS = Study(
             f"initial weights and optimizers, {RECIPE_STEPS} steps: {EXACT}",
             where={"part": RECIPES},
         ),
-        Pivot("objective", "set", f"fixed sets of graphs, held-out: {EXACT}", where={"part": SETS}, chart="bars"),
-        Pivot("objective", "set", f"fixed sets of graphs, training: {EXACT}", evaluation=TRAINED, where={"part": SETS}),
+        Pivot("objective", "mazes", f"fixed sets of graphs, held-out: {EXACT}", where={"part": SETS}, chart="lines"),
+        Pivot("objective", "mazes", f"fixed sets, training graphs: {EXACT}", evaluation=TRAINED, where={"part": SETS}),
         Pivot("objective", "evaluation", f"ordered masks: {EXACT}", where={"part": MASKS}),
         sampler_report,
         Pivot("graph", "model", f"models of MLM-U: {EXACT}", where={"part": MODELS}),
@@ -300,6 +338,9 @@ PATH_STAR_VARIANTS = Study(
     ],
     claims=[
         Comparison(SOLVES_MORE, MAZE_NUMBERS, "path-star {graph}", *PAIR, each=("graph",), where={"part": SHORT}),
+        speed_findings,
+        set_findings,
+        model_findings,
         *(
             Comparison(
                 "ordered masks are inferior to MLM-U",
@@ -316,7 +357,7 @@ PATH_STAR_VARIANTS = Study(
         f"{GRAPHS_NOTE} The table of samplers has the paper's uniform rates beside it.",
         "Of d=2, l=4, N=7 there are 2,520 graphs in all, one in 16 of them held out, so its 1,000 held-out tasks are "
         "about 300 with their edges in several orders.",
-        "Both objectives on d=5, and the runs of size, recipes, fixed sets, ordered masks, models and other samplers "
-        "have one seed.",
+        "Both objectives on d=5, and the runs of size, recipes, fixed sets, ordered masks and other samplers have one "
+        "seed.",
     ),
 )
