@@ -2,8 +2,9 @@
 
     python benchmarks/report.py
 
-Accuracy by size is written by benchmarks/sizes.py; this writes the rest: larger mazes, long paths, time to accuracy,
-cost and two cores. What has no result yet is said to be not measured. A test compares the page with the results.
+Accuracy by size is written by benchmarks/sizes.py; this writes the rest: larger mazes, long paths, other families,
+time to accuracy, cost and two cores. What has no result yet is said to be not measured. A test compares the page with
+the results.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 
 import cell_choices
 import cell_cost
+import families
 import grid_pointer
 import short_recipes
 import time_to_accuracy
@@ -97,6 +99,7 @@ def maze_hard_tables(report: dict[str, Any]) -> str:
 SECTIONS = (
     Section("cells-dfs-larger", larger_tables),
     Section("maze-hard", maze_hard_tables),
+    Section("cells-families", families.tables),
     Section("time-to-accuracy", time_to_accuracy.tables, time_to_accuracy.plot),
     Section("cell-cost", cell_cost.tables, cell_cost.plot),
     Section("two-cores", two_cores.tables),

@@ -26,7 +26,6 @@ from work import FAMILIES, SEED, announce, command_line, save
 from clew.errors import UserError, guarded
 from clew.provenance import provenance
 
-
 SECONDS = 1.0  # of a turn with one thread
 
 
@@ -60,12 +59,13 @@ def main(
 
 def compare(run: Callable[[], None], rounds: int, threads: int) -> dict[str, Any]:
     """Return the seconds of a run with one thread and with several, and the ratios of the rounds."""
-    times: dict[int, list[float]] = {threads: [], 1: []}
-    for number in times:  # compiles, starts the threads and makes the memory known
+    times: dict[int, list[float]] = {1: [], threads: []}
+    first = {}
+    for number in times:
         torch.set_num_threads(number)
-        run()
-        last = seconds_of(run, 1)
-    runs = max(1, round(SECONDS / last))
+        run()  # compiles, starts the threads and makes the memory known
+        first[number] = seconds_of(run, 1)
+    runs = max(1, round(SECONDS / first[1]))
     for _ in range(rounds):
         for number, took in times.items():
             torch.set_num_threads(number)

@@ -52,6 +52,7 @@ def reports() -> dict[str, dict[str, Any]]:
     found = {
         "cells-dfs-larger": {"measured": [{"mazes": "8 mazes of 40x40", "evaluations": [EVALUATION]}]},
         "maze-hard": {"mazes": "8 mazes of 30x30", "evaluations": [EVALUATION]},
+        "cells-families": {"measured": [{"model": "cells-dfs", "family": "wilson", "size": 10, **EVALUATION}]},
         "time-to-accuracy": {"minutes_each": 5.0, "held_out": 100, "curves": [curve]},
         "cell-cost": {"threads": 1, "clock": "cpu", "families": {"dfs": family, "astar": family}},
         "two-cores": {
@@ -81,6 +82,7 @@ def test_results_become_tables_and_plots(tmp_path: Path) -> None:
     assert "Not measured" not in page
     for row in (
         "| 40x40, `walk` | 8 | 50.0 (40.0 to 60.0) | 50.0 (40.0 to 60.0) | 2.0 | 100 |\n",
+        "| `cells-dfs` | 8 of 10x10, `wilson` | eight times the config's | 50.0 (40.0 to 60.0) | 50.0",
         "| A* | cell network, MLM-U | 64,961 | 1.2 | 3.0 | not reached | 90.0 (80.0 to 95.0) | 9,000 mazes |\n",
         "| DFS 10x10 | 7 | 2 | 2 | 0.002 | 0.002 |\n",
         "| A*, training | 300 | 100 | 20 | 33 % |\n",
