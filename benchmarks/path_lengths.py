@@ -20,7 +20,7 @@ from clew.files import atomic_write
 from clew.mazes.generate import generate
 from clew.paper.studies.descriptive import COUNT, EXAMPLE_SIZE, FAMILIES, SIZES, PathLengths, measure
 from clew.provenance import provenance
-from clew.viz.picture import draw_task
+from clew.viz.drawing import draw_task
 
 
 def main(

@@ -21,7 +21,6 @@ from clew.mazes.solvers import bfs_path, path_problem
 from clew.models.cell_network import CellNetwork
 from clew.models.config import Model
 from clew.tokenization.drawings import draw_ascii
-from clew.viz.drawing import task_svg
 
 
 @dataclass(frozen=True)
@@ -74,6 +73,8 @@ class Solution:
 
     def _repr_svg_(self) -> str:
         """Return a drawing: the model's path as arrows, over a shortest path if it is another."""
+        from clew.viz.drawing import task_svg
+
         return task_svg(self.task, None if self.is_shortest else self.shortest_path, self.path)
 
     def _repr_html_(self) -> str:

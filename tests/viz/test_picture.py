@@ -28,12 +28,14 @@ from clew.viz.drawing import (
     Fill,
     Line,
     Word,
+    draw_task,
     drawing_size,
     grid_svg,
+    save_picture,
+    task_image,
     task_shapes,
     task_svg,
 )
-from clew.viz.picture import draw_task, save_picture, task_image
 
 CORRIDOR = Task(Maze.from_edges(2, 3, [((0, 0), (0, 1)), ((0, 1), (0, 2)), ((0, 2), (1, 2))]), (0, 0), (1, 2))
 ROOM = Task(Maze.from_walls(3, 3, [(1, 1), (1, 2)]), (0, 0), (2, 2))

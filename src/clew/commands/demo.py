@@ -144,7 +144,7 @@ def charts(trials: Sequence[Trial], run: Path) -> list[Panel]:
 def draw_mazes(picture: Path) -> None:
     """Generate mazes of both families, solve them, draw some to a file and print a small one of each."""
     from clew.tokenization.drawings import draw_ascii
-    from clew.viz.picture import save_picture
+    from clew.viz.drawing import save_picture
 
     drawn = []
     for family, name in FAMILIES.items():

@@ -55,7 +55,7 @@ def draw(
         raise UserError(f"a limit of {limit} leaves no maze to draw; use 1 or more.")
 
     from clew.data.readers import iter_mazes
-    from clew.viz.picture import check_ending
+    from clew.viz.drawing import check_ending
 
     if out is not None:
         check_ending(out)  # before anything is read
@@ -97,7 +97,7 @@ def draw(
         print(f"{printable(str(attention))}: {counted(count, 'frame')}")
     if out is not None:
         from clew.mazes.solvers import astar
-        from clew.viz.picture import save_picture
+        from clew.viz.drawing import save_picture
 
         found = [None if no_path else path or astar(task).path for task, path in zip(tasks, paths, strict=True)]
         titles = ["" if no_path or path else "no way through" for path in found]

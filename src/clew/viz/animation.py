@@ -4,17 +4,14 @@
     animate_attention(task, path, model.attention(task, path), "attention.gif")
     solution_html(solution)
 
-Cells are tinted by the probability that the model gives them, and marked when they are committed, in colours from the
-first pass (purple) to the last (yellow). The last frame has the path as arrows. Everything comes from
-`Solution.steps` and, of a cell network, `Solution.loops`; for a text model the probability of a cell is that of its
-token.
+Cells are tinted by the probability that the model gives them (of a text model, that of the token), and marked when they
+are committed, in colours from the first pass to the last. The last frame has the path as arrows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +19,7 @@ import numpy.typing as npt
 from clew.errors import UserError
 from clew.files import PathLike, atomic_write
 from clew.mazes.maze import Cell, Path, PathStar, Task
+from clew.solution import Solution
 from clew.viz.drawing import (
     MARGIN,
     Fill,
@@ -35,10 +33,11 @@ from clew.viz.drawing import (
     runs,
     scaled_svg,
     shape_svg,
+    shapes_image,
     svg_document,
     task_shapes,
+    with_text,
 )
-from clew.viz.picture import shapes_image, with_text
 
 Grid = npt.NDArray[np.float32]  # the probability of each cell, [H, W]
 Frame = tuple[list[Shape], str]  # shapes and caption
@@ -51,28 +50,7 @@ _PIXELS = 420  # of the longer side of a GIF, about
 _STEP_MILLISECONDS, _LAST_MILLISECONDS = 800, 3000  # of a frame of attention, and of the path
 
 
-class Solved(Protocol):
-    """The part of clew.solution.Solution that is drawn."""
-
-    @property
-    def task(self) -> Task: ...
-    @property
-    def path(self) -> Path | None: ...
-    @property
-    def shortest_path(self) -> Path | None: ...
-    @property
-    def is_shortest(self) -> bool: ...
-    @property
-    def steps(self) -> Sequence[Any]: ...
-    @property
-    def loops(self) -> Sequence[Grid]: ...
-    @property
-    def passes(self) -> int: ...
-    @property
-    def verdict(self) -> str: ...
-
-
-def animate(solution: Solved, path: PathLike, milliseconds: int = 160) -> int:
+def animate(solution: Solution, path: PathLike, milliseconds: int = 160) -> int:
     """Write a GIF of loops and steps, `milliseconds` each, and the path, which is held; return the number of frames."""
     return _write_gif(solution.task, frames(solution), path, milliseconds, last_frame(solution))
 
@@ -109,7 +87,7 @@ def _write_gif(task: Task, marked: Sequence[Frame], path: PathLike, milliseconds
     return len(images)
 
 
-def solution_html(solution: Solved) -> str:
+def solution_html(solution: Solution) -> str:
     """Return a figure with a slider over loops and steps; without scripts it shows the path."""
     background, *walls = task_shapes(solution.task)[0]
     drawings, end = frames(solution), last_frame(solution)
@@ -143,7 +121,7 @@ def shown_loops(count: int) -> list[int]:
     return sorted({round(i) for i in np.linspace(0, count - 1, min(count, MAX_LOOPS))})
 
 
-def frames(solution: Solved) -> list[Frame]:
+def frames(solution: Solution) -> list[Frame]:
     """Return marks and caption of loops of the first pass and of each step; marks lie between background and walls."""
     task, loops = solution.task, solution.loops
     found = [(_tints(task, loops[i]), f"loop {i + 1} of {len(loops)}") for i in shown_loops(len(loops))]
@@ -166,7 +144,7 @@ def frames(solution: Solved) -> list[Frame]:
     return found
 
 
-def last_frame(solution: Solved) -> Frame:
+def last_frame(solution: Solution) -> Frame:
     """Return the whole drawing of the path, over a shortest one if it is another, and the verdict."""
     true_path = None if solution.is_shortest else solution.shortest_path
     shapes, note = task_shapes(solution.task, true_path, solution.path)

@@ -1,9 +1,8 @@
-"""Charts of measured values, as bars or lines (matplotlib): PNG files, with drawn mazes below, and inline SVG.
+"""Charts of measured values (matplotlib): PNG files, with drawn mazes below, and inline SVG.
 
     draw_panels("results/astar/laptop.png", [Panel("exact paths", "size", "%", [Series("MLM-U", [Point("4x4", 98)])])])
-    panel_svg(panel)      # for an HTML page
 
-Points whose x is a word stand side by side as bars; points whose x is a number are joined to lines.
+Points whose x is a word are bars; points whose x is a number are joined to lines.
 """
 
 from __future__ import annotations
@@ -18,8 +17,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from clew.files import PathLike, atomic_write
-from clew.viz.drawing import TEXT, Picture
-from clew.viz.picture import draw_task
+from clew.viz.drawing import TEXT, Picture, draw_task
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,13 +1,11 @@
-"""Shapes of a drawn task, in cells, and their SVG text.
+"""Drawings of tasks as SVG text, as images, and as PNG and SVG files.
 
     task_svg(task, path=path, predicted=cells)      # "<svg ...>...</svg>", for a notebook or an HTML page
-    task_shapes(task, path)                         # for other canvases: clew.viz.picture, clew.viz.animation
+    save_picture("mazes.png", [(task, path, None, "DFS 10x10"), (other, path, predicted, "a failure")])
+    draw_task(ax, task, path=path)                  # on the axes of a matplotlib figure
 
-As in the paper, a maze with passages has walls between its cells, and a maze with wall cells has those filled. The true
-path is a red line, a predicted one amber arrows; an arrow is purple where the maze has no such step (through a wall,
-diagonal, or over a gap). A path-star graph has one arm a row, to the right of the centre, with labels in its nodes.
-
-Points are (x, y), with (0, 0) at the top left corner and y downwards; cell (row, col) has its centre at
+The true path is a red line, a predicted one amber arrows; an arrow is purple where the maze has no such step. A
+path-star graph has one arm a row. Shapes are in cells, x to the right and y downwards: the centre of cell (row, col) is
 (col + 0.5, row + 0.5). The SVG has no ids and no style sheet, so many drawings can stand on one page.
 """
 
@@ -18,11 +16,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from clew.errors import UserError
+from clew.files import PathLike, atomic_write
 from clew.mazes.maze import EAST, SOUTH, WALL, Cell, Maze, PathStar, Task
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from PIL.Image import Image
 
 PAPER, GRID, STONE, INK, TEXT = "#ffffff", "#eceef1", "#b9bec7", "#22262b", "#444444"
 START, GOAL = "#3fae6a", "#f28c38"
@@ -91,7 +97,7 @@ def task_shapes(
     nodes = list(dict.fromkeys(n for arm in maze.branches() for n in arm)) if isinstance(maze, PathStar) else []
     true_cells, inside = ([cell for cell in cells or [] if cell in (nodes or maze)] for cells in (path, predicted))
     true_line = Line(TRUE_PATH, 0.2, [[centre(cell) for cell in _corners(true_cells)]])
-    shapes: list[Shape] = [Fill(PAPER, [box(0, 0, *drawing_size(task))])]
+    shapes: list[Fill | Line] = [Fill(PAPER, [box(0, 0, *drawing_size(task))])]
     words: list[Word] = []
     if isinstance(maze, PathStar):
         plain = [node for node in nodes if node not in [end for _, end in ends]]
@@ -114,21 +120,18 @@ def task_shapes(
     shapes += _arrows(maze, inside, centre)
     number = len(predicted or []) - len(inside)
     note = f"{number} predicted {outside[number > 1]} {outside[2]}" if number else ""
-    return [shape for shape in [*shapes, *words] if not _is_empty(shape)], note
-
-
-def _is_empty(shape: Shape) -> bool:
-    return not isinstance(shape, Word) and not any(shape.polygons if isinstance(shape, Fill) else shape.lines)
+    drawn = [shape for shape in shapes if any(shape.polygons if isinstance(shape, Fill) else shape.lines)]
+    return [*drawn, *words], note
 
 
 def _corners(path: Sequence[Cell]) -> list[Cell]:
     """Return the path without the cells that it crosses straight on: the same line in fewer segments."""
 
-    def step(a: Cell, b: Cell) -> Cell:
-        return (b[0] - a[0], b[1] - a[1])
-
-    inner = [b for a, b, c in zip(path, path[1:], path[2:], strict=False) if step(a, b) != step(b, c)]
-    return [*path[:1], *inner, *path[1:][-1:]]
+    corners = []
+    for a, b, c in zip(path, path[1:], path[2:], strict=False):
+        if (b[0] - a[0], b[1] - a[1]) != (c[0] - b[0], c[1] - b[1]):
+            corners.append(b)
+    return [*path[:1], *corners, *path[1:][-1:]]
 
 
 def box(x: float, y: float, width: float, height: float) -> Polygon:
@@ -183,7 +186,7 @@ def _grid_lines(maze: Maze) -> list[Polygon]:
     return across + down
 
 
-def _arrows(maze: Maze, cells: list[Cell], centre: Callable[[Cell], Point]) -> list[Shape]:
+def _arrows(maze: Maze, cells: list[Cell], centre: Callable[[Cell], Point]) -> list[Fill | Line]:
     """Return a dot where the prediction begins or stands still, and an arrow for each other step."""
     steps = list(pairwise(cells))
     taken = set(steps)
@@ -305,3 +308,114 @@ def _points(points: Sequence[Point]) -> str:
 def _number(value: float) -> str:
     """Return at most three digits after the point, and no trailing zeros."""
     return f"{value:.3f}".rstrip("0").rstrip(".")
+
+
+_CELL, _PANEL_LEAST, _PANEL_MOST = 32.0, 430, 2160  # pixels: of a cell, and of a panel's longer side
+_MOST_PIXELS = 10_000  # of a PNG's longer side, so that its memory stays bounded
+_SMOOTHING = 3  # drawn so many times as large, then reduced: pillow's polygons have hard edges
+_IMAGE_TEXT = 18  # pixels
+
+
+def shapes_image(shapes: Sequence[Shape], width: float, height: float, cell: float) -> Image:
+    """Return the shapes of a drawing of so many cells, with a margin, at `cell` pixels a cell."""
+    from PIL import Image, ImageDraw, ImageFont
+
+    scale = cell * _SMOOTHING
+    size = [round((side + 2 * MARGIN) * cell) for side in (width, height)]
+    image = Image.new("RGB", (size[0] * _SMOOTHING, size[1] * _SMOOTHING), "#ffffff")
+    canvas = ImageDraw.Draw(image)
+
+    def at(point: Point) -> Point:
+        return ((point[0] + MARGIN) * scale, (point[1] + MARGIN) * scale)
+
+    for shape in shapes:
+        if isinstance(shape, Word):
+            canvas.text(
+                at(shape.middle), shape.text, shape.colour, ImageFont.load_default(shape.size * scale), anchor="mm"
+            )
+        elif isinstance(shape, Fill):
+            for polygon in shape.polygons:
+                canvas.polygon([at(point) for point in polygon], fill=shape.colour)
+        else:
+            half = shape.width * scale / 2
+            for line in shape.lines:
+                points = [at(point) for point in line]
+                canvas.line(points, shape.colour, round(2 * half))
+                for x, y in points:  # round ends and joints
+                    canvas.ellipse((x - half, y - half, x + half, y + half), fill=shape.colour)
+    return image.reduce(_SMOOTHING)
+
+
+def task_image(
+    task: Task | Maze, path: Sequence[Cell] | None = None, predicted: Sequence[Cell] | None = None, cell: float = _CELL
+) -> Image:
+    """Return a drawn task at `cell` pixels a cell."""
+    return shapes_image(task_shapes(task, path, predicted)[0], *drawing_size(task), cell)
+
+
+def with_text(image: Image, above: str = "", below: str = "") -> Image:
+    """Return the image with a centred line of text above and below, where it is not empty."""
+    from PIL import Image as Images
+    from PIL import ImageDraw, ImageFont
+
+    space = round(1.6 * _IMAGE_TEXT)
+    top, bottom = space * bool(above), space * bool(below)
+    whole = Images.new("RGB", (image.width, image.height + top + bottom), "#ffffff")
+    whole.paste(image, (0, top))
+    canvas, font = ImageDraw.Draw(whole), ImageFont.load_default(_IMAGE_TEXT)
+    for text, y in ((above, top / 2), (below, whole.height - bottom / 2)):
+        canvas.text((image.width / 2, y), text, TEXT, font, anchor="mm")
+    return whole
+
+
+def draw_task(
+    ax: Axes, task: Task | Maze, path: Sequence[Cell] | None = None, predicted: Sequence[Cell] | None = None
+) -> None:
+    """Draw a task on matplotlib axes; a note about cells that cannot be drawn goes below."""
+    ax.imshow(task_image(task, path, predicted), interpolation="antialiased")
+    ax.set_xticks([])
+    ax.set_yticks([])
+    ax.spines[:].set_visible(False)
+    ax.set_xlabel(task_shapes(task, path, predicted)[1], fontsize=8, color=TEXT)
+
+
+def save_picture(file: PathLike, pictures: Sequence[Picture], columns: int | None = None) -> None:
+    """Draw tasks in a grid to a .png or .svg file; each picture is (task, path, predicted, title)."""
+    ending = check_ending(file)
+    if not pictures:
+        raise UserError("there is no maze to draw; give at least one.")
+    columns = min(len(pictures), columns or math.ceil(math.sqrt(len(pictures))))
+    if ending == ".svg":
+        with atomic_write(file) as out:
+            out.write(grid_svg(pictures, columns))
+    else:
+        with atomic_write(file, "wb") as out:
+            _grid_image(pictures, columns).save(out, "png")
+
+
+def check_ending(file: PathLike) -> str:
+    """Return the file's ending if it names a picture format, otherwise raise UserError."""
+    ending = Path(file).suffix.lower()
+    if ending not in (".png", ".svg"):
+        raise UserError(f"{file} must end in .png or .svg, since that says which kind of picture to draw.")
+    return ending
+
+
+def _grid_image(pictures: Sequence[Picture], columns: int) -> Image:
+    from PIL import Image
+
+    rows = math.ceil(len(pictures) / columns)
+    most = min(_PANEL_MOST, _MOST_PIXELS // max(rows, columns) - 4 * _IMAGE_TEXT)
+    images = []
+    for task, path, predicted, title in pictures:
+        longest = max(drawing_size(task)) + 2 * MARGIN
+        cell = min(max(_CELL, _PANEL_LEAST / longest), most / longest)
+        image = task_image(task, path, predicted, cell)
+        images.append(with_text(image, title, task_shapes(task, path, predicted)[1]))
+    width, height = max(image.width for image in images), max(image.height for image in images)
+    gap = _IMAGE_TEXT // 2
+    whole = Image.new("RGB", (columns * (width + gap) - gap, rows * (height + gap) - gap), "#ffffff")
+    for number, image in enumerate(images):
+        row, column = divmod(number, columns)
+        whole.paste(image, (column * (width + gap) + (width - image.width) // 2, row * (height + gap)))
+    return whole

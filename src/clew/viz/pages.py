@@ -3,7 +3,7 @@
     write_page("out.html", Page("runs/x on 10x10 DFS mazes", [evaluation, ...], provenance("clew evaluate ...", [0])))
     replace_section(Path("docs/cells.md"), "cells-dfs", text)
 
-A page has its style and drawings inside and loads nothing. `replace_section` replaces the text between
+A page has its style and drawings inside and loads nothing. A section of a Markdown page is the text between
 `<!-- cells-dfs: begin -->` and `<!-- cells-dfs: end -->`.
 """
 
@@ -79,18 +79,18 @@ def page_html(page: Page) -> str:
     """Return the page as text."""
     assert page.evaluations, "a page reports at least one evaluation"
     first_of_model = {each.name: each for each in reversed(page.evaluations)}
-    panels = page.panels or (
+    panels = page.panels or [
         _by_length(page.evaluations),
         _passes(page.evaluations),
         *_calibration(list(first_of_model.values())),
-    )
+    ]
     body = [
-        section("Scores", _scores_table(page.evaluations), _SCORES_NOTE),
-        charts(panels),
-        section("Failures", _failures_table(page.evaluations)),
+        _section("Scores", _scores_table(page.evaluations), _SCORES_NOTE),
+        _charts(panels),
+        _section("Failures", _failures_table(page.evaluations)),
         *[_mazes(each, is_folded=each is not first_of_model[each.name]) for each in page.evaluations],
     ]
-    return document(page.title, page.notes, page.origin, "".join(body))
+    return _document(page, "".join(body))
 
 
 def _label(evaluation: Evaluation) -> str:
@@ -108,9 +108,10 @@ def _scores_table(evaluations: Sequence[Evaluation]) -> str:
     for each in evaluations:
         scores = each.scores
         shares = (scores.exact, scores.per_token, scores.valid, scores.shortest, scores.unparsable)
-        numbers = [f"{scores.mazes:,}", *map(percent, shares), f"{scores.passes:.1f}", milliseconds(each)]
-        rows.append([escape(each.name), escape(each.decoder), *numbers])
-    return table(["model", "decoder", *_SCORES], rows)
+        percents = [f"{100 * s.share:.1f}<small>{100 * s.low:.1f} to {100 * s.high:.1f}</small>" for s in shares]
+        cost = [f"{scores.passes:.1f}", f"{1000 * each.seconds / max(1, len(each)):.1f}"]
+        rows.append([escape(each.name), escape(each.decoder), f"{scores.mazes:,}", *percents, *cost])
+    return _table(["model", "decoder", *_SCORES], rows)
 
 
 def _failures_table(evaluations: Sequence[Evaluation]) -> str:
@@ -123,8 +124,8 @@ def _failures_table(evaluations: Sequence[Evaluation]) -> str:
         for each, count in zip(evaluations, counts, strict=True)
     ]
     meanings = "".join(f"<dt>{escape(name)}</dt><dd>{escape(meaning)}</dd>" for name, meaning in classes.items())
-    found = table(["model", "decoder", *names], rows) if names else "<p>No maze failed.</p>"
-    return found + folded("what the classes mean", f"<dl>{meanings}</dl>")
+    found = _table(["model", "decoder", *names], rows) if names else "<p>No maze failed.</p>"
+    return found + _folded("what the classes mean", f"<dl>{meanings}</dl>")
 
 
 def _by_length(evaluations: Sequence[Evaluation]) -> Panel:
@@ -166,7 +167,7 @@ def _mazes(evaluation: Evaluation, is_folded: bool) -> str:
     solved = sorted((each for each in evaluation.outcomes if each.exact), key=lambda each: -each.length)
     blocks = []
     if solved:
-        longest = gallery(solved[:SOLVED_SHOWN], lambda each: f"exact, {each.length} cells")
+        longest = _gallery(solved[:SOLVED_SHOWN], lambda each: f"exact, {each.length} cells")
         blocks.append(f"<h2>Solved: {escape(label)}, the longest paths</h2>{longest}")
     if len(solved) < len(evaluation):
         blocks.append(f"<h2>Failed: {escape(label)}</h2>")
@@ -175,33 +176,33 @@ def _mazes(evaluation: Evaluation, is_folded: bool) -> str:
         if failed:
             blocks.append(f'<h3>{escape(name)} <span class="quiet">{escape(meaning)}</span></h3>')
             drawn = [each for each in failed if each.predicted]
-            blocks.append(gallery(drawn, lambda each: f"{len(each.predicted or [])} of {each.length} cells"))
+            blocks.append(_gallery(drawn, lambda each: f"{len(each.predicted or [])} of {each.length} cells"))
             blocks += [f"<p>{escape(each.problem)}</p>" for each in failed if each.predicted is None and each.problem]
-    body = maze_legend() + "".join(blocks) + maze_list(evaluation.outcomes)
-    return f"<section>{folded(f'mazes of {label}', body) if is_folded else body}</section>"
+    body = _legend() + "".join(blocks) + _maze_list(evaluation.outcomes)
+    return f"<section>{_folded(f'mazes of {label}', body) if is_folded else body}</section>"
 
 
-def document(title: str, notes: Sequence[str], origin: dict[str, Any], body: str) -> str:
-    """Return a whole page: title, notes, provenance (of clew.provenance) and the body, which is HTML already."""
+def _document(page: Page, body: str) -> str:
+    """Return the page around its body, which is HTML already."""
+    title, origin = escape(page.title), page.origin
     seeds = ", ".join(map(str, origin["seeds"]))
     versions = ", ".join(f"{name} {number}" for name, number in origin["versions"].items())
     commit = f", commit {origin['commit'][:10]}" if origin["commit"] else ""
     where = f"{f'Seed {seeds}. ' * bool(seeds)}{origin['cores']} cores of {origin['cpu']}, {origin['system']}"
-    lines = [escape(note) for note in notes]
+    lines = [escape(note) for note in page.notes]
     lines.append(f"Made by <code>{escape(origin['command'])}</code>. {escape(f'{where}; {versions}{commit}.')}")
     header = "".join(f"<p>{line}</p>" for line in lines)
     when = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{STYLE}</style></head><body><main>"
-        f"<header><h1>{escape(title)}</h1>{header}</header>"
+        f"<title>{title}</title><style>{STYLE}</style></head><body><main>"
+        f"<header><h1>{title}</h1>{header}</header>"
         f"{body}<footer>Made by Clew, {when}.</footer></main></body></html>\n"
     )
 
 
-def maze_legend() -> str:
-    """Return a legend of the colours of drawn mazes."""
+def _legend() -> str:
     colours = {"start": START, "goal": GOAL, "true path": TRUE_PATH, "predicted path (arrows)": PREDICTED}
     colours["a step that the maze does not have"] = BROKEN
     items = [
@@ -211,15 +212,15 @@ def maze_legend() -> str:
     return f'<ul class="legend">{"".join(items)}</ul>'
 
 
-def section(title: str, body: str, note: str = "") -> str:
+def _section(title: str, body: str, note: str = "") -> str:
     return f"<section><h2>{escape(title)}</h2>{body}<p class=note>{escape(note)}</p></section>"
 
 
-def folded(summary: str, body: str) -> str:
+def _folded(summary: str, body: str) -> str:
     return f'<details><summary class="quiet">{escape(summary)}</summary>{body}</details>'
 
 
-def charts(panels: Sequence[Panel]) -> str:
+def _charts(panels: Sequence[Panel]) -> str:
     """Return charts, each with its title above and its numbers in a folded table below."""
 
     def row(name: str, point: Point) -> list[str]:
@@ -231,21 +232,17 @@ def charts(panels: Sequence[Panel]) -> str:
     figures = []
     for panel in panels:
         rows = [row(each.name, point) for each in panel.series for point in each.points]
-        numbers = folded("numbers", table(["", panel.x_label, panel.y_label, "interval"], rows))
+        numbers = _folded("numbers", _table(["", panel.x_label, panel.y_label, "interval"], rows))
         title = f"<figcaption>{escape(panel.title)}</figcaption>"
         figures.append(f"<figure>{title}{panel_svg(panel)}{numbers}</figure>")
     return f'<div class="charts">{"".join(figures)}</div>'
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a table whose cells are HTML already."""
     top = "".join(f"<th>{escape(name)}</th>" for name in head)
     body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
     return f'<div class="wide"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
-
-
-def percent(value: Proportion) -> str:
-    return f"{100 * value.share:.1f}<small>{100 * value.low:.1f} to {100 * value.high:.1f}</small>"
 
 
 def percent_point(x: float, value: Proportion) -> Point:
@@ -253,11 +250,7 @@ def percent_point(x: float, value: Proportion) -> Point:
     return Point(x, 100 * value.share, (100 * (value.share - value.low), 100 * (value.high - value.share)))
 
 
-def milliseconds(evaluation: Evaluation) -> str:
-    return f"{1000 * evaluation.seconds / max(1, len(evaluation)):.1f}"
-
-
-def gallery(outcomes: Sequence[Outcome], caption: Callable[[Outcome], str]) -> str:
+def _gallery(outcomes: Sequence[Outcome], caption: Callable[[Outcome], str]) -> str:
     """Return the mazes with the true path as a line and the predicted one as arrows."""
     cards = [
         f"<figure>{task_svg(each.task, each.path, each.predicted)}"
@@ -267,21 +260,14 @@ def gallery(outcomes: Sequence[Outcome], caption: Callable[[Outcome], str]) -> s
     return f'<div class="gallery">{"".join(cards)}</div>'
 
 
-def result_of(outcome: Outcome) -> str:
-    """Return what became of a maze, in a word or two."""
-    if outcome.exact:
-        return "exact"
-    return "another shortest path" if outcome.shortest else str(outcome.failure)
-
-
-def maze_list(outcomes: Sequence[Outcome]) -> str:
+def _maze_list(outcomes: Sequence[Outcome]) -> str:
     """Return a folded table with a row for every maze."""
-    rows = [
-        [str(i), escape(result_of(each)), str(each.length), str(len(each.predicted or [])), str(each.passes)]
-        for i, each in enumerate(outcomes)
-    ]
+    rows = []
+    for i, each in enumerate(outcomes):
+        result = "exact" if each.exact else "another shortest path" if each.shortest else str(each.failure)
+        rows.append([str(i), escape(result), str(each.length), str(len(each.predicted or [])), str(each.passes)])
     head = ["maze", "result", "cells of the true path", "cells of the predicted path", "passes"]
-    return folded(f"all {len(rows):,} mazes", table(head, rows))
+    return _folded(f"all {len(rows):,} mazes", _table(head, rows))
 
 
 def replace_section(page: Path, name: str, text: str) -> None:
