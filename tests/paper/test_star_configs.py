@@ -7,12 +7,11 @@ from dataclasses import replace
 import pytest
 
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
-from clew.paper.named_configs import config_named
-from clew.paper.star_configs import OBJECTIVES, star_config
+from clew.paper.named_configs import STAR_OBJECTIVES, config_named, star_config
 from clew.paper.study import parameters_of
 
 
-@pytest.mark.parametrize("name", [f"star-{shape}-{kind}" for shape in ("2x4", "7x3") for kind in OBJECTIVES])
+@pytest.mark.parametrize("name", [f"star-{shape}-{kind}" for shape in ("2x4", "7x3") for kind in STAR_OBJECTIVES])
 def test_a_config_is_what_its_name_says(name: str) -> None:
     _, shape, kind = name.split("-", 2)
     config = config_named(name)

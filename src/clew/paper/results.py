@@ -99,7 +99,7 @@ class Result:
             yield {}
             return
         for value in self.values(names[0], **labels):
-            for rest in self.combinations(*names[1:], **labels, **{names[0]: value}):
+            for rest in self.combinations(*names[1:], **labels | {names[0]: value}):
                 yield {names[0]: value, **rest}
 
     def scores(self, evaluation: str = HELD_OUT, **labels: str) -> list[Entry]:

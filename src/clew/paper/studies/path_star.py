@@ -15,8 +15,8 @@ from typing import Any
 from clew.evaluation.scores import GRAPH_FAILURES
 from clew.mazes.generators import StarShape
 from clew.objectives.config import ObjectiveConfig, RateConfig
+from clew.paper.named_configs import HALF_HIDDEN, StarKind, star_config
 from clew.paper.results import EXACT, Entry, Pivot, Report, Result, Table, curves, reached
-from clew.paper.star_configs import SAMPLER, StarKind, star_config
 from clew.paper.studies.objectives import convergence_findings, efficiency_finding
 from clew.paper.study import MLMU, NEXT, EvaluationSpec, RunScale, RunSpec, Study
 from clew.paper.verdict import Claim, Comparison, Finding, arm, verdict
@@ -68,7 +68,7 @@ SAMPLER_OBJECTIVES = {
     UNIFORM: ObjectiveConfig(),
     "uniform, stratified": ObjectiveConfig(rates=STRATIFIED),
     "a quarter fully hidden": ObjectiveConfig(rates=replace(STRATIFIED, fully_hidden=0.25)),
-    HALF: SAMPLER,
+    HALF: HALF_HIDDEN,
     "all fully hidden": ObjectiveConfig(rates=RateConfig(fully_hidden=1.0)),
     "adaptive": ObjectiveConfig(rates=RateConfig("adaptive", "stratified")),
     "half along the confidence, a quarter fully hidden": ObjectiveConfig(
