@@ -5,20 +5,8 @@
     plan(runs, processes=8)                                 # a row of words for each training: `--dry-run`
     python -m clew.paper.estimate                           # write needs.json, which `--list` reads without torch
 
-Memory. For each parameter: the weight, its gradient, the gradient's copy in DDP's buckets and AdamW's two moments, in
-float32, and the weight in 16 bits under autocast. For each token and block, or for each cell and loop, what the
-backward pass needs, which a test compares with what autograd saves. To that come the logits, the batch, 10 % for
-allocator fragmentation, and 1 GB for CUDA and NCCL. Evaluation has no activations; its K/V cache and the work of one
-block are counted for as many mazes as it decodes at once, at most half of what is free.
-
-Hours. A step of a GPU takes
-
-    passes x blocks x BLOCK_SECONDS + 5 x activation bytes / bandwidth + operations / (0.25 x peak)
-
-with as many passes as micro-batches. BLOCK_SECONDS is fitted to the two runs whose time the paper gives (13.7 and 17.7
-hours on 8 V100, both 5x5 mazes and 40 blocks), so each is missed by about a sixth. Those steps compute for 2 to 4 ms of
-31 and 41; the rest is kernel launches. The other two terms are not calibrated: an activation is written, read, read
-again in the backward pass, and its gradient written and read; a quarter of the peak is an assumption.
+docs/reproduce.md#on-gpus has the terms and what they rest on. For each parameter are counted the weight, its gradient,
+the gradient's copy in DDP's buckets and AdamW's two moments, in float32, and the weight in 16 bits under autocast.
 """
 
 from __future__ import annotations
@@ -26,10 +14,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from clew.data.batch import CellBatch
 from clew.data.config import PAPER_MAZES, DataConfig
@@ -63,9 +51,13 @@ GPUS = {
     "A100": Gpu(312e12, 19.5e12, 1.555e12),
     "H100": Gpu(989e12, 67e12, 3.35e12),
 }
-BLOCK_SECONDS, ACTIVATION_PASSES, SHARE_OF_PEAK = 0.82e-3, 5, 0.25
+# Fitted to the two runs whose time the paper gives (13.7 and 17.7 hours on 8 V100, both 5x5 mazes and 40 blocks).
+BLOCK_SECONDS = 0.82e-3
+# An activation is written, read, read again in the backward pass, and its gradient written and read.
+ACTIVATION_PASSES = 5
+SHARE_OF_PEAK = 0.25  # an assumption
 SMALL_GPU = 32 * GB  # the paper's V100
-ALLOCATOR, CONTEXT = 1.1, 1.0 * GB
+ALLOCATOR, CONTEXT = 1.1, 1.0 * GB  # fragmentation; CUDA and NCCL
 # Bytes that a message step of a cell network keeps for each cell and hidden unit, with and without a backward pass.
 CELL_BYTES, CELL_WORK = 40, 48
 
@@ -80,14 +72,13 @@ class Memory(NamedTuple):
 
     @property
     def total(self) -> float:
-        """The most that training and evaluation, one after the other, need at a time."""
         return ALLOCATOR * (self.weights + self.optimizer + max(self.activations, self.evaluation)) + CONTEXT
 
 
 def estimate_memory(config: TrainConfig, processes: int, micro_batch: int, memory: float = SMALL_GPU) -> Memory:
     """Return what training takes with so many GPUs and so many mazes in a forward and backward pass.
 
-    `memory` is that of a GPU: evaluation decodes as many mazes at once as half of what is free allows.
+    Evaluation decodes as many mazes at once as half of what is free of a GPU's `memory` allows.
     """
     model, half = config.model, 4 if config.precision == "fp32" else 2
     batch = sample(config).batch
@@ -150,7 +141,7 @@ def total_steps(config: TrainConfig) -> int | None:
 
 
 def step_seconds(config: TrainConfig, processes: int, gpu: Gpu) -> float:
-    """Return the time of one step with so many GPUs: see the module's docstring."""
+    """Return the time of one step with so many GPUs."""
     model, mazes, half = config.model, config.batch_size / processes, config.precision != "fp32"
     passes = math.ceil(mazes / (micro_batch_for(config, processes) or 1))
     blocks, moved = 0, 0.0
@@ -196,28 +187,21 @@ CORE_SPEED = {"smoke": 2e9, "laptop": 5.3e10}
 PAPER_GPU, PAPER_GPUS = "V100", 8
 
 
-@dataclass(frozen=True)
-class Needs:
-    """What studies need at a scale, with their default seeds: a row of needs.json."""
+def needs(name: str, studies: Sequence[Study], scale: Scale) -> dict[str, Any]:
+    """Return a row of needs.json: what studies need with their default seeds; a training that some share counts once.
 
-    study: str
-    scale: str
-    runs: int
-    parameters: tuple[int, int]  # of the smallest and the largest model
-    hours: float  # of one core; at paper scale of 8 V100
-
-
-def needs(name: str, studies: Sequence[Study], scale: Scale) -> Needs:
-    """Return an estimate; a training that several studies share counts once."""
+    The parameters are those of the smallest and the largest model, the hours of one core or, at paper scale, 8 V100.
+    """
     from clew.paper.runner import Options, unique_runs
 
     runs = unique_runs(studies, Options(scale)).values()
     counts = [parameters_of(run.config.model) for run in runs] or [0]
-    hours = sum(run_hours(run.config, scale) for run in runs)
-    return Needs(name, scale, len(runs), (min(counts), max(counts)), float(f"{hours:.3g}"))
+    hours = float(f"{sum(run_hours(run.config, scale) for run in runs):.3g}")
+    parameters = [min(counts), max(counts)]
+    return {"study": name, "scale": scale, "runs": len(runs), "parameters": parameters, "hours": hours}
 
 
-def all_needs() -> list[Needs]:
+def all_needs() -> list[dict[str, Any]]:
     """Return what each study and all of them need at each scale."""
     from clew.paper.studies import STUDIES
 
@@ -258,4 +242,4 @@ def _plan_row(run: RunSpec, processes: int) -> list[str]:
 
 if __name__ == "__main__":
     with atomic_write(NEEDS_FILE) as file:
-        file.write("[\n" + ",\n".join(json.dumps(asdict(row)) for row in all_needs()) + "\n]\n")
+        file.write("[\n" + ",\n".join(map(json.dumps, all_needs())) + "\n]\n")

@@ -11,21 +11,19 @@ Files below the root:
 A run folder is named after its settings only, so studies that need the same training share it. Every training
 resumes by itself, every evaluation is a file, and the result is written in one step, so a kill costs the work since the
 last checkpoint. Several processes (torchrun) train together, and each evaluates some of the trained models. The jobs of
-a cluster call train_run, score_run and collect one by one. Scores are those of the last step's weights, so none are
-picked by their score on held-out mazes, in the precision of the run's own evaluations, which they name. The held-out
-mazes are the same for all seeds.
+a cluster call train_run, score_run and collect one by one.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +36,7 @@ from clew.decoding.codec import Codec
 from clew.decoding.decode import parse_decoder
 from clew.errors import UserError, is_quiet
 from clew.evaluation.evaluate import evaluate_tasks
-from clew.evaluation.scores import Evaluation
+from clew.evaluation.scores import Evaluation, Outcome
 from clew.evaluation.tasks import held_out
 from clew.files import json_checksum, open_own, read_json, to_plain, write_json
 from clew.mazes.maze import PathStar, TaskBatch
@@ -61,10 +59,8 @@ FINISHED, CORE_SECONDS = "finished.json", "core-seconds.json"
 MACHINE_FIELDS = ("device", "parallel", "threads", "compile", "micro_batch", "timeout_hours")
 HELD_OUT_SEED = 0  # no training mazes are ever among the held-out ones, whatever their seed
 KEPT_FAILURES = 8  # wrong answers in a run's folder
-KEPT_SCORES = (
-    *("mazes", "precision", "exact", "per_token", "valid", "shortest", "unparsable"),
-    *("passes", "seconds_per_maze", "failures"),
-)
+KEPT_SCORES = ["mazes", "precision", "exact", "per_token", "valid", "shortest", "unparsable", "passes"]
+KEPT_SCORES += ["seconds_per_maze", "failures"]
 
 Log = Callable[[str], None]
 
@@ -82,11 +78,9 @@ class Options:
     timeout_hours: float = 4.0  # that one of several processes waits for the others
 
     def seeds_of(self, study: Study) -> int:
-        """Return how many seeds each training has."""
         return self.seeds or study.seeds.get(self.scale, 1)
 
     def run_folder(self, run: RunSpec) -> Path:
-        """Return the folder of a run."""
         data, config = run.config.data, run.config.to_json()
         settings = {name: value for name, value in config.items() if name not in MACHINE_FIELDS}
         settings["data"] = settings["data"] | {"folder": "", "batches": batches_of(data)}
@@ -95,24 +89,24 @@ class Options:
         return self.root / "runs" / "reproduce" / self.scale / name
 
     def result_file(self, study: str) -> Path:
-        """Return the result of a study."""
         return self.root / "results" / study / f"{self.scale}.json"
 
     def is_trained(self, run: RunSpec) -> bool:
-        """Return whether a run has been trained to its end."""
         return (self.run_folder(run) / FINISHED).exists()
 
     def is_scored(self, run: RunSpec) -> bool:
-        """Return whether a run has been trained and evaluated."""
         folder = self.run_folder(run)
         return self.is_trained(run) and all(_has_scores(scores_file(folder, spec)) for spec in run.evaluations)
 
     def configured(self, run: RunSpec) -> RunSpec:
         """Return the run with these options, and its dataset below the root."""
-        given: dict[str, Any] = {"threads": self.threads, "micro_batch": self.micro_batch}
-        given["budget"] = None if self.minutes is None else Budget(minutes=self.minutes)
-        given = {name: value for name, value in given.items() if value is not None}
-        config = replace(run.config, timeout_hours=self.timeout_hours, **given)
+        config = replace(run.config, timeout_hours=self.timeout_hours)
+        if self.minutes is not None:
+            config = replace(config, budget=Budget(minutes=self.minutes))
+        if self.threads is not None:
+            config = replace(config, threads=self.threads)
+        if self.micro_batch is not None:
+            config = replace(config, micro_batch=self.micro_batch)
         data = config.data
         if data.source == "dataset":
             folder = self.root / "data" / data.dataset_folder.name
@@ -270,11 +264,10 @@ def _scores(folder: Path, data: DataConfig, spec: EvaluationSpec) -> dict[str, A
     model, config = load_model(folder, "last")
     if torch.cuda.is_available():
         model.to("cuda")
-    seed = data.seed if spec.split == "train" else HELD_OUT_SEED
     if spec.split == "train":
-        tasks = [training_mazes(data, spec.mazes)]
+        seed, tasks = data.seed, [training_mazes(data, spec.mazes)]
     else:
-        shape = (spec.size, spec.size) if spec.size else data.shapes[-1]
+        seed, shape = HELD_OUT_SEED, (spec.size, spec.size) if spec.size else data.shapes[-1]
         draws = held_out_draws(data.family, data.dataset_folder if data.source == "dataset" else None)
         inside: dict[str, Any] = {"embedded_in": spec.embedded_in, "embedding": spec.embedding}
         tasks = held_out(data.family, *shape, count=spec.mazes, seed=seed, draws=draws, **inside)
@@ -297,14 +290,14 @@ def _scores(folder: Path, data: DataConfig, spec: EvaluationSpec) -> dict[str, A
 
 def failure_examples(evaluation: Evaluation, count: int) -> list[dict[str, Any]]:
     """Return wrong answers that can be drawn, of as many classes as there are, each with its maze as text."""
-    wrong = [outcome for outcome in evaluation.outcomes if outcome.failure and outcome.predicted is not None]
-    seen: Counter[str] = Counter()
-    ranked = []  # by how many of the same class came before
-    for outcome in wrong:
-        ranked.append((seen[str(outcome.failure)], outcome))
-        seen[str(outcome.failure)] += 1
+    by_class: dict[str | None, list[Outcome]] = {}
+    for outcome in evaluation.outcomes:
+        if outcome.failure and outcome.predicted is not None:
+            by_class.setdefault(outcome.failure, []).append(outcome)
+    # The first of each class, the second of each, ...
+    wrong = [outcome for row in zip_longest(*by_class.values()) for outcome in row if outcome is not None]
     found = []
-    for _, outcome in sorted(ranked, key=lambda pair: pair[0])[:count]:
+    for outcome in wrong[:count]:
         form = "path-star" if isinstance(outcome.task.maze, PathStar) else "grid"
         text = format_named(form).encode(outcome.task, outcome.path).text
         predicted = [list(cell) for cell in outcome.predicted or []]

@@ -4,13 +4,9 @@
     study.runs("laptop")                                      # the RunSpecs of one seed
     study.report(result), study.findings(result)              # from the numbers of results/NAME/SCALE.json alone
     text_run("laptop", {"objective": MLMU}, "mlm-u", size=4)  # a RunSpec: 4x4 DFS mazes, the laptop's recipe
-    text_run("paper", {"objective": MLMU}, "mlm-u", size=10)  # the config of the paper's text
-
-Folders and clocks are in clew.paper.runner. Studies that need the same training share it.
 
 A run has a fixed set of training mazes and a budget in steps that is meant to last until its curve is flat, so that a
-verdict can rest on it (clew.paper.verdict): about an hour of one core for 4x4 mazes as text, three or four for 5x5.
-Both objectives have the same set, steps and, to within 2 %, parameters.
+verdict can rest on it. Both objectives have the same set, steps and, to within 2 %, parameters.
 """
 
 from __future__ import annotations
@@ -116,7 +112,6 @@ class Study:
     notes: Sequence[str] = ()  # differences from the paper, shown on the page
 
     def report(self, result: Result) -> Report:
-        """Return all tables, charts and galleries."""
         parts = [part if isinstance(part, Report) else part(result) for part in self.tables]
         return Report(
             [table for part in parts for table in part.tables],
@@ -125,12 +120,10 @@ class Study:
         )
 
     def findings(self, result: Result) -> list[Finding]:
-        """Return the verdicts on all claims."""
         return [finding for claim in self.claims for finding in claim(result)]
 
 
 def square(size: int) -> str:
-    """Return a size in words, such as 10x10."""
     return f"{size}x{size}"
 
 
@@ -174,7 +167,7 @@ def text_run(
 
 
 def dfs_run(scale: RunScale, objective: str, size: int, **options: Any) -> RunSpec:
-    """Return a run of one objective on DFS mazes of one size: the runs that many studies share."""
+    """Return a run of one objective on DFS mazes of one size, which many studies share."""
     return text_run(scale, {"objective": objective, "size": square(size)}, OBJECTIVES[objective], size, **options)
 
 
@@ -192,15 +185,9 @@ def laptop_text(
     data = DataConfig("dataset", family, (size,), format=form, mazes=mazes or LAPTOP_SET[size])
     steps = steps or LAPTOP_STEPS[size]
     every = max(1, steps // EVALUATIONS)
-    return replace(
-        text_config(objective, data, Budget(steps=steps), **changes),
-        evaluate_every=every,
-        held_out=HELD_OUT_MAZES,
-        checkpoint_every=max(50, every),
-        log_every=10,
-        keep_last=1,
-        threads=1,
-    )
+    config = text_config(objective, data, Budget(steps=steps), **changes)
+    config = replace(config, evaluate_every=every, held_out=HELD_OUT_MAZES, checkpoint_every=max(50, every))
+    return replace(config, log_every=10, keep_last=1, threads=1)
 
 
 SMOKE_SIDE, SMOKE_STEPS, SMOKE_MAZES, SMOKE_BATCH, SMOKE_HELD_OUT = 5, 2, 12, 4, 3
@@ -224,13 +211,5 @@ def smoke_config(config: TrainConfig) -> TrainConfig:
         model = replace(model, width=16, depth=1)
     elif isinstance(model, CellNetworkConfig):
         model = replace(model, width=16, hidden=16)
-    return replace(
-        config,
-        data=data,
-        model=model,
-        budget=Budget(steps=SMOKE_STEPS),
-        batch_size=SMOKE_BATCH,
-        held_out=SMOKE_HELD_OUT,
-        evaluate_every=1,
-        log_every=1,
-    )
+    config = replace(config, data=data, model=model, budget=Budget(steps=SMOKE_STEPS), batch_size=SMOKE_BATCH)
+    return replace(config, held_out=SMOKE_HELD_OUT, evaluate_every=1, log_every=1)
