@@ -52,15 +52,9 @@ def describe(*directories: Path, json: bool = False) -> None:
     datasets = [open_dataset(directory) for directory in directories]
     facts = [(dataset, name, describe_split(dataset.split(name))) for dataset in datasets for name in SPLITS]
     if json:
+        fields = ("family", "height", "width", "tasks_per_layout")
         rows = [
-            {
-                "family": dataset.settings.family,
-                "height": dataset.settings.height,
-                "width": dataset.settings.width,
-                "tasks_per_layout": dataset.settings.tasks_per_layout,
-                "split": name,
-                **asdict(each),
-            }
+            {field: getattr(dataset.settings, field) for field in fields} | {"split": name, **asdict(each)}
             for dataset, name, each in facts
         ]
         seeds = list(dict.fromkeys(dataset.settings.seed for dataset in datasets))
@@ -95,14 +89,16 @@ def import_mazes(*files: str, out: Path, test: tuple[str, ...] = (), format: str
     if not files:
         raise UsageError("give a file of mazes: clew data import FILE --out DIR.")
     announce_compilation()
-    refused = 0
-
-    def refuse(sentence: str) -> None:
-        nonlocal refused
-        refused += report_error(sentence)
-
+    refused: list[int] = []
     with progress_bar("mazes", None) as progress:
-        settings, left_out = import_dataset(files, out, test=test, format=format, on_error=refuse, progress=progress)
+        settings, left_out = import_dataset(
+            files,
+            out,
+            test=test,
+            format=format,
+            on_error=lambda sentence: refused.append(report_error(sentence)),
+            progress=progress,
+        )
     counts, shape = settings.counts, f"{settings.height} rows by {settings.width} columns"
     shown = printable(str(out))
     print(f"{shown}: {counted(counts['train'], 'maze')} to train on and {counts['test']:,} to test on, {shape}")

@@ -1,9 +1,4 @@
-"""`clew demo`, or `make demo`: generate and solve mazes, train three models from nothing, evaluate shipped ones.
-
-A cell network is trained on 10x10 mazes, and MLM-U and next token on path-star graphs, where only the first step off
-the centre is a choice; each is an ordinary run in a folder of its own. OUT/demo.html shows all numbers, and mazes that
-were solved and missed. The demo always starts anew.
-"""
+"""`clew demo`, or `make demo`: generate and solve mazes, train three models from nothing, evaluate shipped ones."""
 
 from __future__ import annotations
 
@@ -35,7 +30,7 @@ FIRST_SIZE, FIRST_MAZES, DRAWN = 20, 2_000, 4
 MAZES, GRAPHS = 500, 1_000  # that the trained models solve
 # One pass shows what the network has learned; repair is a search, which solves perfect mazes with any labels.
 ONE_PASS = "one-pass"
-HEAD = ("model", "mazes", "exact", "exact %", "95 %", "shortest %", "passes", "ms")
+HEAD = ["model", "mazes", "exact", "exact %", "95 %", "shortest %", "passes", "ms"]
 
 
 class Trial(NamedTuple):
@@ -44,14 +39,6 @@ class Trial(NamedTuple):
     tasks: str  # such as `DFS 10x10`
     size: int | None  # None for tasks without a size
     evaluation: Evaluation
-
-    def row(self) -> list[str]:
-        """Return the texts of the columns HEAD."""
-        each, exact = self.evaluation, self.evaluation.exact
-        counts = [f"{exact.hits:,} of {exact.count:,}", f"{100 * exact.share:.1f}"]
-        counts += [f"{100 * exact.low:.1f} to {100 * exact.high:.1f}", f"{100 * each.scores.shortest.share:.1f}"]
-        milliseconds = f"{1000 * each.seconds / len(each):.1f}"
-        return [each.name, self.tasks, *counts, f"{each.scores.passes:.1f}", milliseconds]
 
 
 def demo(
@@ -107,7 +94,13 @@ def demo(
         trials.append(solve(trained[-1], None, GRAPHS, seed))
     print("\nModels that trained for longer, and mazes of growing size.\n", flush=True)
     trials += [solve(model, size, min(200, 20_000 // size**2), seed) for model in models for size in sizes]
-    print(f"\n{format_table([HEAD, *(trial.row() for trial in trials)])}\n")
+    rows = [HEAD]
+    for tasks, _, each in trials:
+        exact, interval = each.exact, f"{100 * each.exact.low:.1f} to {100 * each.exact.high:.1f}"
+        counts = [f"{exact.hits:,} of {exact.count:,}", f"{100 * exact.share:.1f}", interval]
+        cost = [f"{each.scores.passes:.1f}", f"{1000 * each.seconds / len(each):.1f}"]
+        rows.append([each.name, tasks, *counts, f"{100 * each.scores.shortest.share:.1f}", *cost])
+    print(f"\n{format_table(rows)}\n")
 
     notes = [f"{each.name}: {each.parameters:,} parameters, trained on {each.tasks}." for each in [*trained, *models]]
     notes.append("No maze here was trained on. A* mazes often have several shortest paths.")
@@ -125,7 +118,7 @@ def demo(
 
 def charts(trials: Sequence[Trial], run: Path) -> list[Panel]:
     """Return accuracy by size of the maze, and that of the run on held-out mazes by minutes of training."""
-    from clew.training.train import Run
+    from clew.training.callbacks import read_metrics
     from clew.viz.charts import Panel, Point, Series
     from clew.viz.pages import percent_point
 
@@ -133,7 +126,7 @@ def charts(trials: Sequence[Trial], run: Path) -> list[Panel]:
     for _, size, evaluation in trials:
         if size is not None:
             sizes.setdefault(evaluation.name, []).append(percent_point(float(size), evaluation.exact))
-    lines = [line for line in Run(run).metrics if line["kind"] == "evaluation"]
+    lines = [line for line in read_metrics(run) if line["kind"] == "evaluation"]
     learned = [Series("", [Point(line["elapsed"] / 60, 100 * line["scores"]["exact"]) for line in lines])]
     return [
         Panel("Exact path, by size of the maze", "cells a side", "exact %", [Series(*each) for each in sizes.items()]),
@@ -143,30 +136,25 @@ def charts(trials: Sequence[Trial], run: Path) -> list[Panel]:
 
 def draw_mazes(picture: Path) -> None:
     """Generate mazes of both families, solve them, draw some to a file and print a small one of each."""
+    from clew import generate
     from clew.tokenization.drawings import draw_ascii
     from clew.viz.drawing import save_picture
 
     drawn = []
     for family, name in FAMILIES.items():
         began = time.perf_counter()
-        batch = mazes(family, FIRST_SIZE, FIRST_MAZES)
+        batch = generate(family, FIRST_SIZE, FIRST_MAZES, seed=2, split="test")
         unique = one_shortest(batch)
         print(
             f"{FIRST_MAZES:,} {name} mazes of {FIRST_SIZE}x{FIRST_SIZE} cells, generated and solved by BFS and A* in "
             f"{time.perf_counter() - began:.1f} s: paths of {batch.length_N.mean():.0f} cells on average, "
             f"{batch.length_N.max()} at most; {unique:.0%} of the mazes have one shortest path only."
         )
-        print(f"\n{draw_ascii(*mazes(family, 8, 1)[0])}\n", flush=True)
+        print(f"\n{draw_ascii(*generate(family, 8, seed=2, split='test')[0])}\n", flush=True)
         title = f"{name} {FIRST_SIZE}x{FIRST_SIZE}"
         drawn += [(*batch[i], None, f"{title}, {batch.length_N[i]} cells") for i in range(DRAWN)]
     save_picture(picture, drawn, DRAWN)
     print(f"{printable(str(picture))}: {len(drawn)} of them")
-
-
-def mazes(family: str, size: int, count: int) -> TaskBatch:
-    from clew.mazes.generate import generate
-
-    return generate(family, size, size, seed=2, first=0, count=count, split="test")
 
 
 def one_shortest(batch: TaskBatch) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 
 from clew.commands import announce_compilation
@@ -60,19 +60,16 @@ def draw(
     if out is not None:
         check_ending(out)  # before anything is read
     announce_compilation()
-    trained, read, left_out = None, [], 0
-
-    def leave_out(sentence: str) -> None:
-        nonlocal left_out
-        left_out += report_error(sentence)
-
+    trained, read = None, []
+    left_out: list[int] = []
     if model is not None:
         from clew.trained import load
 
         trained = load(model)
     if files:
         # One more, to know whether there are more.
-        read = list(islice(chain.from_iterable(iter_mazes(file, leave_out) for file in files), limit + 1))
+        found = (maze for file in files for maze in iter_mazes(file, lambda text: left_out.append(report_error(text))))
+        read = list(islice(found, limit + 1))
         if not read:
             return 1
         tasks, paths = [each.task for each in read[:limit]], [each.path for each in read[:limit]]
@@ -99,10 +96,10 @@ def draw(
         from clew.mazes.solvers import astar
         from clew.viz.drawing import save_picture
 
-        found = [None if no_path else path or astar(task).path for task, path in zip(tasks, paths, strict=True)]
-        titles = ["" if no_path or path else "no way through" for path in found]
+        shown = [None if no_path else path or astar(task).path for task, path in zip(tasks, paths, strict=True)]
+        titles = ["" if no_path or path else "no way through" for path in shown]
         predicted = [solution.path for solution in solutions] or [None] * len(tasks)
-        save_picture(out, [*zip(tasks, found, predicted, titles, strict=True)], columns)
+        save_picture(out, [*zip(tasks, shown, predicted, titles, strict=True)], columns)
         print(f"{printable(str(out))}: {counted(len(tasks), 'maze')}")
         if len(read) > limit:
             print(f"only the first {limit} are drawn, there are more; --limit draws more")

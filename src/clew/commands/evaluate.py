@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as json_module
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from clew.commands import announce_compilation, format_table, progress_bar, typed_command
 from clew.errors import UserError, counted, printable, report_error
@@ -14,7 +14,6 @@ from clew.registry import model_folder
 if TYPE_CHECKING:
     from clew.evaluation.scores import Evaluation
     from clew.mazes.maze import TaskBatch
-    from clew.trained import TrainedModel
 
 ALL = "all"
 
@@ -82,7 +81,7 @@ def evaluate(
     for name in (run, *compare):
         model_folder(name)  # a wrong name is reported before torch is imported
 
-    from clew.decoding.decode import parse_decoder
+    from clew.decoding.decode import decoders_for, default_decoder, parse_decoder
     from clew.provenance import provenance
     from clew.trained import load
 
@@ -91,21 +90,16 @@ def evaluate(
         if name != ALL:
             parse_decoder(name)  # before anything is computed
     models = [load(name, device) for name in (run, *compare)]
-    left_out = 0
-
-    def leave_out(sentence: str) -> None:
-        nonlocal left_out
-        left_out += report_error(sentence)
-
+    left_out: list[int] = []
     groups: list[TaskBatch]
     if input is not None:
         from clew.evaluation.tasks import from_file
 
-        groups = from_file(input, leave_out)
+        groups = from_file(input, lambda sentence: left_out.append(report_error(sentence)))
         if not groups:
             return 1
         what = f"the mazes of {'standard input' if input == '-' else input}"
-        what += f" without {counted(left_out, 'maze')} that cannot be used" if left_out else ""
+        what += f" without {counted(len(left_out), 'maze')} that cannot be used" if left_out else ""
     elif data is not None:
         from clew.data.dataset import open_dataset
 
@@ -127,11 +121,13 @@ def evaluate(
             print(printable(f"{model.name}: {leak}"), file=sys.stderr)
 
     evaluations = []
-    settings = {"tasks": groups, "batch_size": batch_size, "precision": precision}
+    settings: dict[str, Any] = {"tasks": groups, "batch_size": batch_size, "precision": precision}
     for model in models:
-        for name in _decoders(model, decoder):
+        every = decoders_for(model.model, model.codec)
+        wanted = [name for each in decoder for name in (every if each == ALL else [each])]
+        for name in dict.fromkeys(wanted or [default_decoder(model.codec)]):
             with progress_bar(f"{model.name}, {name}", sum(map(len, groups))) as progress:
-                evaluations.append(model.evaluate(decoder=name, progress=progress, **settings))  # type: ignore[arg-type]
+                evaluations.append(model.evaluate(decoder=name, progress=progress, **settings))
     origin = provenance(typed_command(), [models[0].seed if seed is None else seed])
     if report is not None:
         precisions = {each.name: each.precision for each in evaluations}
@@ -154,14 +150,6 @@ def evaluate(
         if report is not None:
             print(f"the report is in {printable(str(report))}")
     return 1 if left_out else 0
-
-
-def _decoders(model: TrainedModel, wanted: tuple[str, ...]) -> list[str]:
-    from clew.decoding.decode import decoders_for, default_decoder
-
-    wanted = wanted or (default_decoder(model.codec),)
-    names = [name for each in wanted for name in (decoders_for(model.model, model.codec) if each == ALL else [each])]
-    return list(dict.fromkeys(names))
 
 
 HEAD = "model|decoder|exact %|95 %|per token|valid|shortest|unparsable|passes|ms a maze"

@@ -6,8 +6,7 @@
 
     train(config, "runs/x", callbacks=[ProgressDisplay(), Bell()], log=LogOptions(tensorboard=True))
 
-Callbacks run on the main process only. `on_step` comes every `log_every` steps and reports on all steps since the last
-one. A resumed run continues the same curves.
+Callbacks run on the main process only. `on_step` comes every `log_every` steps.
 """
 
 from __future__ import annotations
@@ -114,33 +113,30 @@ class MetricsFile(Callback):
     def on_start(self, start: RunStart) -> None:
         self._file = open_own(self._path)
 
-    def on_step(self, report: StepReport) -> None:
-        self._write({"kind": "step", **_rounded(dataclasses.asdict(report))})
+    def on_step(self, report: StepReport | EvaluationReport) -> None:
+        kind = "step" if isinstance(report, StepReport) else "evaluation"
+        line = {"kind": kind, **_rounded(dataclasses.asdict(report))}
+        self._write(json.dumps(line).encode() + b"\n")
 
-    def on_evaluate(self, report: EvaluationReport) -> None:
-        self._write({"kind": "evaluation", **_rounded(dataclasses.asdict(report))})
+    on_evaluate = on_step
 
     def on_end(self, end: RunEnd) -> None:
         if self._file is not None:
             self._file.close()
             self._file = None
 
-    def sync(self) -> None:
-        """Wait until all lines are on the disk."""
-        self._write(None)
-
     def checksum(self) -> dict[str, Any]:
-        """Return the size and SHA-256 of the file, for the state of a checkpoint."""
+        """Return the size and SHA-256 of the file, for the state of a checkpoint, when all lines are on the disk."""
+        self._write(b"")
         data = self._path.read_bytes()
         return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
 
-    def _write(self, line: dict[str, Any] | None) -> None:
+    def _write(self, line: bytes) -> None:
         assert self._file is not None, "on_start comes first"
         try:
-            if line is not None:
-                self._file.write(json.dumps(line).encode() + b"\n")
+            self._file.write(line)
             self._file.flush()
-            if line is None:
+            if not line:
                 os.fsync(self._file.fileno())
         except OSError as error:  # of a full disk it names no file
             error.filename = error.filename or str(self._path)
@@ -231,8 +227,10 @@ class LogOptions:
 
 def build_loggers(options: LogOptions) -> list[Callback]:
     """Return the callbacks of the options; UserError if a package is not installed."""
-    tensorboard = [TensorBoard()] if options.tensorboard else []
-    return [*tensorboard, *([WeightsAndBiases(options.project, options.wandb)] if options.wandb != "off" else [])]
+    loggers: list[Callback] = [TensorBoard()] if options.tensorboard else []
+    if options.wandb != "off":
+        loggers.append(WeightsAndBiases(options.project, options.wandb))
+    return loggers
 
 
 def _numbers(report: StepReport | EvaluationReport) -> dict[str, float]:
@@ -267,9 +265,8 @@ class TensorBoard(Callback):
     on_evaluate = on_step
 
     def on_end(self, end: RunEnd) -> None:
-        if self._writer is not None:
+        if self._writer is not None:  # it may have failed to start
             self._writer.close()
-            self._writer = None
 
 
 class WeightsAndBiases(Callback):
@@ -312,7 +309,6 @@ class WeightsAndBiases(Callback):
         if self._run is not None:
             self._run.summary.update({"end": {**dataclasses.asdict(end), "checkpoint": str(end.checkpoint)}})
             self._run.finish(exit_code=1 if end.reason == "failed" else 0)
-            self._run = None
 
 
 class ProgressDisplay(Callback):

@@ -7,15 +7,10 @@
                          ema.safetensors         the average of the weights, if the run keeps one
                          state.json              step, seconds, ..., and the SHA-256 of each file
 
-    folder = RunFolder("runs/x")
-    with folder.locked():
-        checkpoint = folder.begin(config, resume="auto")      # None: from the first step
-    path = write_checkpoint(run, step, {"model": weights, ...}, state)
     model, config = load_model("runs/x", which="best")
 
-The folder is written under another name, flushed to the disk and then renamed, so a kill or a full disk at any moment
-leaves the older checkpoints as they were. Nothing in it depends on the number of processes, and none of it is pickle.
-Checkpoints of versions that stored no checksums are read unchecked.
+A checkpoint is written under another name, flushed to the disk and then renamed, so a kill or a full disk leaves the
+older ones as they were. Nothing in it depends on the number of processes. Those without checksums are read unchecked.
 """
 
 from __future__ import annotations
@@ -59,9 +54,7 @@ def saved_checkpoints(run: str | Path) -> list[Path]:
 
 
 def latest_checkpoint(run: str | Path) -> Path | None:
-    """Return the newest checkpoint of a run, or None."""
-    saved = saved_checkpoints(run)
-    return saved[-1] if saved else None
+    return next(reversed(saved_checkpoints(run)), None)
 
 
 def write_checkpoint(
@@ -131,7 +124,6 @@ def remove_leftovers(run: Path) -> None:
 
 
 def read_state(checkpoint: Path) -> dict[str, Any]:
-    """Return the content of state.json."""
     return _read_state(checkpoint)[0]
 
 
@@ -170,7 +162,6 @@ def model_tensors(model: nn.Module) -> dict[str, Tensor]:
 
 
 def load_config(run: str | Path) -> TrainConfig:
-    """Return the config of a run."""
     path = Path(run) / CONFIG_FILE
     if not path.is_file():
         raise UserError(f"{run} is not the folder of a run: it has no {CONFIG_FILE}; train one with `clew train`.")

@@ -1,14 +1,10 @@
 """Train a model: `train(config, out)`, the one entry to training, its loop, and its evaluation on held-out mazes.
 
     run = train(config, "runs/x")                  # makes the dataset, evaluates on held-out mazes, resumes
-    run.metrics[-1], run.end.reason
-    run.model.solve(task)
+    run.metrics[-1], run.end.reason, run.model.solve(task)
 
-The same call trains alone, as one of torchrun's processes and in a Slurm job, on CPU or GPU.
-
-One step: the batch and its targets, which are pure functions of (config, step); the gradient, normalised over the
-global batch (step.py); a check that it is finite; clipping; the optimizer; the average of the weights. Evaluation,
-checkpoints and signals come between steps. All that the next step depends on is in the checkpoint, so a run that is
+The same call trains alone, as one of torchrun's processes and in a Slurm job, on CPU or GPU. Batches and targets are
+pure functions of (config, step), and all else that the next step depends on is in the checkpoint, so a run that is
 killed and resumed ends with the same weights, bit for bit (on the same machine, with as many threads and processes, and
 a budget in steps or epochs).
 """
@@ -189,8 +185,7 @@ class Trainer:
         self.loader = build_loader(config.data, config.batch_size, config.seed)
         self.total_steps = config.budget.steps
         if config.budget.epochs is not None:
-            assert self.loader.steps_per_epoch is not None, "the config has refused epochs of a stream"
-            self.total_steps = config.budget.epochs * self.loader.steps_per_epoch
+            self.total_steps = config.budget.epochs * (self.loader.steps_per_epoch or 0)
         self.mark = 0.0  # the time up to which training is counted; evaluation and saving are not
         self.norm = 0.0  # of the last gradient
         self.stop = StopRequest()
@@ -314,7 +309,6 @@ class Trainer:
         )
 
     def _report(self) -> None:
-        """Report the steps since the last report."""
         state, window = self.state, self.state.window
         took = max(state.seconds - window["begun"], 1e-9)
         report = StepReport(
@@ -379,7 +373,6 @@ class Trainer:
         tensors = {} if only_scores else {name: gather(named) for name, named in state.named_tensors().items()}
 
         def write() -> None:
-            self.metrics.sync()
             described = {**state.to_json(), "metrics": self.metrics.checksum()}
             path = write_checkpoint(self.folder.path, state.step, tensors, described)
             self._prune()
@@ -404,10 +397,8 @@ def held_out_evaluator(config: TrainConfig, world: World) -> Evaluate | None:
 def evaluator_on(sets: Sequence[TaskBatch], split: str, config: TrainConfig, world: World) -> Evaluate:
     """Return a function that scores a model on these mazes, a batch for each shape, in the texts of this split.
 
-    "exact" is the share of mazes whose predicted path is the stored one, as in clew.evaluation.scores: the response
-    must end, and of a response with a search trace only the plan is compared. "token" is the share of the stored
-    responses' tokens that stand at the same position of the predicted response; "exact-5", ... are those of several
-    sizes. Every process decodes a part of the mazes. A stop signal ends the decoding; there are no scores then.
+    "exact" and "token" are as in clew.evaluation.scores, over all mazes; "exact-5", ... are those of several sizes.
+    Every process decodes a part of the mazes. A stop signal ends the decoding; there are no scores then.
     """
     decoder = training_decoder(config)
     codecs = [Codec.of(config.data.format, tasks.height, tasks.width) for tasks in sets]
