@@ -5,19 +5,8 @@
     write_json("config.json", to_plain(config))
     config = from_plain(TrainConfig, read_json("config.json"), "config.json")
 
-A file is written under a temporary name beside its final one and renamed when it is complete, so a crash, a kill or a
-full disk never leaves half a file under its final name. What is not a regular file is never replaced:
-
-- a device or a pipe (/dev/null, /dev/stdout, a named pipe) is written to directly;
-- a link to a file of the same folder stays a link, and that file is replaced;
-- a link to a file elsewhere is refused.
-
-`open_own` opens what is appended to, and locks; a link is refused there too.
-
-A JSON file may carry its own SHA-256 in the field `sha256`; a file that was changed since is refused.
-
-`from_plain` reads fields that are numbers, words, true or false, one of some words (Literal), lists of such (tuple),
-other dataclasses, and null where the type allows it. A missing field takes its default.
+A file is written under a temporary name beside its final one and renamed when it is complete. A device or a pipe is
+written to directly. A link to a file of the same folder stays a link; one to a file elsewhere is refused.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Solution: the path that a model gives for a maze, with checks, decoding steps and a drawing.
-
-solution = solve_tasks(model, codec, [task], "threshold")[0]
-print(solution)      # the maze with the path, and a verdict
-"""
+"""Solution: the path that a model gives for a maze, with checks, decoding steps and a drawing."""
 
 from __future__ import annotations
 
@@ -14,7 +10,6 @@ from clew.decoding.codec import Codec, Probabilities, Step
 from clew.decoding.decode import TaskStep, default_decoder, parse_decoder
 from clew.errors import counted
 from clew.evaluation.evaluate import evaluate_tasks
-from clew.evaluation.scores import Outcome
 from clew.files import PathLike
 from clew.mazes.maze import Path, Task, TaskBatch
 from clew.mazes.solvers import bfs_path, path_problem
@@ -111,20 +106,8 @@ def solve_tasks(
     for indices in groups.values():
         batch = TaskBatch.from_tasks([tasks[i] for i in indices], [shortest[i] or [] for i in indices])
         evaluation = evaluate_tasks(model, codec, batch, chosen, batch_size, record_steps=True, on_step=on_step)
-        solutions |= zip(indices, (_solution(model, each) for each in evaluation.outcomes), strict=True)
+        for i, each in zip(indices, evaluation.outcomes, strict=True):
+            problem = each.problem if each.predicted is None else path_problem(each.task, each.predicted)
+            found = (each.task, each.predicted, problem, each.shortest, each.path)
+            solutions[i] = Solution(*found, each.steps, each.passes, each.seconds, model)
     return [solutions[i] for i in range(len(tasks))]
-
-
-def _solution(model: Model, outcome: Outcome) -> Solution:
-    problem = outcome.problem if outcome.predicted is None else path_problem(outcome.task, outcome.predicted)
-    return Solution(
-        outcome.task,
-        outcome.predicted,
-        problem,
-        outcome.shortest,
-        outcome.path,
-        outcome.steps,
-        outcome.passes,
-        outcome.seconds,
-        model,
-    )

@@ -5,13 +5,8 @@
     model.solve_many(tasks, decoder="threshold:probability=0.9")
     model.evaluate(size=20, n=300).exact
 
-A model is loaded from the folder of a run (clew.training.checkpoint) or from a folder of weights, as shipped with the
-package: model.safetensors, and model.json with
-
-    {"model": {"kind": ..., ...}, "form": "cell-labels", "family": "dfs", "height": 10, "width": 10, "seed": 0,
-     "precision": "fp32", "about": ..., "sha256": {...}}
-
-`export_weights(run, folder)` writes such a folder (clew.models.weights). Neither is read with pickle.
+A model is loaded from the folder of a run (clew.training.checkpoint) or from a folder of weights, which has
+model.safetensors and model.json with a Description and checksums. `export_weights(run, folder)` writes such a folder.
 """
 
 from __future__ import annotations
@@ -158,9 +153,9 @@ class TrainedModel:
     ) -> Evaluation:
         """Evaluate on held-out mazes, by default of the training family, size and seed, or on given tasks.
 
-        The arguments are those of `clew.evaluate`. `batch_size` mazes are decoded at
-        once, by default as many as fit into memory; `precision` is by default that of the evaluations during training;
-        `progress` is called with the number of mazes done.
+        The arguments are those of `clew.evaluate`. `batch_size` mazes are decoded at once, by default as many as fit
+        into memory; `precision` is by default that of the evaluations during training; `progress` is called with the
+        number of mazes done.
         """
         groups = self.held_out(family, size, n, seed=seed) if tasks is None else _batches(tasks)
         decoder = decoder or default_decoder(self.codec)
@@ -180,11 +175,11 @@ class TrainedModel:
     ) -> list[TaskBatch]:
         """Return held-out mazes, by default of the training family, size and seed."""
         family = canonical_family(family or self.family)
-        if family == IMPORTED and self.training_set is None:
-            raise UserError("the model was trained on imported mazes; give their dataset with --data, or --input FILE.")
-        if family == IMPORTED and self.training_set is not None:
-            split = open_dataset(self.training_set).split("test")
-            return [split[:n]]
+        if family == IMPORTED:
+            if self.training_set is None:
+                problem = "the model was trained on imported mazes; give their dataset with --data, or --input FILE."
+                raise UserError(problem)
+            return [open_dataset(self.training_set).split("test")[:n]]
         height, width = (self.height, self.width) if size is None else (size, size)
         return held_out(
             family,

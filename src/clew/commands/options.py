@@ -10,9 +10,8 @@
 
     run_function(solve, ["mazes.txt", "--json"], "clew solve")
 
-Parameters before `/` are positional, `*names` takes any number, the others are options `--like-this`. Their help is in
-the docstring. The fields of a dataclass become `--group.field`; their help is the comment above the field, or behind
-it. A wrong command line raises UsageError with one sentence. Nothing heavy is imported here.
+Parameters before `/` are positional, `*names` takes any number, the others are options `--like-this`. The fields of a
+dataclass become `--group.field`; their help is the comment above the field, or behind it.
 """
 
 from __future__ import annotations
@@ -77,7 +76,6 @@ class Parser(argparse.ArgumentParser):
 
     @property
     def flags(self) -> list[str]:
-        """All options."""
         return [*self._option_string_actions]
 
     def add_parameters(self, function: Callable[..., object]) -> None:
@@ -107,7 +105,8 @@ class Parser(argparse.ArgumentParser):
     def add_option(self, name: str, hint: Any, default: Any, **positional: Any) -> None:
         """Add an option, or a positional argument if `nargs` is given."""
         plain = default is REQUIRED or isinstance(default, bool) or default in (None, (), "")
-        shown = "" if plain else f"(default {_text(default)})"
+        text = " ".join(map(str, default)) if isinstance(default, tuple) else str(default)
+        shown = "" if plain else f"(default {text})"
         settings: dict[str, Any] = {
             "help": " ".join(filter(None, [self._help_of.get(name, ""), shown])).replace("%", "%%")
         }
@@ -148,9 +147,13 @@ class Parser(argparse.ArgumentParser):
             self.print_help()
             return None
         words = [flag_of(word) + word[len(flag_of(word)) :] for word in arguments]
+        # --lr is near --optimizer.lr: the last part of a name counts too.
+        known = {f"--{flag.rpartition('.')[2].removeprefix('--')}": flag for flag in reversed(self.flags)}
+        known |= {flag: flag for flag in self.flags}
         for flag in (flag_of(word) for word in words if word.startswith("--")):
             if flag not in self.flags:
-                raise UsageError(unknown_option(flag, self.flags, self.prog))
+                hint = did_you_mean(flag, known, f"`{self.prog} --help` lists the options.")
+                raise UsageError(f"`{self.prog}` has no option {flag}; {hint}")
         given = vars(self.parse_intermixed_args(words))
         return {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
 
@@ -158,18 +161,6 @@ class Parser(argparse.ArgumentParser):
 def flag_of(word: str) -> str:
     """Return the option of a word such as --batch_size=4, with hyphens; any other word as it is."""
     return word.partition("=")[0].replace("_", "-") if word.startswith("--") else word
-
-
-def unknown_option(flag: str, flags: Sequence[str], prog: str) -> str:
-    """Return a sentence about an option that does not exist, with the nearest one that does."""
-    # --lr is near --optimizer.lr: the last part of a name counts too.
-    by_last = {f"--{known.rpartition('.')[2].removeprefix('--')}": known for known in reversed(flags)}
-    hint = did_you_mean(flag, {known: known for known in flags} | by_last, f"`{prog} --help` lists the options.")
-    return f"`{prog}` has no option {flag}; {hint}"
-
-
-def _text(value: Any) -> str:
-    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _kinds(hint: Any) -> tuple[Any, ...]:

@@ -105,7 +105,6 @@ def reproduce(
 
 
 def log(line: str) -> None:
-    """Print a line of progress on stderr."""
     if not is_quiet():
         print(f"clew: {line}", file=sys.stderr, flush=True)
 
@@ -116,7 +115,6 @@ def read_needs() -> Any:
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Raise UsageError unless these are names of studies."""
     if not names:
         raise UsageError("give the name of a study: `clew reproduce NAME`; `clew reproduce --list` shows them.")
     known = [*dict.fromkeys(row["study"] for row in read_needs())]
@@ -141,7 +139,6 @@ def report(*, root: Path = Path()) -> None:
 
 
 def print_list() -> None:
-    """Print a line for each study and scale, and for all of them."""
     rows = [["study", "scale", "trainings", "parameters", "time, about"]]
     for row in read_needs():
         counts = [f"{n / 1e6:.2g}M" if n >= 1e5 else f"{n / 1e3:.0f}K" for n in row["parameters"] if n]

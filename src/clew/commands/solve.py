@@ -57,18 +57,14 @@ def solve(
 
     announce_compilation()
     answer = _exact(solver, trace, json) if solver in ("bfs", "astar") else _with_model(solver, decoder, trace, json)
-    failed = invalid = solved = 0
-
-    def report(sentence: str) -> None:
-        nonlocal failed
-        failed += report_error(sentence)
-
+    invalid = solved = 0
+    failed: list[int] = []
     with progress_bar("mazes solved", None) as progress:
-        for read in iter_mazes(file, on_error=report):
+        for read in iter_mazes(file, on_error=lambda sentence: failed.append(report_error(sentence))):
             try:
                 text, valid = answer(read)
             except UserError as error:
-                report(f"maze {read.number}, line {read.line}: {error}")
+                failed.append(report_error(f"maze {read.number}, line {read.line}: {error}"))
                 continue
             print(text, flush=True)
             solved += 1
@@ -113,8 +109,14 @@ def _with_model(solver: str, decoder: str | None, trace: bool, json: bool) -> An
         if found.shortest_path is None:
             raise UserError(str(found.problem))
         if not json:
-            steps = [_step_line(step) for step in found.steps] if trace else []
-            return "\n".join([str(found), *steps, ""]), found.is_valid
+            lines = [str(found)]
+            for step in found.steps if trace else []:
+                if step.hidden:
+                    lines.append(f"pass {step.number} hides {' '.join(map(str, step.positions))}")
+                else:
+                    filled = zip(step.positions, step.tokens, step.probabilities, strict=True)
+                    lines.append(f"pass {step.number}: " + ", ".join(f"{i} {token} {p:.3f}" for i, token, p in filled))
+            return "\n".join([*lines, ""]), found.is_valid
         value = {
             "path": None if found.path is None else _plain_path(read, found.path),
             "length": len(found.path or []),
@@ -153,13 +155,6 @@ def _plain_step(read: ReadTask, step: TaskStep) -> dict[str, Any]:
         "cells": [None if cell is None else _plain_path(read, [cell])[0] for cell in step.cells],
         "probabilities": [round(probability, 6) for probability in step.probabilities],
     }
-
-
-def _step_line(step: TaskStep) -> str:
-    if step.hidden:
-        return f"pass {step.number} hides {' '.join(map(str, step.positions))}"
-    filled = zip(step.positions, step.tokens, step.probabilities, strict=True)
-    return f"pass {step.number}: " + ", ".join(f"{i} {token} {probability:.3f}" for i, token, probability in filled)
 
 
 def _plain_path(read: ReadTask, path: Path) -> list[Any]:

@@ -1,11 +1,5 @@
 """`clew train CONFIG --out RUN`: train a model, or resume a run.
 
-    clew train --list
-    clew train laptop-dfs-4-mlmu --out runs/mlmu --minutes 10 --optimizer.lr 3e-4
-    clew train tiny --out runs/sweep --sweep lr=1e-3,3e-4 batch_size=32,64 --seeds 3
-    torchrun --nproc-per-node 4 -m clew train paper-dfs-10-mlmu-8m --out runs/dfs-10
-    clew train paper-dfs-10-mlmu-8m --out runs/dfs-10 --launcher slurm --slurm.partition gpu
-
 Exit codes: 0 done; 1 failed; 2 wrong call; 130 after Ctrl-C, 143 after SIGTERM and 140 after SIGUSR2, all with a
 checkpoint saved, so that `clew train ... && clew evaluate ...` stops there. The same command resumes the run.
 """
@@ -142,7 +136,6 @@ def check_options(arguments: Sequence[str]) -> None:
 
 
 def print_configs() -> None:
-    """Print a line for each named config, and the patterns of other names."""
     from clew.paper.named_configs import PATTERNS, list_configs
 
     names = list_configs()

@@ -2,8 +2,7 @@
 
     app = create_app(Settings(runs=Path("runs")))
 
-Every error is JSON with one sentence: status 400 for a bad request, 404 for an unknown name, 413 for what is too
-large, 503 with Retry-After when the server is busy. docs/web.md describes the API.
+docs/web.md describes the API. Every error is JSON with one sentence.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ from clew.web.payloads import (
 from clew.web.solving import Emit, Finished, SolveQueue
 
 STATIC = Path(__file__).parent / "static"
-PAGES = {"/": "index.html", "/runs": "runs.html", "/results": "results.html"}
+PAGES = {"/": STATIC / "index.html", "/runs": STATIC / "runs.html", "/results": STATIC / "results.html"}
 FIRST_MODELS = {"cells-dfs", "cells-astar"}
 CLIENT_LEFT = "the client closed the connection."
 FAMILIES = {
@@ -99,7 +98,7 @@ class Settings:
 def create_app(settings: Settings, warm: bool = False) -> App:
     """Return the application; if `warm`, load models and compile kernels first, so that a first visit is fast."""
     api = Api(settings)
-    routes = [Route(path, _page(name)) for path, name in PAGES.items()]
+    routes = [Route(path, lambda request: FileResponse(PAGES[request.url.path])) for path in PAGES]
     routes += [Route(f"/api/{each.__name__}", each, methods=["POST"]) for each in api.posts]
     routes += [
         Route("/api/models", api.models),
@@ -120,13 +119,6 @@ def create_app(settings: Settings, warm: bool = False) -> App:
     return App(Starlette(routes=[*routes, static], exception_handlers=handlers), settings.hosts, api.queue.stopping.set)
 
 
-def _page(name: str) -> Callable[[Request], Awaitable[Response]]:
-    async def endpoint(request: Request) -> Response:
-        return FileResponse(STATIC / name)
-
-    return endpoint
-
-
 def _failure(status: int, sentence: str) -> JSONResponse:
     return JSONResponse({"error": sentence}, status, {"Retry-After": "2"} if status == 503 else {})
 
@@ -141,9 +133,7 @@ class App:
     """The ASGI application: refuse other hosts and origins, and add headers. `stop()` ends all solves."""
 
     def __init__(self, app: ASGIApp, hosts: tuple[str, ...], stop: Callable[[], None]) -> None:
-        self.app = app
-        self.hosts = hosts
-        self.stop = stop
+        self.app, self.hosts, self.stop = app, hosts, stop
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_with_headers(message: Message) -> None:
@@ -158,16 +148,12 @@ class App:
     def refusal(self, headers: Headers) -> str | None:
         """Return a sentence if a request must not be served."""
         host = headers.get("host", "")
-        if not self.is_allowed(host):
+        name, colon, port = host.rpartition(":")
+        if "*" not in self.hosts and (name if colon and port.isdigit() else host).lower() not in self.hosts:
             return "this server does not answer under that host name."
         if (origin := headers.get("origin")) is not None and origin.partition("://")[2].lower() != host.lower():
             return "requests from other sites are not answered."
         return None
-
-    def is_allowed(self, host: str) -> bool:
-        """Whether a host, with or without a port, is one of those that are served."""
-        name, colon, port = host.rpartition(":")
-        return "*" in self.hosts or (name if colon and port.isdigit() else host).lower() in self.hosts
 
 
 def check_decoder(decoder: str | None) -> None:
@@ -284,13 +270,11 @@ class Api:
         return Response(await self.finish(request, work), media_type="image/gif")
 
     async def runs(self, request: Request) -> Response:
-        """The runs below --runs."""
         folder = self.settings.runs
         rows = await run_in_threadpool(lambda: [run_row(name, run) for name, run in self.store.runs().items()])
         return JSONResponse({"folder": None if folder is None else str(folder), "runs": rows})
 
     async def run(self, request: Request) -> Response:
-        """Config and curves of one run."""
         run = self.store.run(request.path_params["name"])
         return JSONResponse(await run_in_threadpool(run_json, run))
 
@@ -299,7 +283,6 @@ class Api:
         return JSONResponse(await run_in_threadpool(result_json, self.settings.results))
 
     async def picture(self, request: Request) -> Response:
-        """The figure of a study."""
         name = request.path_params["name"]
         pictures = {file.parent.name: file for file in sorted(self.settings.results.glob("*/*.png"))}
         if name not in pictures:

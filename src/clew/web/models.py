@@ -1,9 +1,5 @@
 """Models, runs below a folder, and measured results, as the page shows them.
 
-    models = ModelStore(Path("runs"))
-    models.listed()[0]["name"]
-    models.load("cells-dfs")
-
 A request names a model or run as it is listed; the name is never used as a path.
 """
 
@@ -60,7 +56,6 @@ class ModelStore:
         return {str(run.relative_to(self.folder)): run for run in find_runs(self.folder)}
 
     def run(self, name: str) -> Path:
-        """Return the folder of a run by its listed name."""
         if folder := self.runs().get(name):
             return folder
         raise NotFound(f"there is no run {name!r}; GET /api/runs lists them.")

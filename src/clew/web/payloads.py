@@ -41,7 +41,6 @@ class Busy(UserError):
 
 
 def json_object(body: bytes) -> dict[str, Any]:
-    """Return the JSON object of a request's body."""
     try:
         value = json.loads(body)
     except (ValueError, RecursionError):
@@ -52,7 +51,6 @@ def json_object(body: bytes) -> dict[str, Any]:
 
 
 def text_field(value: dict[str, Any], name: str, default: str | None = None) -> str:
-    """Return a field that must be text."""
     found = value.get(name, default)
     if not isinstance(found, str):
         raise UserError(f"the request must give {name} as text.")
@@ -108,12 +106,10 @@ def cell_json(task: Task, cell: Cell) -> Any:
 
 
 def path_json(task: Task, path: Path | None) -> list[Any] | None:
-    """Return a path, or None."""
     return None if path is None else [cell_json(task, cell) for cell in path]
 
 
 def step_json(task: Task, step: TaskStep) -> dict[str, Any]:
-    """Return one step of a decoder."""
     kind = "node" if isinstance(task.maze, PathStar) else "cell"
     filled = []
     columns = (step.positions, step.tokens, step.probabilities, step.cells)
