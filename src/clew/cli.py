@@ -2,10 +2,6 @@
 
 To add a command, write a typed function in clew/commands/ and name it in COMMANDS; its signature gives the options and
 its docstring their help (see clew/commands/options.py). A command's module is imported only when it is called.
-`--plugin MODULE` and `--quiet` may stand anywhere: the first imports modules that register components (see
-clew/registry.py), the second shows no progress.
-
-An error is one sentence on stderr and an exit code (see clew/errors.py); Ctrl-C is handled in clew/__main__.py.
 """
 
 from __future__ import annotations

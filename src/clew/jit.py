@@ -4,9 +4,9 @@
     def kernel(x): ...
 
 numba stores compiled code beside the sources and only notices when the file of the function itself changes. After an
-upgrade in place, cached code would refer to modules that no longer exist, and an installation that cannot be written
-to has no place for it. The cache is therefore a folder named after the version and the modules of the package: beside
-the sources, or else in the user's cache folder, or else a temporary one. NUMBA_CACHE_DIR takes precedence.
+upgrade in place, cached code would refer to modules that no longer exist. The cache is therefore a folder named after
+the version and the modules of the package: beside the sources, or else, where these cannot be written to, in the user's
+cache folder, or else a temporary one. NUMBA_CACHE_DIR takes precedence.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Provenance of a measured number: command, seeds, date, machine and versions; no host name and no path.
-
-write_json("results/speed.json", {"provenance": provenance("python benchmarks/generation.py", seeds=[0]), ...})
-"""
+"""Provenance of a measured number: command, seeds, date, machine and versions; no host name and no path."""
 
 from __future__ import annotations
 

@@ -157,7 +157,13 @@ class TrainedModel:
         into memory; `precision` is by default that of the evaluations during training; `progress` is called with the
         number of mazes done.
         """
-        groups = self.held_out(family, size, n, seed=seed) if tasks is None else _batches(tasks)
+        if tasks is None:
+            groups = self.held_out(family, size, n, seed=seed)
+        else:
+            items = tasks if isinstance(tasks, list | tuple) else [tasks]
+            read = [maze for each in items if not isinstance(each, TaskBatch) for maze in read_mazes(each)]
+            groups = [each for each in items if isinstance(each, TaskBatch)]
+            groups += group_tasks((maze.task, true_path(maze.task, maze.path)) for maze in read)
         decoder = decoder or default_decoder(self.codec)
         names = {"name": self.name, "decoder_name": decoder, "precision": precision or self.precision}
         settings: dict[str, Any] = {"batch_size": batch_size, "seed": self.seed, "progress": progress, **names}
@@ -267,10 +273,3 @@ def _from_weights(folder: Path) -> TrainedModel:
     model, family = build_trained(about.model, tensors, folder / WEIGHTS_FILE), canonical_family(about.family)
     name = folder.resolve().name
     return TrainedModel(name, model, codec, family, height, width, about.seed, None, about.precision)
-
-
-def _batches(tasks: Any) -> list[TaskBatch]:
-    items = tasks if isinstance(tasks, list | tuple) else [tasks]
-    batches = [each for each in items if isinstance(each, TaskBatch)]
-    found = [read for each in items if not isinstance(each, TaskBatch) for read in read_mazes(each)]
-    return [*batches, *group_tasks((read.task, true_path(read.task, read.path)) for read in found)]

@@ -12,8 +12,7 @@ from typing import Any, TypeVar
 import pytest
 
 from clew.errors import UserError
-from clew.web.payloads import Busy
-from clew.web.solving import Finished, SolveQueue, check_running
+from clew.web.solving import Busy, Finished, SolveQueue, check_running
 
 T = TypeVar("T")
 

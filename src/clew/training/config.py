@@ -1,12 +1,9 @@
 """Everything that a training run depends on, as one tree of dataclasses.
 
     config = TrainConfig(data=DataConfig(family="dfs", sizes=(10,)), model=..., budget=Budget(epochs=3000))
-    write_json(run / "config.json", config.to_json())
-    config = TrainConfig.from_json(read_json(run / "config.json"))
 
 A TrainConfig is checked when it is made: pairs that cannot work (a decoder-only model with MLM-U, a text model with
-labels of cells) raise a UserError before anything is built. clew.paper.configs has the paper's runs;
-`clew train CONFIG --optimizer.lr 3e-4` changes a field.
+labels of cells) raise a UserError before anything is built.
 """
 
 from __future__ import annotations

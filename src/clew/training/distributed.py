@@ -3,13 +3,8 @@
     with joined_world("auto") as world:            # alone, or one of torchrun's; gloo on CPU, nccl on GPU
         forward = parallelize(model, "ddp", world)
         total = world.sum(tensor)
-        full_tensor(parameter)                     # a DTensor's full value; collective, all ranks must call
 
-    torchrun --nproc-per-node 2 -m clew train tiny --out runs/tiny
-    launch(2, ["reproduce", "astar"])              # the same for a command that starts its processes by itself
-
-All of it is a no-op for one process, so the loop has no branch for it. A UserError that all processes raise is printed
-by the main one alone. A process that loses another one ends with one sentence.
+All of it is a no-op for one process. A UserError that all processes raise is printed by the main one alone.
 """
 
 from __future__ import annotations
@@ -108,11 +103,14 @@ def joined_world(device: Literal["auto", "cpu", "cuda"] = "auto", timeout_hours:
     if device == "cuda" and not torch.cuda.is_available():
         raise UserError("there is no CUDA device here; use --device cpu, or auto.")
     on_gpu = device != "cpu" and torch.cuda.is_available()
-    rank, size, local_rank = (
-        _from_environment("RANK", 0),
-        _from_environment("WORLD_SIZE", 1),
-        _from_environment("LOCAL_RANK", 0),
-    )
+    numbers = []
+    for name, default in (("RANK", "0"), ("WORLD_SIZE", "1"), ("LOCAL_RANK", "0")):
+        value = os.environ.get(name, default)
+        if not value.isdecimal():
+            problem = f"the environment has {name}={value!r}, which is not a number"
+            raise UserError(f"{problem}; start the run with torchrun.")
+        numbers.append(int(value))
+    rank, size, local_rank = numbers
     world = World(rank, size, torch.device("cuda", local_rank) if on_gpu else torch.device("cpu"))
     if on_gpu:
         torch.cuda.set_device(world.device)
@@ -140,13 +138,6 @@ def joined_world(device: Literal["auto", "cpu", "cuda"] = "auto", timeout_hours:
     finally:
         if dist.is_initialized() and not (lost and on_gpu):  # NCCL would wait for the lost process
             leave_group(world)
-
-
-def _from_environment(name: str, default: int) -> int:
-    value = os.environ.get(name, str(default))
-    if not value.isdecimal():
-        raise UserError(f"the environment has {name}={value!r}, which is not a number; start the run with torchrun.")
-    return int(value)
 
 
 def launch(processes: int, arguments: Sequence[str]) -> int:

@@ -1,7 +1,6 @@
 """Training as a Slurm job, by submitit.
 
     [job] = submit([work], "runs/x", SlurmOptions(partition="gpu"))                          # work: () -> RunEnd
-    submit([score], "runs/x-score", SlurmOptions(partition="gpu"), after=[job.job_id])       # score: () -> None
 
 Slurm starts one process a GPU. Some time before the limit it sends SIGUSR2 to all: the loop finishes its step or
 breaks off its evaluation, saves and stops, and the job goes back into the queue and resumes later. SIGTERM (`scancel`)
@@ -133,7 +132,23 @@ def submit(
     executor = submitit.AutoExecutor(
         folder=job_folder(run) / "%j", cluster=cluster, **{f"{cluster}_max_num_timeout": options.requeues}
     )
-    executor.update_parameters(**_parameters(Path(run).name, options, after))
+    given = {f"slurm_{name}": getattr(options, name) for name in ("partition", "account", "qos", "constraint")}
+    given |= {"slurm_setup": list(options.setup) or None, "mem_gb": options.mem_gb}
+    given["slurm_dependency"] = f"afterok:{':'.join(after)}" if after else None
+    executor.update_parameters(
+        name=Path(run).name,
+        nodes=options.nodes,
+        gpus_per_node=options.gpus_per_node,
+        tasks_per_node=options.tasks,
+        cpus_per_task=options.cpus_per_task,
+        timeout_min=max(round(options.hours * 60), 1),
+        slurm_signal_delay_s=options.warn_seconds,
+        # So that Slurm itself may start the job again, after a node has failed or another job was more urgent.
+        slurm_additional_parameters={"requeue": True, **({"kill-on-invalid-dep": "yes"} if after else {})},
+        # The others would wait for a process that has failed.
+        slurm_srun_args=["--kill-on-bad-exit=1"],
+        **{key: value for key, value in given.items() if value is not None},
+    )
     try:
         with executor.batch() if len(works) > 1 else nullcontext():
             jobs = [executor.submit(RequeuedRun(work)) for work in works]
@@ -161,24 +176,3 @@ def queued_jobs() -> set[str]:
 def submitted_jobs(run: str | Path) -> set[str]:
     """Return the numbers of all jobs that were ever submitted for a run."""
     return {path.name for path in job_folder(run).glob("*/")}
-
-
-def _parameters(name: str, options: SlurmOptions, after: Sequence[str] = ()) -> dict[str, Any]:
-    given = {f"slurm_{name}": getattr(options, name) for name in ("partition", "account", "qos", "constraint")}
-    given |= {"slurm_setup": list(options.setup) or None, "mem_gb": options.mem_gb}
-    if after:
-        given["slurm_dependency"] = f"afterok:{':'.join(after)}"
-    return {
-        "name": name,
-        "nodes": options.nodes,
-        "gpus_per_node": options.gpus_per_node,
-        "tasks_per_node": options.tasks,
-        "cpus_per_task": options.cpus_per_task,
-        "timeout_min": max(round(options.hours * 60), 1),
-        "slurm_signal_delay_s": options.warn_seconds,
-        # So that Slurm itself may start the job again, after a node has failed or another job was more urgent.
-        "slurm_additional_parameters": {"requeue": True, **({"kill-on-invalid-dep": "yes"} if after else {})},
-        # The others would wait for a process that has failed.
-        "slurm_srun_args": ["--kill-on-bad-exit=1"],
-        **{key: value for key, value in given.items() if value is not None},
-    }

@@ -1,10 +1,5 @@
 """One training step and the state it changes: the gradient is the same for one process and for many.
 
-    local = local_batch(batch, objective, seed, step, rows, world)     # this process's rows and their targets
-    sums = accumulate_gradient(forward, local, world, precision="fp16", scale=scaler.value)
-    state = TrainingState(config, world)                            # weights, optimizer, how far the run is
-    state.load(checkpoint)
-
 The loss of a step is
 
     sum over all predicted tokens of all processes (weight * cross-entropy)  /  sum of all those weights
@@ -195,7 +190,6 @@ def gradient_norm(model: nn.Module) -> float:
 
 @torch.no_grad()
 def scale_gradient(model: nn.Module, factor: float) -> None:
-    """Multiply the whole gradient by a number."""
     if factor != 1.0:
         torch._foreach_mul_([p.grad for _, p in named_parameters(model) if p.grad is not None], factor)
 

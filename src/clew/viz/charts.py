@@ -196,16 +196,10 @@ def _lines(ax: Axes, panel: Panel) -> None:
             round_ones = [step * 10.0**power for power in range(-9, 10) for step in (1, 2, 5)]
             tried = [x for x in round_ones if tried[0] / 2 < x < tried[-1] * 2]
             ax.set_xlim(tried[0] / 1.1, tried[-1])
-        ax.set_xticks(tried, [_short(x) for x in tried])
+        ax.set_xticks(tried, [f"{x:,.0f}" if x >= 1 else f"{x:.0e}".replace("e-0", "e-") for x in tried])
         ax.minorticks_off()
     else:
         ax.set_xlim(left=0)
-        ax.xaxis.set_major_formatter(lambda x, position: _thousands(x))
-
-
-def _thousands(x: float) -> str:
-    return f"{x / 1e6:g}M" if x >= 1e6 else f"{x / 1e3:g}k" if x >= 1e3 else f"{x:g}"
-
-
-def _short(x: float) -> str:
-    return f"{x:,.0f}" if x >= 1 else f"{x:.0e}".replace("e-0", "e-")
+        ax.xaxis.set_major_formatter(
+            lambda x, position: f"{x / 1e6:g}M" if x >= 1e6 else f"{x / 1e3:g}k" if x >= 1e3 else f"{x:g}"
+        )

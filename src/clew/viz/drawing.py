@@ -108,10 +108,17 @@ def task_shapes(
         outside = ("label is", "labels are", "not in the graph")
     else:
         if maze.has_wall_cells_only:
-            shapes.append(Line(GRID, 0.03, _grid_lines(maze)))
+            across: list[Polygon] = [[(0, row), (maze.width, row)] for row in range(1, maze.height)]
+            down: list[Polygon] = [[(col, 0), (col, maze.height)] for col in range(1, maze.width)]
+            shapes.append(Line(GRID, 0.03, across + down))
         frame = box(0, 0, maze.width, maze.height)
+        # Boxes of wall cells overlap a little, so that no seam is visible.
+        walls = [
+            box(first - 0.01, row - 0.01, after - first + 0.02, 1.02)
+            for row, first, after in runs((maze.cells & WALL) != 0)
+        ]
         shapes += [
-            Fill(STONE, _wall_boxes(maze)),
+            Fill(STONE, walls),
             *(Fill(colour, [rounded_square(centre(cell))]) for colour, cell in ends),
             Line(STONE, 0.18, [[*frame, frame[0]], *_walls_between(maze)]),
             true_line,
@@ -161,15 +168,6 @@ def runs(marked: npt.NDArray[np.bool_]) -> list[tuple[int, int, int]]:
     return [(int(row), int(first), int(after)) for (row, first), (_, after) in zip(begins, ends, strict=True)]
 
 
-def _wall_boxes(maze: Maze) -> list[Polygon]:
-    """Return a box for each run of wall cells; boxes overlap a little so that no seam is visible."""
-    overlap = 0.01
-    return [
-        box(first - overlap, row - overlap, after - first + 2 * overlap, 1 + 2 * overlap)
-        for row, first, after in runs((maze.cells & WALL) != 0)
-    ]
-
-
 def _walls_between(maze: Maze) -> list[Polygon]:
     """Return a line for each straight wall between free cells that are not open to each other."""
     free = (maze.cells & WALL) == 0
@@ -178,12 +176,6 @@ def _walls_between(maze: Maze) -> list[Polygon]:
     flat: list[Polygon] = [[(first, row + 1), (after, row + 1)] for row, first, after in runs(below)]
     upright: list[Polygon] = [[(col + 1, first), (col + 1, after)] for col, first, after in runs(right.T)]
     return flat + upright
-
-
-def _grid_lines(maze: Maze) -> list[Polygon]:
-    across: list[Polygon] = [[(0, row), (maze.width, row)] for row in range(1, maze.height)]
-    down: list[Polygon] = [[(col, 0), (col, maze.height)] for col in range(1, maze.width)]
-    return across + down
 
 
 def _arrows(maze: Maze, cells: list[Cell], centre: Callable[[Cell], Point]) -> list[Fill | Line]:

@@ -41,16 +41,19 @@ from clew.mazes.solvers import astar
 from clew.registry import registered_names, shipped_models
 from clew.solution import Solution
 from clew.viz.animation import shown_loops
-from clew.web.models import ModelStore, result_json, run_json, run_row
-from clew.web.payloads import (
+from clew.web.models import (
     MAX_BODY_BYTES,
     MAX_SIDE,
+    ModelStore,
     NotFound,
     TooLarge,
     check_size,
     json_object,
     maze_json,
     number_field,
+    result_json,
+    run_json,
+    run_row,
     solution_json,
     step_json,
     task_from,

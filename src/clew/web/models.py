@@ -1,10 +1,12 @@
-"""Models, runs below a folder, and measured results, as the page shows them.
+"""JSON of the page: checked requests, mazes, steps, solutions, models, runs and measured results.
 
-A request names a model or run as it is listed; the name is never used as a path.
+Cells are [x, y]; nodes of graphs are numbers. A request names a model or run as it is listed; the name is never used as
+a path.
 """
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections import OrderedDict
@@ -12,10 +14,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from clew.decoding.decode import decoders_for, default_decoder, is_causal
+import numpy as np
+
+from clew.decoding.decode import TaskStep, decoders_for, default_decoder, is_causal
 from clew.errors import UserError
+from clew.evaluation.scores import classify
 from clew.files import read_json
 from clew.mazes.generate import describe_tasks
+from clew.mazes.maze import Cell, PathStar, Task
 from clew.models.build import kind_of
 from clew.models.cell_network import CellNetwork
 from clew.paper.page import main_verdicts, read_results
@@ -24,12 +30,15 @@ from clew.paper.studies import STUDIES
 from clew.paper.study import parameters_of
 from clew.paper.verdict import converged_only
 from clew.registry import shipped_models
+from clew.solution import Solution
+from clew.tokenization.read import tasks_in_text
 from clew.trained import TrainedModel, load
 from clew.training.callbacks import METRICS_FILE, curve, find_runs, read_metrics
 from clew.training.checkpoint import CONFIG_FILE, load_config
-from clew.web.payloads import NotFound
 from clew.web.solving import check_running
 
+MAX_BODY_BYTES = 1_000_000
+MAX_SIDE = 64
 MAX_LOADED = 8
 MAX_POINTS = 400  # of a curve
 OBJECTIVES = {"mlm-u": "MLM-U", "next-token": "next token"}
@@ -38,6 +47,18 @@ PAPER_EXACT = {
     "dfs": {"5x5": "100", "10x10": "100", "15x15": "100", "20x20": "100", "30x30": "93.8"},
     "astar": {"10x10": "98.5", "20x20": "95.2", "30x30": "85.5"},
 }
+
+
+class NotFound(UserError):
+    """A name that the server does not list."""
+
+    status = 404
+
+
+class TooLarge(UserError):
+    """A request or a maze above the limits."""
+
+    status = 413
 
 
 class ModelStore:
@@ -201,3 +222,102 @@ def _thinned(points: Sequence[list[float]]) -> list[list[float]]:
 
 def _changed(path: Path) -> float:
     return path.stat().st_mtime if path.exists() else 0.0
+
+
+def json_object(body: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        raise UserError("the request is not valid JSON; send one JSON object.") from None
+    if not isinstance(value, dict):
+        raise UserError("the request must be a JSON object.")
+    return value
+
+
+def text_field(value: dict[str, Any], name: str, default: str | None = None) -> str:
+    found = value.get(name, default)
+    if not isinstance(found, str):
+        raise UserError(f"the request must give {name} as text.")
+    return found
+
+
+def number_field(value: dict[str, Any], name: str, low: int, high: int, default: int | None = None) -> int:
+    """Return a field that must be a whole number from `low` to `high`."""
+    found = value.get(name, default)
+    if not isinstance(found, int) or isinstance(found, bool) or not low <= found <= high:
+        raise UserError(f"the request must give {name} as a whole number from {low:,} to {high:,}.")
+    return found
+
+
+def task_from(maze: Any) -> Task:
+    """Return the task of a maze in any text format, or in the JSON of `maze_json`."""
+    if isinstance(maze, dict):
+        maze = json.dumps(maze)
+    if not isinstance(maze, str):
+        raise UserError("the request must give maze as text or as a JSON object.")
+    found = tasks_in_text(maze)
+    if len(found) != 1:
+        raise UserError(f"the request holds {len(found)} mazes; give one.")
+    task = found[0].task
+    check_size(task)
+    return task
+
+
+def check_size(task: Task) -> None:
+    """TooLarge if the maze is larger than the page allows."""
+    height, width = task.maze.height, task.maze.width
+    if max(height, width) > MAX_SIDE:
+        raise TooLarge(f"the maze has {height} rows and {width} columns; the page takes at most {MAX_SIDE} of each.")
+
+
+def maze_json(task: Task) -> dict[str, Any]:
+    """Return a task as JSON: the open sides of its cells, or the edges of a path-star graph."""
+    if isinstance(task.maze, PathStar):
+        edges = sorted((a[1], b[1]) for a, b in task.maze.edges())
+        return {"labels": task.maze.width, "edges": edges, "start": task.start[1], "goal": task.goal[1]}
+    return {
+        "height": task.maze.height,
+        "width": task.maze.width,
+        "start": cell_json(task, task.start),
+        "goal": cell_json(task, task.goal),
+        "cells": task.maze.cells.tolist(),
+    }
+
+
+def cell_json(task: Task, cell: Cell) -> Any:
+    """Return a cell as [x, y], or a node as its label."""
+    return cell[1] if isinstance(task.maze, PathStar) else [cell[1], cell[0]]
+
+
+def path_json(task: Task, path: list[Cell] | None) -> list[Any] | None:
+    return None if path is None else [cell_json(task, cell) for cell in path]
+
+
+def step_json(task: Task, step: TaskStep) -> dict[str, Any]:
+    kind = "node" if isinstance(task.maze, PathStar) else "cell"
+    filled = []
+    columns = (step.positions, step.tokens, step.probabilities, step.cells)
+    for position, token, probability, cell in zip(*columns, strict=True):
+        item = {"position": position, "token": token, "probability": round(probability, 4)}
+        filled.append(item if cell is None else item | {kind: cell_json(task, cell)})
+    grid_HW = step.cell_probabilities
+    probabilities = None if grid_HW is None else np.round(grid_HW.astype(float), 3).tolist()
+    return {"pass": step.number, "hidden": step.hidden, "filled": filled, "probabilities": probabilities}
+
+
+def solution_json(solution: Solution, exact_path: list[Cell]) -> dict[str, Any]:
+    """Return a solution, compared with the path that the deterministic A* stores."""
+    task, path = solution.task, solution.path
+    exact = path is not None and path == exact_path
+    return {
+        "path": path_json(task, path),
+        "exact": exact,
+        "valid": solution.is_valid,
+        "shortest": solution.is_shortest,
+        "failure": None if solution.is_shortest else classify(task, exact_path, path),
+        "verdict": solution.verdict,
+        "passes": solution.passes,
+        "ms": round(1000 * solution.seconds, 2),
+        "exact_path": path_json(task, exact_path),
+        "steps": [step_json(task, step) for step in solution.steps],
+    }

@@ -19,9 +19,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from clew.errors import UserError
-from clew.web.payloads import Busy
 
 Emit = Callable[[Any], None]
+
+
+class Busy(UserError):
+    """Too many requests wait already, or a solve took too long."""
+
+    status = 503
 
 
 @dataclass(frozen=True)
