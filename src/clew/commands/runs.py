@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json as json_module
-import time
 from pathlib import Path
 from typing import Any, Literal
 
 from clew.commands import format_table
 from clew.errors import UsageError, UserError, counted, printable
 from clew.files import read_json
-from clew.training.callbacks import METRICS_FILE, check_metrics, curve, find_runs, format_duration, read_metrics
+from clew.training.callbacks import check_metrics, curve, find_runs, format_duration, run_status
 
 
 def runs(*directories: Path, json: bool = False) -> None:
@@ -77,18 +76,10 @@ def plot(
 
 def describe_run(run: Path) -> dict[str, Any]:
     """Return what the table shows of a run, from config.json and metrics.jsonl, without torch."""
-    last: dict[str, dict[str, Any]] = {line["kind"]: line for line in read_metrics(run)}
-    step, evaluation = last.get("step", {}), last.get("evaluation", {})
     check_metrics(run)
-    changed = max(file.stat().st_mtime for file in (run / "config.json", run / METRICS_FILE) if file.exists())
-    return {
-        "name": run.as_posix(),
-        "config": _summary(run / "config.json"),
-        "steps": max(step.get("step", 0), evaluation.get("step", 0)),
-        "loss": step.get("loss"),
-        "exact": evaluation.get("scores", {}).get("exact"),
-        "age_seconds": round(time.time() - changed),
-    }
+    status = run_status(run)
+    numbers = {"steps": status["step"], "loss": status["loss"], "exact": status["exact"]}
+    return {"name": run.as_posix(), "config": _summary(run / "config.json"), **numbers, "age_seconds": status["age"]}
 
 
 def _summary(file: Path) -> str:

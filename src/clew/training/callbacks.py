@@ -168,6 +168,20 @@ def read_metrics(run: Path) -> list[dict[str, Any]]:
     return [line for _, line in metric_lines(run) if line is not None]
 
 
+def run_status(run: Path) -> dict[str, Any]:
+    """Return the steps, progress, last loss and held-out accuracy of a run, and the seconds since it wrote."""
+    last = {line["kind"]: line for line in read_metrics(run)}
+    step, evaluation = last.get("step", {}), last.get("evaluation", {})
+    changed = max(file.stat().st_mtime for file in (run / "config.json", run / METRICS_FILE) if file.exists())
+    return {
+        "step": max(step.get("step", 0), evaluation.get("step", 0)),
+        "progress": step.get("progress", 0.0),
+        "loss": step.get("loss"),
+        "exact": evaluation.get("scores", {}).get("exact"),
+        "age": round(max(0.0, time.time() - changed)),
+    }
+
+
 # Of a line of metrics.jsonl: the value on the x axis.
 X_AXES = {
     "steps": lambda line: line["step"],
@@ -217,12 +231,10 @@ def _rounded(value: Any) -> Any:
 class LogOptions:
     """Loggers of a run, besides its metrics.jsonl."""
 
-    # Write RUN/tensorboard, for `tensorboard --logdir RUN`.
-    tensorboard: bool = False
+    tensorboard: bool = False  # write RUN/tensorboard, for `tensorboard --logdir RUN`
     # Send to Weights & Biases; offline writes RUN/wandb, which `wandb sync` sends later.
     wandb: Literal["off", "online", "offline"] = "off"
-    # The project at Weights & Biases.
-    project: str = "clew"
+    project: str = "clew"  # the project at Weights & Biases
 
 
 def build_loggers(options: LogOptions) -> list[Callback]:

@@ -49,34 +49,25 @@ class TrainConfig:
     objective: ObjectiveConfig = field(default_factory=ObjectiveConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
-    # Mazes a step, over all processes and micro-batches.
-    batch_size: int = 128
+    batch_size: int = 128  # mazes a step, over all processes and micro-batches
     # The most mazes that a process puts through one forward and backward pass; fewer need less memory, and the
     # gradient of the step stays the same. By default all of its share.
     micro_batch: int | None = None
-    # The largest norm of the gradient; a larger one is scaled down to it. None leaves all as they are.
-    clip: float | None = 1.0
-    # The decay of an average of the weights, which is then evaluated instead of the weights.
-    ema: float | None = None
+    clip: float | None = 1.0  # the largest norm of the gradient, to which larger ones are scaled down; none: no limit
+    ema: float | None = None  # the decay of an average of the weights, which is then evaluated instead of the weights
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"  # of matrix products in training and evaluation
     compile: bool = False  # compile the model with torch.compile
     # A run, or a folder of weights, to begin with instead of random weights: continue with other mazes or settings.
     start_from: str = ""
-    # Of the first weights, the masks and the order of a dataset's mazes; the mazes themselves have data.seed.
-    seed: int = 0
-    # Steps between two evaluations on held-out mazes; the last step is always evaluated.
-    evaluate_every: int = 1000
+    seed: int = 0  # of the first weights, the masks and the order of a dataset's mazes, which have data.seed
+    evaluate_every: int = 1000  # steps between two evaluations on held-out mazes; the last step is always evaluated
     held_out: int = 2000  # held-out mazes of an evaluation; 0 for none
-    # Steps between two lines of metrics.jsonl, each about all steps since the one before.
-    log_every: int = 10
-    # Steps between two checkpoints; the last step always has one. The best one is kept beside the last few.
-    checkpoint_every: int = 1000
+    log_every: int = 10  # steps between two lines of metrics.jsonl, each about all steps since the one before
+    checkpoint_every: int = 1000  # steps between two checkpoints; the last step always has one
     keep_last: int = 2  # how many of the last checkpoints are kept, besides the best
     device: Literal["auto", "cpu", "cuda"] = "auto"  # where to train; auto takes a GPU if there is one
-    # With several processes (torchrun): ddp copies the weights to each, fsdp shares them out.
-    parallel: Literal["ddp", "fsdp"] = "ddp"
-    # With several processes: how long one waits for the others, which decode different mazes in an evaluation.
-    timeout_hours: float = 4.0
+    parallel: Literal["ddp", "fsdp"] = "ddp"  # with several processes: ddp copies the weights, fsdp shares them out
+    timeout_hours: float = 4.0  # how long one of several processes waits for the others
     # CPU threads, by default as many as torch chooses. Runs are equal bit for bit only with equal numbers of threads.
     threads: int | None = None
 

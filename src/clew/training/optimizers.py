@@ -53,15 +53,12 @@ class OptimizerConfig:
     """The optimizer and its settings; the defaults are those of the paper's text for MLM-U."""
 
     kind: OptimizerKind = "adamw"  # adamw, or muon for matrices with adamw for the rest
-    # The highest learning rate of the schedule, for the parameters of AdamW.
-    lr: float = 1e-3
+    lr: float = 1e-3  # the highest learning rate of AdamW's parameters
     beta1: float = 0.9  # AdamW's decay of the mean gradient
     beta2: float = 0.999  # AdamW's decay of the squared gradient
     eps: float = 1e-8  # AdamW's constant in the denominator
-    # The weight decay, of matrices only.
-    weight_decay: float = 0.0
-    # With kind "muon": the highest learning rate of the matrices.
-    muon_lr: float = 0.02
+    weight_decay: float = 0.0  # of matrices only
+    muon_lr: float = 0.02  # with muon: the highest learning rate of the matrices
     muon_momentum: float = 0.95  # the momentum of Muon
     muon_steps: int = 5  # Newton-Schulz steps of Muon
 
@@ -83,12 +80,10 @@ class ScheduleConfig:
     """
 
     kind: ScheduleKind = "one-cycle"  # the shape of the learning rate over the budget
-    # The share of the budget in which the learning rate rises.
-    warmup: float = 0.05
+    warmup: float = 0.05  # the share of the budget in which the learning rate rises
     decay: float = 0.2  # the share of the budget at the end in which constant-then-decay falls
     power: float = 1.0  # the exponent of the decay of constant-then-decay
-    # The first learning rate, as a share of the highest.
-    start: float = 1 / 25
+    start: float = 1 / 25  # the first learning rate, as a share of the highest
     end: float = 1 / 625  # the last learning rate, as a share of the highest
     # With one-cycle: AdamW's beta1 falls from 0.95 to 0.85 while the rate rises, and rises again while the rate falls.
     # Torch's OneCycleLR does so by default, whatever beta1 the optimizer has.

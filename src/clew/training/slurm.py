@@ -40,19 +40,14 @@ class SlurmOptions:
     constraint: str | None = None  # features that a node must have
     nodes: int = 1  # how many nodes
     gpus_per_node: int = 1  # GPUs of each node
-    # Processes on each node; by default one for each GPU, or one.
-    tasks_per_node: int | None = None
+    tasks_per_node: int | None = None  # processes on each node; by default one for each GPU, or one
     cpus_per_task: int = 8  # CPU cores of each process
-    # Memory of a node; by default the cluster's own.
-    mem_gb: float | None = None
-    # The time limit of the job; the run continues when it is requeued.
-    hours: float = 24.0
-    # How often the job may be requeued.
-    requeues: int = 100
+    mem_gb: float | None = None  # memory of a node; by default the cluster's own
+    hours: float = 24.0  # the time limit of the job; the run continues when it is requeued
+    requeues: int = 100  # how often the job may be requeued
     # Seconds before the limit at which the run is signalled to save: more than a step and a checkpoint take.
     warn_seconds: int = 180
-    # Shell lines before the run, such as "module load cuda".
-    setup: tuple[str, ...] = ()
+    setup: tuple[str, ...] = ()  # shell lines before the run, such as "module load cuda"
 
     def __post_init__(self) -> None:
         if min(self.nodes, self.tasks, self.cpus_per_task) < 1 or min(self.gpus_per_node, self.requeues) < 0:

@@ -23,32 +23,6 @@ from clew.files import PathLike, atomic_write
 from clew.viz.charts import Panel, Point, Series, panel_svg
 from clew.viz.drawing import BROKEN, GOAL, PREDICTED, START, TRUE_PATH, task_svg
 
-STYLE = """
-:root { color-scheme: light dark; --ground: #fbfaf7; --card: #fff; --ink: #22262b; --quiet: #6b7280; --line: #e3e2dc; }
-@media (prefers-color-scheme: dark) {
-  :root { --ground: #16181c; --card: #1f2228; --ink: #e8e6e1; --quiet: #9aa1ac; --line: #343842; } }
-body { margin: 0; background: var(--ground); color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }
-main { max-width: 1100px; margin: 0 auto; padding: 2.5rem 1.25rem 4rem; }
-header { border-bottom: 3px solid #b3202c; padding-bottom: 0.75rem; margin-bottom: 1.5rem; }
-h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 0.5rem; }
-h2 { font-size: 1.25rem; margin: 2.2rem 0 0.6rem; }
-h3 { font-size: 1rem; margin: 1.4rem 0 0.5rem; }
-header p, .quiet, .note, footer, dd, figcaption { color: var(--quiet); font-weight: 400; }
-.note, footer, figcaption, dt, dd, summary, .legend { font-size: 0.9rem; }
-.legend { list-style: none; display: flex; flex-wrap: wrap; gap: 0.25rem 1.25rem; padding: 0; }
-.swatch { display: inline-block; width: 0.75em; height: 0.75em; border-radius: 50%; margin-right: 0.45em; }
-.wide, figure { background: var(--card); border: 1px solid var(--line); border-radius: 10px; overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: 0.925rem; }
-th, td { text-align: right; padding: 0.5rem 0.8rem; white-space: nowrap; border-top: 1px solid var(--line); }
-th:first-child, td:first-child, th:nth-child(2), td:nth-child(2) { text-align: left; }
-td small { display: block; color: var(--quiet); font-size: 0.75rem; }
-.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(420px, 100%), 1fr)); gap: 1rem; }
-figure { margin: 0; padding: 0.9rem; }
-.chart, .gallery svg { width: 100%; height: auto; display: block; }
-.gallery { display: grid; grid-template-columns: repeat(auto-fill, minmax(210px, 1fr)); gap: 1rem; }
-"""
-
-
 SOLVED_SHOWN, FAILED_SHOWN = 8, 4  # mazes of an evaluation; of each failure class
 FEWEST_TOKENS = 20  # fewer say nothing about calibration
 _SCORES_NOTE = (
@@ -192,11 +166,12 @@ def _document(page: Page, body: str) -> str:
     lines = [escape(note) for note in page.notes]
     lines.append(f"Made by <code>{escape(origin['command'])}</code>. {escape(f'{where}; {versions}{commit}.')}")
     header = "".join(f"<p>{line}</p>" for line in lines)
+    style = Path(__file__).with_name("report.css").read_text(encoding="utf-8")
     when = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{title}</title><style>{STYLE}</style></head><body><main>"
+        f"<title>{title}</title><style>\n{style}</style></head><body><main>"
         f"<header><h1>{title}</h1>{header}</header>"
         f"{body}<footer>Made by Clew, {when}.</footer></main></body></html>\n"
     )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,8 +32,8 @@ from clew.registry import shipped_models
 from clew.solution import Solution
 from clew.tokenization.read import tasks_in_text
 from clew.trained import TrainedModel, load
-from clew.training.callbacks import METRICS_FILE, curve, find_runs, read_metrics
-from clew.training.checkpoint import CONFIG_FILE, load_config
+from clew.training.callbacks import curve, find_runs, run_status
+from clew.training.checkpoint import load_config
 from clew.web.solving import check_running
 
 MAX_BODY_BYTES = 1_000_000
@@ -141,9 +140,7 @@ class ModelStore:
 def run_row(name: str, folder: Path) -> dict[str, Any]:
     """Return what the table shows of a run; one that cannot be read says why in `error`."""
     try:
-        config, metrics = load_config(folder), read_metrics(folder)
-        steps = [row for row in metrics if row["kind"] == "step"]
-        scores = [row["scores"] for row in metrics if row["kind"] == "evaluation"]
+        config = load_config(folder)
         first, last = config.data.shapes[0], config.data.shapes[-1]
         mazes = describe_tasks(config.data.family, *first) + (f" to {last[0]}x{last[1]}" if last != first else "")
         return {
@@ -152,11 +149,7 @@ def run_row(name: str, folder: Path) -> dict[str, Any]:
             "objective": OBJECTIVES.get(config.objective.name, config.objective.name),
             "mazes": mazes,
             "parameters": parameters_of(config.model),
-            "step": metrics[-1]["step"] if metrics else 0,
-            "progress": steps[-1]["progress"] if steps else 0.0,
-            "loss": steps[-1]["loss"] if steps else None,
-            "exact": scores[-1].get("exact") if scores else None,
-            "age": round(max(0.0, time.time() - max(map(_changed, (folder / CONFIG_FILE, folder / METRICS_FILE))))),
+            **run_status(folder),
         }
     except (UserError, OSError, KeyError, TypeError) as error:
         return {"name": name, "error": str(error), "age": 0}
