@@ -7,9 +7,8 @@ a path.
 from __future__ import annotations
 
 import json
-import threading
-from collections import OrderedDict
 from collections.abc import Sequence
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -60,14 +59,48 @@ class TooLarge(UserError):
     status = 413
 
 
+@lru_cache(MAX_LOADED)
+def _load(folder: Path, changed: float) -> TrainedModel:
+    """Load a model as it was at a time; a newer checkpoint is loaded again."""
+    model = load(folder)
+    # A pass over a large maze takes seconds; it ends early too.
+    for module in model.model.modules():
+        module.register_forward_pre_hook(lambda module, inputs: check_running())
+    return model
+
+
+@cache
+def _describe(name: str, folder: Path, changed: float) -> dict[str, Any] | None:
+    """Return what the page shows of a model; None if it cannot be loaded (`clew runs` says why)."""
+    shipped = name in shipped_models()
+    try:
+        model = _load(folder, changed)
+        named = "next-token" if is_causal(model.model) else "mlm-u"
+        objective = named if shipped else load_config(folder).objective.name
+    except (UserError, OSError):  # no checkpoint yet, or a damaged one
+        return None
+    words = OBJECTIVES.get(objective, objective)
+    return {
+        "name": name,
+        "shipped": shipped,
+        "summary": f"{model.parameters:,} parameters · {words} · trained on {model.tasks}",
+        "family": model.family,
+        "height": model.height,
+        "width": model.width,
+        "format": model.codec.format_name,
+        "objective": words,
+        "parameters": model.parameters,
+        "decoders": list(decoders_for(model.model, model.codec)),
+        "default_decoder": default_decoder(model.codec),
+        "loops": isinstance(model.model, CellNetwork),
+    }
+
+
 class ModelStore:
-    """Loads models when they are first used and keeps the last few."""
+    """The models that come with Clew, and those of the runs below a folder."""
 
     def __init__(self, runs: Path | None = None) -> None:
         self.folder = runs
-        self._loaded: OrderedDict[tuple[str, float], TrainedModel] = OrderedDict()
-        self._described: dict[tuple[str, float], dict[str, Any] | None] = {}
-        self._lock = threading.Lock()
 
     def runs(self) -> dict[str, Path]:
         """Return the folders of the runs, by their names below the folder."""
@@ -86,55 +119,16 @@ class ModelStore:
         return found | {name: (folder, 0.0) for name, folder in shipped_models().items()}
 
     def listed(self) -> list[dict[str, Any]]:
-        """Return the description of every model that can be loaded; `clew runs` says what is wrong with the others."""
-        found: list[dict[str, Any]] = []
-        for name, (folder, changed) in self.sources().items():
-            if (name, changed) not in self._described:
-                try:
-                    self._described[name, changed] = self._describe(name, folder)
-                except (UserError, OSError):  # no checkpoint yet, or a damaged one
-                    self._described[name, changed] = None
-            found += filter(None, [self._described[name, changed]])
-        return sorted(found, key=lambda model: (not model["shipped"], model["name"]))
-
-    def _describe(self, name: str, folder: Path) -> dict[str, Any]:
-        model, shipped = self.load(name), name in shipped_models()
-        named = "next-token" if is_causal(model.model) else "mlm-u"
-        objective = named if shipped else load_config(folder).objective.name
-        words = OBJECTIVES.get(objective, objective)
-        return {
-            "name": name,
-            "shipped": shipped,
-            "summary": f"{model.parameters:,} parameters · {words} · trained on {model.tasks}",
-            "family": model.family,
-            "height": model.height,
-            "width": model.width,
-            "format": model.codec.format_name,
-            "objective": words,
-            "parameters": model.parameters,
-            "decoders": list(decoders_for(model.model, model.codec)),
-            "default_decoder": default_decoder(model.codec),
-            "loops": isinstance(model.model, CellNetwork),
-        }
+        """Return the description of every model that can be loaded."""
+        found = [_describe(name, *source) for name, source in self.sources().items()]
+        return sorted(filter(None, found), key=lambda model: (not model["shipped"], model["name"]))
 
     def load(self, name: str) -> TrainedModel:
         """Return a model, loaded again if its run has a newer checkpoint."""
-        folder, changed = self.sources().get(name, (None, 0.0))
-        if folder is None:
+        source = self.sources().get(name)
+        if source is None:
             raise NotFound(f"there is no model {name!r}; GET /api/models lists them.")
-        key = (name, changed)
-        with self._lock:
-            if key not in self._loaded:
-                for old in [other for other in self._loaded if other[0] == name]:
-                    del self._loaded[old]
-                self._loaded[key] = loaded = load(folder)
-                # A pass over a large maze takes seconds; it ends early too.
-                for module in loaded.model.modules():
-                    module.register_forward_pre_hook(lambda module, inputs: check_running())
-            self._loaded.move_to_end(key)
-            while len(self._loaded) > MAX_LOADED:
-                self._loaded.popitem(last=False)
-            return self._loaded[key]
+        return _load(*source)
 
 
 def run_row(name: str, folder: Path) -> dict[str, Any]:
