@@ -5,10 +5,9 @@
     paper("dfs", 10, "next-token", weight_decay=1e-2, epochs=500)
     paper_config_named("published-dfs-10-mlmu-8m")    # the same by name, as `clew train NAME` does
 
-Text and code contradict each other; docs/paper-and-code.md lists every point. Where the text says nothing, `paper` does
-what the code does, with one exception. The code's decoder-only model has 2,048 learned positions, and the text reports
-30x30 DFS mazes, whose prompts alone are longer; the text also says that all models have an identical setup. So
-`paper` gives it the blocks of the MLM-U encoder: RoPE, GELU and a head with bias.
+Text and code contradict each other: docs/paper-and-code.md. Where the text says nothing, `paper` does what the code
+does, except that its decoder-only model has the blocks of the MLM-U encoder: the code's has 2,048 learned positions,
+too few for the 30x30 mazes of the text.
 """
 
 from __future__ import annotations
@@ -168,10 +167,9 @@ NAME_PATTERN = "{paper,published}-{dfs,astar}-SIZE-{mlmu,next,trace,ordered,orde
 
 
 def paper_config_named(name: str) -> TrainConfig | None:
-    """Return the config of a name that follows NAME_PATTERN, such as paper-dfs-10-mlmu-8m; None for another name.
+    """Return the config of a name that follows NAME_PATTERN; None for another name, UserError if it is not published.
 
-    `published-astar-20-mlmu-3m` is published("astar", 20, "mlm-u", "3m"), and `paper-dfs-10-next-encdec-8m` is
-    paper("dfs", 10, "next-token", "8m", architecture="encoder-decoder"). UserError for a run that was not published.
+    `paper-dfs-10-next-encdec-8m` is paper("dfs", 10, "next-token", "8m", architecture="encoder-decoder").
     """
     match = _NAME.fullmatch(name)
     if match is None:

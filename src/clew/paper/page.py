@@ -3,9 +3,8 @@
     write_result(study, value, file)           # results/NAME/SCALE.json and SCALE.png
     write_pages(Path())                        # docs/results.md, README.md and results/claims.png
 
-The page opens with the paper's six main claims and one verdict each. A finding is evidence for a main claim if its
-claim has that key as `main`; any study may add evidence. Then come the studies whose runs converged, a section each;
-runs that did not converge are only named. Of each study, the largest scale is reported; smoke results never are.
+A finding is evidence for one of the paper's six main claims if its claim has that key as `main`. Runs that did not
+converge are only named. Of each study, the largest scale is reported; smoke results never are.
 """
 
 from __future__ import annotations
@@ -147,7 +146,6 @@ def read_results(results: Path) -> dict[str, Result]:
 
 
 def results_page(results: Path) -> str:
-    """Return the whole page."""
     found = read_results(results)
     picture = f"\n![The curves behind the verdicts](../results/{CLAIMS_PICTURE})\n" if _claim_panels(results) else ""
     sections = [_section(STUDIES[name], result) for name, result in found.items()]
@@ -156,7 +154,6 @@ def results_page(results: Path) -> str:
 
 
 def draw_claims(results: Path) -> None:
-    """Draw the picture of the six claims."""
     if panels := _claim_panels(results):
         draw_panels(results / CLAIMS_PICTURE, panels)
 

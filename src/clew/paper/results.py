@@ -2,15 +2,10 @@
 
     result = Result(read_json("results/astar/laptop.json"))
     result.mean(size="4x4", objective="MLM-U")               # a Mean over the seeds: exact, held-out
-    result.values("size")                                    # the values of a label, in the order of the runs
     Pivot("objective", "size")(result)                       # a Report: exact paths, a table in the paper's layout
-    Pivot("objective", "evaluation", chart="bars")           # a column for each evaluation, and a bar chart
-    Pivot("rates", "score")                                  # a column for each score
     curves(result, "held-out", "mazes", "objective")         # a Panel of lines
 
-Each run of the file has its labels, seed, config, evaluations with their scores (under the key "exams") and its curve:
-for every evaluation during training the mazes seen, the core or GPU hours, the held-out accuracy and, for a run with a
-fixed training set, the training accuracy.
+Each run of the file has its labels, seed, config, evaluations with their scores (under the key "exams") and its curve.
 """
 
 from __future__ import annotations
@@ -223,7 +218,6 @@ def colours_of(names: Sequence[str]) -> list[int]:
 
 
 def point(x: float | str, mean: Mean) -> Point:
-    """Return a share as a point of a chart, in per cent."""
     return Point(x, 100 * mean.value, 100 * mean.error)
 
 

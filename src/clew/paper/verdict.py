@@ -3,9 +3,6 @@
     claim = Claim("MLM-U solves more held-out mazes", "10x10: 100 against 45.2", task="DFS 4x4", main="accuracy")
     verdict(claim, arm(result, objective="MLM-U", size="4x4"), arm(result, objective="next token", size="4x4"))
 
-    Comparison(text, numbers, "DFS {size}", {"objective": "MLM-U"}, {"objective": "next token"}, each=("size",))
-                                                  # the same for each size of a result, as studies declare it
-
 docs/reproduce.md#verdicts has the rules. Every verdict goes through `concluded`: it is inconclusive if any run that the
 claim rests on did not converge, and the finding then names those runs and leaves their numbers out.
 """
@@ -101,12 +98,10 @@ def convergence(curve: Sequence[dict[str, float]]) -> Convergence:
 
 
 def has_converged(run: Entry) -> bool:
-    """Return whether a run of a result has converged."""
     return convergence(run["curve"]).problem is None
 
 
 def converged_only(result: Result) -> Result:
-    """Return the result without the runs that did not converge."""
     return Result(result.value | {"runs": [run for run in result.runs if has_converged(run)]})
 
 
@@ -136,7 +131,6 @@ class Arm:
 
     @property
     def mean(self) -> Mean | None:
-        """The share of exact paths over the seeds."""
         return mean_over(self.runs, "exact", self.evaluation)
 
     @property

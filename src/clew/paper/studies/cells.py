@@ -13,16 +13,7 @@ from clew.objectives.config import ObjectiveConfig
 from clew.paper.cell_configs import SAMPLER, SMALL_SIZES, CellFamily, cells
 from clew.paper.named_configs import laptop_dfs_4_mlmu
 from clew.paper.results import EXACT, HELD_OUT, Pivot, Report, Result, Table, curves
-from clew.paper.study import (
-    MLMU,
-    NEXT,
-    EvaluationSpec,
-    RunScale,
-    RunSpec,
-    Study,
-    dfs_run,
-    square,
-)
+from clew.paper.study import MLMU, NEXT, EvaluationSpec, RunScale, RunSpec, Study, dfs_run, square
 from clew.paper.verdict import Claim, Comparison, Finding, arm, verdict_on_best
 from clew.training.config import TrainConfig
 

@@ -186,12 +186,8 @@ def measured(scale: Scale) -> dict[str, Any]:
     return {"path_lengths": [asdict(measure(family, size, count)) for family in FAMILIES for size in sizes]}
 
 
-def lengths_of(result: Result) -> list[PathLengths]:
-    return [PathLengths(**each) for each in result.measured["path_lengths"]]
-
-
 def length_report(result: Result) -> Report:
-    lengths = lengths_of(result)
+    lengths = [PathLengths(**each) for each in result.measured["path_lengths"]]
     rows = [["family", "size", "mean, cells", "standard deviation", "longest", "mazes with one shortest path, %"]]
     for e in lengths:
         numbers = f"{e.mean:.1f}", f"{e.standard_deviation:.1f}", str(e.longest), f"{100 * e.one_shortest:.1f}"
@@ -207,9 +203,9 @@ def length_report(result: Result) -> Report:
 
 
 def length_findings(result: Result) -> list[Finding]:
-    lengths = {(each.family, each.size): each for each in lengths_of(result)}
-    size = max(size for _, size in lengths)
-    dfs, astar = lengths["dfs", size], lengths["astar", size]
+    lengths = [PathLengths(**each) for each in result.measured["path_lengths"]]
+    size = max(each.size for each in lengths)
+    dfs, astar = (next(e for e in lengths if (e.family, e.size) == (family, size)) for family in ("dfs", "astar"))
     ours = f"{square(size)}: DFS {dfs.mean:.1f}, A* {astar.mean:.1f} cells"
     unique = f"one shortest path: DFS {100 * dfs.one_shortest:.0f} %, A* {100 * astar.one_shortest:.1f} % of the mazes"
     task = f"DFS and A* {square(size)}"
