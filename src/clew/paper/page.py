@@ -77,9 +77,7 @@ MAIN_CLAIMS = {
         "where both succeed, MLM-U converges in half of next token's GPU hours", "5x5: 2.03 times faster", "convergence"
     ),
     "scaling": MainClaim(
-        "MLM-U gains from larger models on harder mazes",
-        "20x20: 85 % with 3M parameters, 100 % with 8M",
-        "model-size",
+        "MLM-U gains from larger models on harder mazes", "20x20: 85 % with 3M parameters, 100 % with 8M", "model-size"
     ),
     "precision": MainClaim(
         "on large mazes MLM-U needs position encodings in float32",

@@ -12,6 +12,7 @@ Shape suffixes: B mazes, T positions, Q queries, V vocabulary.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
@@ -216,7 +217,9 @@ class TrainingState:
         self.optimizer = build_optimizer(self.model, config.optimizer)
         self.ema = None if config.ema is None else Ema(self.model, config.ema)
         self.scaler = GradScaler(config.precision)
-        self.window = new_window()
+        # Sums over the steps since the last report, and the time of training when that was made ("begun"). In a
+        # checkpoint, so that a resumed run reports the same.
+        self.window: dict[str, float] = defaultdict(float)
         self.step = 0  # steps done
         self.seconds = 0.0  # the main process's clock after the last step, so that all processes agree
         self.mazes = 0  # seen so far
@@ -257,7 +260,7 @@ class TrainingState:
         try:
             self.step, self.mazes = int(state["step"]), int(state["mazes"])
             self.seconds = float(state["seconds"])
-            self.window = {name: float(state["window"][name]) for name in self.window}
+            self.window.update({name: float(value) for name, value in state["window"].items()})
             best = state["best"]
             self.best = best and {"step": int(best["step"]), "exact": float(best["exact"])}
             self.scores = {str(name): float(value) for name, value in state["scores"].items()}
@@ -267,13 +270,3 @@ class TrainingState:
                 self.adaptive.load_state(state["adaptive"] if "adaptive" in state else state["dwell"])
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RuntimeError) as error:
             raise UserError(f"{checkpoint} is not a state of this Clew ({error!r}); take another checkpoint.") from None
-
-
-def new_window(begun: float = 0.0) -> dict[str, float]:
-    """Return the sums over the steps since the last report; `begun` is the time of training when it was opened.
-
-    They are part of a checkpoint, so that a resumed run reports the same.
-    """
-    return dict.fromkeys(("loss", "weight", "count", "correct", "mazes", "tokens", "flops", "skipped"), 0.0) | {
-        "begun": begun
-    }

@@ -26,14 +26,7 @@ from torch import nn
 
 from clew.data.batch import Batch
 from clew.data.config import CELL_LABELS
-from clew.data.loader import (
-    build_loader,
-    check_batch_memory,
-    held_out_tasks,
-    make_dataset,
-    prefetched,
-    rank_rows,
-)
+from clew.data.loader import build_loader, check_batch_memory, held_out_tasks, make_dataset, prefetched, rank_rows
 from clew.decoding.codec import Codec, Decoder
 from clew.decoding.decode import decoder_named
 from clew.errors import UserError, out_of_memory, printable, report_error
@@ -73,7 +66,6 @@ from clew.training.step import (
     flush_denormals,
     gradient_norm,
     local_batch,
-    new_window,
     scale_gradient,
 )
 
@@ -326,7 +318,8 @@ class Trainer:
             skipped=int(window["skipped"]),
         )
         self._notify("on_step", report)
-        state.window = new_window(state.seconds)
+        window.clear()
+        window["begun"] = state.seconds
 
     def _evaluate_and_save(self) -> None:
         """Evaluate and save if that is due after this step and not done yet."""

@@ -180,9 +180,6 @@ def _polygon(task: Task, cell: Cell, half: float) -> Polygon:
 
 def _blend(colours: Sequence[str], share: float) -> str:
     """Return the colour at a share of the way from the first colour to the last."""
-    position = min(max(share, 0.0), 1.0) * (len(colours) - 1)
-    first = min(int(position), len(colours) - 2)
-    weight = position - first
-    pairs = [(int(colours[first][i : i + 2], 16), int(colours[first + 1][i : i + 2], 16)) for i in (1, 3, 5)]
-    mixed = [round(one * (1 - weight) + other * weight) for one, other in pairs]
-    return "#" + "".join(f"{value:02x}" for value in mixed)
+    places = np.linspace(0, 1, len(colours))
+    channels = ([int(colour[i : i + 2], 16) for colour in colours] for i in (1, 3, 5))
+    return "#" + "".join(f"{round(np.interp(share, places, values)):02x}" for values in channels)

@@ -204,10 +204,7 @@ BACKWARD = "right to left"
 
 def ordered_runs(scale: RunScale) -> list[RunSpec]:
     size, count = SIZE[scale], MAZES[scale]
-    evaluations = (
-        EvaluationSpec(mazes=count),
-        EvaluationSpec(BACKWARD, mazes=count // 2, decoder="right-to-left"),
-    )
+    evaluations = (EvaluationSpec(mazes=count), EvaluationSpec(BACKWARD, mazes=count // 2, decoder="right-to-left"))
     return [
         text_run(scale, {"masks": name, "size": square(size)}, objective, size, family="astar", evaluations=evaluations)
         for name, objective in MASKS.items()
