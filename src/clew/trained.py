@@ -27,7 +27,6 @@ from clew.data.dataset import DATASET_FILE, open_dataset
 from clew.data.loader import held_out_draws
 from clew.data.readers import read_maze, read_mazes, true_path
 from clew.decoding.attention import attention_on_cells
-from clew.decoding.cells import loop_probabilities
 from clew.decoding.codec import Codec, Step
 from clew.decoding.decode import default_decoder, parse_decoder
 from clew.errors import UserError
@@ -46,7 +45,6 @@ from clew.files import PathLike, from_plain
 from clew.mazes.generate import canonical_family, describe_tasks
 from clew.mazes.maze import MAX_SIDE, Cell, Task, TaskBatch
 from clew.models.build import count_parameters, from_json, to_json
-from clew.models.cell_network import CellNetwork
 from clew.models.config import Precision
 from clew.models.weights import WEIGHTS_FILE, WEIGHTS_JSON, build_trained, read_weights, write_weights
 from clew.registry import model_folder
@@ -126,10 +124,6 @@ class TrainedModel:
             solved = iter(found)
             raise SomeUnread(problems, [None if i in problems else next(solved) for i in range(1, len(tasks) + 1)])
         return found
-
-    def loop_probabilities(self, task: Task) -> Sequence[npt.NDArray[np.float32]]:
-        """Return the probability of each cell after each loop of the first pass; nothing for models without loops."""
-        return list(loop_probabilities(self.model, task)) if isinstance(self.model, CellNetwork) else []
 
     def attention(self, task: Task, path: Sequence[Cell]) -> npt.NDArray[np.float32]:
         """Return how much a text model attends to each cell at each step of a path, [S, H, W].

@@ -29,7 +29,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from clew.data.readers import read_mazes
-from clew.decoding.cells import CellWalk
+from clew.decoding.cells import CellWalk, loop_probabilities
 from clew.decoding.codec import Step
 from clew.decoding.decode import TaskStep, parse_decoder, split_steps
 from clew.errors import UserError
@@ -251,9 +251,7 @@ class Api:
         name = text_field(value, "model")
 
         def work(emit: Emit) -> Any:
-            loops = self.store.load(name).loop_probabilities(task_from(value.get("maze")))
-            if not loops:
-                raise UserError(f"the model {name} has no loops.")
+            loops = loop_probabilities(self.store.load(name).model, task_from(value.get("maze")))
             kept = shown_loops(len(loops))
             return {"loops": [np.round(loops[i], 2).tolist() for i in kept], "numbers": [i + 1 for i in kept]}
 
