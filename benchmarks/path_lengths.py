@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import tyro
 from work import save
@@ -18,7 +18,7 @@ from work import save
 from clew.errors import guarded
 from clew.files import atomic_write
 from clew.mazes.generate import generate
-from clew.paper.studies.descriptive import COUNT, EXAMPLE_SIZE, FAMILIES, SIZES, PathLengths, measure
+from clew.paper.studies.descriptive import COUNT, EXAMPLE_SIZE, FAMILIES, SIZES, measure
 from clew.provenance import provenance
 from clew.viz.drawing import draw_task
 
@@ -40,9 +40,9 @@ def main(
     measured = [measure(family, size, count, seed) for family in FAMILIES for size in SIZES]
     for lengths in measured:
         print(
-            f"{FAMILIES[lengths.family][0]:4}{lengths.size}x{lengths.size}: "
-            f"{lengths.mean:.1f} +- {lengths.standard_deviation:.1f} cells, "
-            f"{lengths.one_shortest:.1%} with one shortest path only"
+            f"{FAMILIES[lengths['family']][0]:4}{lengths['size']}x{lengths['size']}: "
+            f"{lengths['mean']:.1f} +- {lengths['standard_deviation']:.1f} cells, "
+            f"{lengths['one_shortest']:.1%} with one shortest path only"
         )
     # --count is told even when it is the default: the command must give these numbers again in later versions too.
     command = f"python benchmarks/path_lengths.py --count {count} --seed {seed}"
@@ -51,27 +51,27 @@ def main(
         {
             "what": "path lengths in cells, both ends counted, of held-out mazes, and how many have one shortest path",
             "provenance": provenance(command, [seed]),
-            "path_lengths": [asdict(lengths) for lengths in measured],
+            "path_lengths": measured,
         },
     )
     draw(plot, measured, seed)
 
 
-def draw(out: Path, measured: Sequence[PathLengths], seed: int) -> None:
+def draw(out: Path, measured: Sequence[dict[str, Any]], seed: int) -> None:
     """The figure: bars on the left, one maze of each family on the right."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 3.3), layout="constrained")
     bars, *examples = figure.subplots(1, 1 + len(FAMILIES), width_ratios=[1.35] + [1] * len(FAMILIES))
-    sizes = sorted({lengths.size for lengths in measured})
+    sizes = sorted({lengths["size"] for lengths in measured})
     width = 0.8 / len(FAMILIES)
     for which, (family, (name, colour)) in enumerate(FAMILIES.items()):
-        of_family = [lengths for lengths in measured if lengths.family == family]
-        places = [sizes.index(lengths.size) + (which - (len(FAMILIES) - 1) / 2) * width for lengths in of_family]
+        of_family = [lengths for lengths in measured if lengths["family"] == family]
+        places = [sizes.index(lengths["size"]) + (which - (len(FAMILIES) - 1) / 2) * width for lengths in of_family]
         bars.bar(
             places,
-            [lengths.mean for lengths in of_family],
-            yerr=[lengths.standard_deviation for lengths in of_family],
+            [lengths["mean"] for lengths in of_family],
+            yerr=[lengths["standard_deviation"] for lengths in of_family],
             width=width * 0.92,
             color=colour,
             error_kw={"capsize": 4, "elinewidth": 1.2, "ecolor": "#3a3a3a"},

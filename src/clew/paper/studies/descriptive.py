@@ -5,7 +5,7 @@ The paper's galleries are of MLM-U on DFS 30x30, next token on DFS 30x30 and 10x
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -151,51 +151,43 @@ FAMILIES = {"astar": ("A*", "#5b8bd0"), "dfs": ("DFS", "#e2804f")}  # in the pap
 EXAMPLE_SIZE = 10
 
 
-@dataclass(frozen=True)
-class PathLengths:
-    """The numbers of cells of the paths of one kind of maze, both ends counted."""
-
-    family: str
-    size: int
-    count: int
-    mean: float
-    standard_deviation: float
-    shortest: int
-    median: float
-    longest: int
-    one_shortest: float  # the share of mazes with one shortest path only
-
-
-def measure(family: str, size: int, count: int = COUNT, seed: int = 0) -> PathLengths:
-    """Return the path lengths of `count` held-out mazes."""
+def measure(family: str, size: int, count: int = COUNT, seed: int = 0) -> dict[str, Any]:
+    """Return the numbers of cells of the paths of `count` held-out mazes, both ends counted."""
     if count < 2:
         raise UserError(f"{count} mazes have no standard deviation; use at least 2.")
     # As in the test split of a dataset; the families without wall cells take no notice of the draws.
     draws = DatasetSettings(family, size, size, seed, {"train": 1, "test": count}).test_draws
     batch = generate(family, size, size, seed=seed, first=0, count=count, split="test", draws=draws)
     length_N = batch.length_N
-    mean, deviation = round(float(length_N.mean()), 3), round(float(length_N.std(ddof=1)), 3)
-    shortest, longest = int(length_N.min()), int(length_N.max())
-    unique = float(one_shortest(batch).mean())
-    return PathLengths(family, size, count, mean, deviation, shortest, float(np.median(length_N)), longest, unique)
+    return {
+        "family": family,
+        "size": size,
+        "count": count,
+        "mean": round(float(length_N.mean()), 3),
+        "standard_deviation": round(float(length_N.std(ddof=1)), 3),
+        "shortest": int(length_N.min()),
+        "median": float(np.median(length_N)),
+        "longest": int(length_N.max()),
+        "one_shortest": float(one_shortest(batch).mean()),  # the share of mazes with one shortest path only
+    }
 
 
 def measured(scale: Scale) -> dict[str, Any]:
     """Return the lengths; laptop and paper scale measure the same, in seconds."""
     sizes, count = ((4, 5), 20) if scale == "smoke" else (SIZES, COUNT)
-    return {"path_lengths": [asdict(measure(family, size, count)) for family in FAMILIES for size in sizes]}
+    return {"path_lengths": [measure(family, size, count) for family in FAMILIES for size in sizes]}
 
 
 def length_report(result: Result) -> Report:
-    lengths = [PathLengths(**each) for each in result.measured["path_lengths"]]
+    lengths = result.measured["path_lengths"]
     rows = [["family", "size", "mean, cells", "standard deviation", "longest", "mazes with one shortest path, %"]]
     for e in lengths:
-        numbers = f"{e.mean:.1f}", f"{e.standard_deviation:.1f}", str(e.longest), f"{100 * e.one_shortest:.1f}"
-        rows.append([FAMILIES[e.family][0], square(e.size), *numbers])
+        numbers = [f"{e['mean']:.1f}", f"{e['standard_deviation']:.1f}", str(e["longest"])]
+        rows.append([FAMILIES[e["family"]][0], square(e["size"]), *numbers, f"{100 * e['one_shortest']:.1f}"])
     series, pictures = [], []
     for family, (name, _) in FAMILIES.items():
-        own = [each for each in lengths if each.family == family]
-        series.append(Series(name, [Point(square(e.size), e.mean, e.standard_deviation) for e in own]))
+        own = [each for each in lengths if each["family"] == family]
+        series.append(Series(name, [Point(square(e["size"]), e["mean"], e["standard_deviation"]) for e in own]))
         task, path = generate(family, EXAMPLE_SIZE, EXAMPLE_SIZE, seed=0, first=0, count=1, split="test")[0]
         pictures.append((task, path, None, f"{name} maze, {square(EXAMPLE_SIZE)}"))
     panel = Panel("path lengths, bars of one standard deviation", "size", "cells", series, percent=False)
@@ -203,18 +195,19 @@ def length_report(result: Result) -> Report:
 
 
 def length_findings(result: Result) -> list[Finding]:
-    lengths = [PathLengths(**each) for each in result.measured["path_lengths"]]
-    size = max(each.size for each in lengths)
-    dfs, astar = (next(e for e in lengths if (e.family, e.size) == (family, size)) for family in ("dfs", "astar"))
-    ours = f"{square(size)}: DFS {dfs.mean:.1f}, A* {astar.mean:.1f} cells"
-    unique = f"one shortest path: DFS {100 * dfs.one_shortest:.0f} %, A* {100 * astar.one_shortest:.1f} % of the mazes"
+    lengths = {(each["family"], each["size"]): each for each in result.measured["path_lengths"]}
+    size = max(size for _, size in lengths)
+    dfs, astar = (lengths[family, size]["mean"] for family in ("dfs", "astar"))
+    dfs_unique, astar_unique = (lengths[family, size]["one_shortest"] for family in ("dfs", "astar"))
+    ours = f"{square(size)}: DFS {dfs:.1f}, A* {astar:.1f} cells"
+    unique = f"one shortest path: DFS {100 * dfs_unique:.0f} %, A* {100 * astar_unique:.1f} % of the mazes"
     task = f"DFS and A* {square(size)}"
     longer = Claim("paths of DFS mazes are longer than those of A* mazes", "a figure", task)
     several = Claim("DFS mazes have one path, A* mazes may have several shortest ones", "said, not measured", task)
     why = "so an exact match on A* mazes is mostly a test of the tie-break; shortest paths are reported beside it."
     return [
-        concluded(longer, [], dfs.mean > astar.mean, ours, f"they are {dfs.mean / astar.mean:.1f} times as long."),
-        concluded(several, [], dfs.one_shortest == 1 and astar.one_shortest < 1, unique, why),
+        concluded(longer, [], dfs > astar, ours, f"they are {dfs / astar:.1f} times as long."),
+        concluded(several, [], dfs_unique == 1 and astar_unique < 1, unique, why),
     ]
 
 
