@@ -220,24 +220,21 @@ def run_hours(config: TrainConfig, scale: Scale) -> float:
 
 def plan(runs: Sequence[RunSpec], processes: int) -> list[list[str]]:
     """Return a head, and a row of words for each training on so many GPUs."""
-    sizes = ("weights", "optimizer", "activations", "evaluation", "in all")
-    head = ["run", "parameters", "steps", "tokens", "mazes a pass", *(f"{size}, GB" for size in sizes)]
-    return [[*head, *(f"hours, {processes} {gpu}" for gpu in GPUS)], *(_plan_row(run, processes) for run in runs)]
-
-
-def _plan_row(run: RunSpec, processes: int) -> list[str]:
-    config = run.config
-    steps, micro_batch = total_steps(config), micro_batch_for(config, processes) or 1
-    memory = estimate_memory(config, processes, micro_batch)
-    return [
-        run.name,
-        f"{parameters_of(config.model):,}",
-        f"{config.budget.minutes:g} minutes" if steps is None else f"{steps:,}",
-        "" if steps is None else f"{steps * config.batch_size * mean_length(config):.1e}",
-        f"{micro_batch} of {math.ceil(config.batch_size / processes)}",
-        *(f"{part / GB:.2f}" for part in (*memory, memory.total)),
-        *(f"{training_hours(config, processes, gpu):,.1f}" for gpu in GPUS.values()),
-    ]
+    head = ["run", "parameters", "steps", "tokens", "mazes a pass", "weights, GB", "optimizer, GB", "activations, GB"]
+    rows = [[*head, "evaluation, GB", "in all, GB", *(f"hours, {processes} {gpu}" for gpu in GPUS)]]
+    for run in runs:
+        config, steps = run.config, total_steps(run.config)
+        micro_batch = micro_batch_for(config, processes) or 1
+        memory = estimate_memory(config, processes, micro_batch)
+        row = [run.name, f"{parameters_of(config.model):,}"]
+        if steps is None:
+            row += [f"{config.budget.minutes:g} minutes", ""]
+        else:
+            row += [f"{steps:,}", f"{steps * config.batch_size * mean_length(config):.1e}"]
+        row.append(f"{micro_batch} of {math.ceil(config.batch_size / processes)}")
+        row += [f"{part / GB:.2f}" for part in (*memory, memory.total)]
+        rows.append([*row, *(f"{training_hours(config, processes, gpu):,.1f}" for gpu in GPUS.values())])
+    return rows
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from clew.paper.studies import STUDIES
 from clew.paper.study import Study
 from clew.paper.verdict import Finding, Verdict, converged_only, has_converged
 from clew.viz.charts import Panel, draw_panels
-from clew.viz.pages import has_section, replace_section
+from clew.viz.pages import replace_section
 
 PAGE = Path("docs/results.md")
 README, MARKS = Path("README.md"), "claims"
@@ -127,10 +127,11 @@ def write_pages(root: Path) -> list[Path]:
     draw_claims(results)
     with atomic_write(root / PAGE) as out:
         out.write(results_page(results))
-    if not has_section(root / README, MARKS):
+    readme = root / README
+    if not readme.is_file() or f"<!-- {MARKS}:" not in readme.read_text(encoding="utf-8"):
         return [root / PAGE]
-    replace_section(root / README, MARKS, claim_lines(read_results(results)))
-    return [root / PAGE, root / README]
+    replace_section(readme, MARKS, claim_lines(read_results(results)))
+    return [root / PAGE, readme]
 
 
 def read_results(results: Path) -> dict[str, Result]:

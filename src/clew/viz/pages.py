@@ -260,11 +260,6 @@ def read_section(page: Path, name: str) -> str:
     return text[begin:end].removeprefix("\n")
 
 
-def has_section(page: Path, name: str) -> bool:
-    """Return whether there is such a page with a mark of this name."""
-    return page.is_file() and f"<!-- {name}:" in page.read_text(encoding="utf-8")
-
-
 def _section_bounds(page: Path, text: str, name: str) -> tuple[int, int]:
     first, last = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
     if text.count(first) != 1 or text.count(last) != 1 or text.index(first) > text.index(last):
