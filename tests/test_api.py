@@ -15,7 +15,7 @@ import pytest
 import clew
 from clew.errors import UserError
 
-MODULES = ["clew", "clew.api", "clew.registry", "clew.errors"]
+MODULES = ["clew", "clew.api", "clew.registry", "clew.paper.named_configs", "clew.errors"]
 
 
 @pytest.mark.parametrize("module", MODULES)

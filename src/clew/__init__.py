@@ -27,21 +27,22 @@ if TYPE_CHECKING:  # what type checkers and editors see
     from clew.api import config as config
     from clew.api import evaluate as evaluate
     from clew.api import generate as generate
-    from clew.api import list_configs as list_configs
-    from clew.api import list_models as list_models
     from clew.api import load as load
     from clew.api import read as read
     from clew.api import solve as solve
     from clew.api import train as train
     from clew.mazes.maze import Maze as Maze
     from clew.mazes.maze import Task as Task
+    from clew.paper.named_configs import list_configs as list_configs
+    from clew.registry import list_models as list_models
     from clew.registry import register as register
 
 __version__ = "0.2.0"
 
-_API = ("config", "evaluate", "generate", "list_configs", "list_models", "load", "read", "solve", "train")
+_API = ("config", "evaluate", "generate", "load", "read", "solve", "train")
 _MODULE_OF = dict.fromkeys(_API, "clew.api")
-_MODULE_OF |= {"Maze": "clew.mazes.maze", "Task": "clew.mazes.maze", "register": "clew.registry"}
+_MODULE_OF |= {"Maze": "clew.mazes.maze", "Task": "clew.mazes.maze", "list_configs": "clew.paper.named_configs"}
+_MODULE_OF |= {"list_models": "clew.registry", "register": "clew.registry"}
 __all__ = sorted(_MODULE_OF)
 
 

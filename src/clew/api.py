@@ -1,4 +1,4 @@
-"""The public API: every name that `import clew` offers, except `register`.
+"""The public API: what `import clew` offers, except for `register` and the lists of names.
 
 The names are imported from here when they are first used, so that `import clew` takes no time and needs no torch.
 Inside these functions too, heavy modules are imported only when they are needed.
@@ -264,32 +264,6 @@ def evaluate(
     """
     found = load(model) if isinstance(model, str) or hasattr(model, "__fspath__") else model
     return found.evaluate(family=family, size=size, n=n, seed=seed, decoder=decoder, tasks=tasks)
-
-
-def list_models() -> list[str]:
-    """Return the names of the models that ship with Clew, for `load`.
-
-    Example:
-        >>> import clew
-        >>> "cells-dfs" in clew.list_models()
-        True
-    """
-    from clew.registry import shipped_models
-
-    return sorted(shipped_models())
-
-
-def list_configs() -> dict[str, str]:
-    """Return the names of training configs, each with one line about it, for `config`.
-
-    Example:
-        >>> import clew
-        >>> clew.list_configs()["tiny"]
-        '3x3 mazes, a very small MLM-U model: one minute, to check an installation'
-    """
-    from clew.paper.named_configs import list_configs
-
-    return list_configs()
 
 
 def change_config(config: TrainConfig, changes: Mapping[str, Any]) -> TrainConfig:

@@ -98,6 +98,16 @@ def shipped_models() -> dict[str, Path]:
     return {folder.name: folder for folder in reversed(found)}
 
 
+def list_models() -> list[str]:
+    """Return the names of the models that ship with Clew, for `clew.load`.
+
+    Example:
+        >>> "cells-dfs" in list_models()
+        True
+    """
+    return sorted(shipped_models())
+
+
 def model_folder(source: PathLike) -> Path:
     """Return the folder of a run, of its checkpoint, of weights, or of a shipped model; torch is not imported."""
     given, shipped = Path(source), shipped_models()

@@ -226,5 +226,10 @@ def config_named(name: str) -> TrainConfig:
 
 
 def list_configs() -> dict[str, str]:
-    """Return the names in CONFIGS, each with its summary."""
+    """Return the names of training configs, each with one line about it, for `clew.config`.
+
+    Example:
+        >>> list_configs()["tiny"]
+        '3x3 mazes, a very small MLM-U model: one minute, to check an installation'
+    """
     return {name: (make.__doc__ or "").splitlines()[0].rstrip(".") for name, make in CONFIGS.items()}
