@@ -182,7 +182,12 @@ def use_packed_attention(positions: Positions, like: Tensor) -> bool:
 
 
 def pack_mask(
-    mask: AttentionMask, positions: Positions, position_BQ: Tensor, real_BQ: Tensor, position_BK: Tensor, real_BK: Tensor
+    mask: AttentionMask,
+    positions: Positions,
+    position_BQ: Tensor,
+    real_BQ: Tensor,
+    position_BK: Tensor,
+    real_BK: Tensor,
 ) -> AttentionMask:
     """Return the mask of the packed real queries and keys; every query attends to the first of its maze's keys."""
     if mask.causal:

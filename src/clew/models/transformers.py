@@ -122,7 +122,11 @@ class EncoderDecoder(TextModel):
             keys, queries = (position_BK, real_BK), (position_BQ, real_BQ)
             encoder_mask = pack_mask(encoder_mask, self.positions, *keys, *keys)
             decoder_mask = pack_mask(decoder_mask, self.positions, *queries, *keys)
-            token_BK, position_BK, position_BQ = token_BK[real_BK][None], position_BK[real_BK][None], position_BQ[real_BQ][None]
+            token_BK, position_BK, position_BQ = (
+                token_BK[real_BK][None],
+                position_BK[real_BK][None],
+                position_BQ[real_BQ][None],
+            )
             real_BQ = torch.ones_like(position_BQ, dtype=torch.bool)
         memory_BKD = self.encode(token_BK, position_BK, encoder_mask)
         return self.head(self.decode(memory_BKD, position_BK, position_BQ, decoder_mask)[real_BQ])

@@ -9,8 +9,8 @@ all sequences lie one after another without padding: sequence b has the queries 
 and the keys `key_start[b] : key_start[b + 1]`. A query attends to the first `visible_N` keys of its sequence, at least
 one. The backward pass computes the weights again from the logarithm of each query's sum.
 
-Everything of one head of one sequence stays in the first cache. The matrix products are made of `_add_product`, a tile
-whose sums stay in registers; what loops of numba compile to is a third as fast.
+Everything of one head of one sequence stays in the first cache; threads take different sequences. The matrix products
+are made of `_add_product`, a tile whose sums stay in registers; what loops of numba compile to is a third as fast.
 
 Shape suffixes: N queries, M keys, D width, X one to three widths, E head width, P pairs (E / 2).
 """
@@ -30,6 +30,7 @@ from numba.core import cgutils
 from torch import Tensor
 
 from clew.jit import intrinsic, njit
+from clew.models.cpu_kernels.message_passing import group_threads, map_groups
 
 HEAD_WIDTH_FACTOR = 8  # divides the width of a head
 ROWS = 4  # of a tile
@@ -52,9 +53,7 @@ class Segments(NamedTuple):
     sin_MP: Tensor
 
 
-def packed_attention(
-    segments: Segments, heads: int, query_NX: Tensor, key_value_MX: Tensor | None = None
-) -> Tensor:
+def packed_attention(segments: Segments, heads: int, query_NX: Tensor, key_value_MX: Tensor | None = None) -> Tensor:
     """Return the attention's output [N, D]; without `key_value_MX`, `query_NX` holds queries, keys and values."""
     mixed_ND: Tensor = _Attention.apply(segments, heads, query_NX, key_value_MX)  # type: ignore[no-untyped-call]
     return mixed_ND
@@ -62,9 +61,7 @@ def packed_attention(
 
 class _Attention(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any, segments: Segments, heads: int, query_NX: Tensor, key_value_MX: Tensor | None
-    ) -> Tensor:
+    def forward(ctx: Any, segments: Segments, heads: int, query_NX: Tensor, key_value_MX: Tensor | None) -> Tensor:
         query_NX = query_NX.contiguous()
         key_value_MX = None if key_value_MX is None else key_value_MX.contiguous()
         width = query_NX.shape[1] // (3 if key_value_MX is None else 1)
@@ -72,7 +69,8 @@ class _Attention(torch.autograd.Function):
         log_sum_NH = query_NX.new_empty(len(query_NX), heads)
         ctx.segments, ctx.heads = segments, heads
         forward, _ = _kernels(width // heads, query_NX.dtype == torch.float32)
-        forward(*_arguments(segments, query_NX, key_value_MX, width), mixed_ND.numpy(), log_sum_NH.numpy())
+        arguments = _arguments(segments, query_NX, key_value_MX, width)
+        _run(forward, segments, *arguments, mixed_ND.numpy(), log_sum_NH.numpy())
         ctx.save_for_backward(query_NX, key_value_MX, mixed_ND, log_sum_NH)
         return mixed_ND
 
@@ -82,7 +80,9 @@ class _Attention(torch.autograd.Function):
         grad_query_NX = torch.empty_like(query_NX)
         grad_key_value_MX = None if key_value_MX is None else torch.empty_like(key_value_MX)
         _, backward = _kernels(mixed_ND.shape[1] // ctx.heads, query_NX.dtype == torch.float32)
-        backward(
+        _run(
+            backward,
+            ctx.segments,
             *_arguments(ctx.segments, query_NX, key_value_MX, mixed_ND.shape[1]),
             mixed_ND.numpy(),
             log_sum_NH.numpy(),
@@ -94,11 +94,23 @@ class _Attention(torch.autograd.Function):
 
 
 def _arguments(segments: Segments, query_NX: Tensor, key_value_MX: Tensor | None, width: int) -> tuple[Any, ...]:
-    """Return the arguments that both kernels begin with, up to the column of the first key."""
-    starts = (tensor.numpy() for tensor in segments[:3])
+    """Return the arguments of both kernels from RoPE's rotations up to the column of the first key."""
     rotations = (tensor.to(query_NX.dtype).numpy() for tensor in segments[3:])
     query, key_column = query_NX.detach().numpy(), width if key_value_MX is None else 0
-    return *starts, *rotations, query, query if key_value_MX is None else key_value_MX.detach().numpy(), key_column
+    return *rotations, query, query if key_value_MX is None else key_value_MX.detach().numpy(), key_column
+
+
+def _run(kernel: Callable[..., None], segments: Segments, *arguments: Any) -> None:
+    """Run a kernel; with several threads, each takes as many sequences."""
+    query_start, key_start, visible_N = (tensor.numpy() for tensor in segments[:3])
+    count = len(key_start) - 1
+    parts = min(group_threads(), max(count, 1))
+
+    def run(part: int) -> None:
+        own = slice(part * count // parts, (part + 1) * count // parts + 1)
+        kernel(query_start[own], key_start[own], visible_N, *arguments)
+
+    map_groups(run, parts)
 
 
 @cache
@@ -220,7 +232,9 @@ def _kernels(head_width: int, single: bool) -> tuple[Callable[..., None], Callab
                     grad_query_RE[:] = number(0)
                     for r in range(0, rows, ROWS):
                         for e in range(0, head_width, lanes):
-                            _add_product(grad_query_RE, r, e, grad_score_RK, r * most, most, 1, key_KE, e, columns, lanes)
+                            _add_product(
+                                grad_query_RE, r, e, grad_score_RK, r * most, most, 1, key_KE, e, columns, lanes
+                            )
                     for k in range(0, columns, ROWS):
                         for e in range(0, head_width, lanes):
                             _add_product(grad_key_KE, k, e, grad_score_RK, k, 1, most, query_RE, e, BLOCK, lanes)
@@ -405,9 +419,7 @@ def _add_product(
             return builder.bitcast(at(array, index), vector.as_pointer())
 
         rows = [ir.Constant(row.type, r) for r in range(ROWS)]
-        targets = [
-            vector_at(c, builder.add(builder.mul(builder.add(row, r), c_width), column)) for r in rows
-        ]
+        targets = [vector_at(c, builder.add(builder.mul(builder.add(row, r), c_width), column)) for r in rows]
         sums = [cgutils.alloca_once(builder, vector) for _ in rows]
         for total, target in zip(sums, targets, strict=True):
             builder.store(builder.load(target, align=size), total)
