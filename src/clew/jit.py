@@ -47,9 +47,9 @@ def njit(**options: Any) -> Callable[[Function], Function]:
     return compile_function
 
 
-def intrinsic(function: Function) -> Function:
+def intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return numba's intrinsic of a module's function, which writes code for the compiler; it prefers literal types."""
-    made: Function = numba.extending.intrinsic(prefer_literal=True)(function)
+    made: Callable[..., Any] = numba.extending.intrinsic(prefer_literal=True)(function)
     _fix_identity(made, function)
     return made
 

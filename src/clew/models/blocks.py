@@ -196,10 +196,10 @@ def pack_mask(
         visible_BQ = mask.mask_BQK.sum(2).expand_as(real_BQ)
     else:
         visible_BQ = real_BK.sum(1, keepdim=True).expand_as(real_BQ)
-    starts = (F.pad(real.sum(1).cumsum(0), (1, 0)) for real in (real_BQ, real_BK))
-    angles = (positions.angle(position_BQ[real_BQ]), positions.angle(position_BK[real_BK]))
-    rotations = (function(angle) for angle in angles for function in (torch.cos, torch.sin))
-    return AttentionMask(segments=Segments(*starts, visible_BQ[real_BQ], *rotations))
+    query_start, key_start = (F.pad(real.sum(1).cumsum(0), (1, 0)) for real in (real_BQ, real_BK))
+    query_NP, key_MP = positions.angle(position_BQ[real_BQ]), positions.angle(position_BK[real_BK])
+    rotations = query_NP.cos(), query_NP.sin(), key_MP.cos(), key_MP.sin()
+    return AttentionMask(segments=Segments(query_start, key_start, visible_BQ[real_BQ], *rotations))
 
 
 def _split(x_BKD: Tensor, heads: int) -> Tensor:

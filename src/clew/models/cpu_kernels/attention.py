@@ -246,7 +246,7 @@ def _kernels(head_width: int, single: bool) -> tuple[Callable[..., None], Callab
                         grad_key_MX[first + k, key_column + width + column + e] = grad_value_KE[k, e]
 
     @_jit
-    def _power_of_2(x: float) -> float:
+    def _power_of_2(x: Any) -> Any:
         return _single_power_of_2(x) if single else np.exp2(x)
 
     @_jit
@@ -352,7 +352,7 @@ def _mask(visible_N: np.ndarray, row: int, rows: int, score_RK: np.ndarray) -> i
 
 
 @_jit
-def _single_power_of_2(x: float) -> float:
+def _single_power_of_2(x: Any) -> Any:
     """Return 2 ** x in float32, for x <= 0; 0 for masked scores."""
     low = max(x, np.float32(-126))
     whole = np.int32(low - np.float32(0.5))  # rounds, as casts go towards 0
@@ -407,10 +407,10 @@ def _add_product(
         number = context.get_value_type(c_type.dtype)
         vector, size = ir.VectorType(number, lanes.literal_value), 4 if isinstance(number, ir.FloatType) else 8
         c, a, b = (
-            cgutils.create_struct_proxy(kind)(context, builder, value=value)
+            cgutils.create_struct_proxy(kind)(context, builder, value=value)  # type: ignore[no-untyped-call]
             for kind, value in ((c_type, c), (a_type, a), (b_type, b))
         )
-        c_width, b_width = (cgutils.unpack_tuple(builder, array.shape)[1] for array in (c, b))
+        c_width, b_width = (builder.extract_value(array.shape, 1) for array in (c, b))
 
         def at(array: Any, index: ir.Value) -> ir.Value:
             return builder.gep(array.data, [index])
@@ -420,7 +420,7 @@ def _add_product(
 
         rows = [ir.Constant(row.type, r) for r in range(ROWS)]
         targets = [vector_at(c, builder.add(builder.mul(builder.add(row, r), c_width), column)) for r in rows]
-        sums = [cgutils.alloca_once(builder, vector) for _ in rows]
+        sums = [cgutils.alloca_once(builder, vector) for _ in rows]  # type: ignore[no-untyped-call]
         for total, target in zip(sums, targets, strict=True):
             builder.store(builder.load(target, align=size), total)
         starts = [builder.add(a_first, builder.mul(r, a_row)) for r in rows]
