@@ -5,8 +5,8 @@
 The paper's 8m encoder-decoder answers MLM-U targets about 10x10 DFS mazes, forward and backward, in two forms:
 
 - naive: encoder, decoder and head at every position of the padded batch, with dense masks;
-- fast: the encoder over visible tokens only, the decoder at asked positions only, mazes that show about as many
-  tokens together.
+- fast: the encoder over visible tokens only, the decoder at asked positions only, without padding, in groups of mazes
+  that show about as many tokens.
 
 Both see the same batches and targets, in turns (naive, fast, fast, naive, ...), in one process, so that a busy
 moment of the machine falls on both. With one thread the time is that of the CPU, which does not run while other

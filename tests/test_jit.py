@@ -61,10 +61,12 @@ def test_compiled_code_is_kept_there(tmp_path: Path) -> None:
 
 def test_closures_that_call_each_other_are_compiled_once(tmp_path: Path) -> None:
     (tmp_path / "kernels.py").write_text(
-        "from clew.jit import njit\n"
+        "from clew.jit import intrinsic, njit\n"
+        "@njit()\ndef same(x):\n    return x\n"
+        "@intrinsic\ndef copied(context, x):\n    return x(x), lambda context, builder, signature, values: values[0]\n"
         "def kernels(n):\n"
         "    @njit()\n    def outer(x):\n        return inner(x) + n\n"
-        "    @njit()\n    def inner(x):\n        return x * n\n"
+        "    @njit()\n    def inner(x):\n        return copied(same(x)) * n\n"
         "    return outer\n"
         "a, b = kernels(2), kernels(3)\n"
         "print(a(1), b(1), *(sum(f.stats.cache_misses.values()) for f in (a, b)))\n"

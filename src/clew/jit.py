@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
+import numba.extending
 from numba.core import config as numba_config
 
 from clew import __version__
@@ -46,8 +47,15 @@ def njit(**options: Any) -> Callable[[Function], Function]:
     return compile_function
 
 
+def intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return numba's intrinsic of a module's function, which writes code for the compiler; it prefers literal types."""
+    made: Callable[..., Any] = numba.extending.intrinsic(prefer_literal=True)(function)
+    _fix_identity(made, function)
+    return made
+
+
 def _fix_identity(compiled: Any, function: Callable[..., Any]) -> None:
-    """Give a compiled closure the same id in every process.
+    """Give a compiled function the same id in every process.
 
     The id is part of the cache key of a closure that calls it; numba's own is random, so the caller would be compiled
     again by every process.
@@ -56,8 +64,7 @@ def _fix_identity(compiled: Any, function: Callable[..., Any]) -> None:
         values = [cell.cell_contents for cell in function.__closure__ or ()]
     except ValueError:  # it calls a function that is defined below it
         return
-    if values:
-        compiled._set_uuid(f"{function.__module__}.{function.__qualname__} {values}")
+    compiled._set_uuid(f"{function.__module__}.{function.__qualname__} {values}")
 
 
 @functools.cache

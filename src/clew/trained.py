@@ -26,9 +26,9 @@ from clew.data.config import IMPORTED
 from clew.data.dataset import DATASET_FILE, open_dataset
 from clew.data.loader import held_out_draws
 from clew.data.readers import read_maze, read_mazes, true_path
-from clew.decoding.attention import attention_on_cells
 from clew.decoding.codec import Codec, Step
 from clew.decoding.decode import default_decoder, parse_decoder
+from clew.decoding.text_decoders import attention_on_cells
 from clew.errors import UserError
 from clew.evaluation.evaluate import evaluate_tasks
 from clew.evaluation.scores import Evaluation
@@ -128,7 +128,7 @@ class TrainedModel:
     def attention(self, task: Task, path: Sequence[Cell]) -> npt.NDArray[np.float32]:
         """Return how much a text model attends to each cell at each step of a path, [S, H, W].
 
-        See clew.decoding.attention; `clew draw --model NAME --attention FILE` draws it.
+        See clew.decoding.text_decoders; `clew draw --model NAME --attention FILE` draws it.
         """
         return attention_on_cells(self.model, self.codec, task, list(path))
 

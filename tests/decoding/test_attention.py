@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import clew
-from clew.decoding.attention import attention_on_cells
+from clew.decoding.text_decoders import attention_on_cells
 from clew.errors import UserError
 from clew.models.blocks import AttentionMask, CrossBlock, record_attention
 from clew.trained import load

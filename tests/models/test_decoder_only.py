@@ -7,22 +7,25 @@ from hypothesis import strategies as st
 from model_cases import VOCABULARY, any_order, decoder_only, hide, left_to_right, make_batch
 
 from clew.errors import UserError
+from clew.models.blocks import use_packed_attention
 from clew.models.transformers import check_left_to_right
 
 batches = st.builds(make_batch, st.integers(1, 4), st.integers(1, 7), st.integers(1, 6), st.integers(0, 9999))
 
 
-def logits(model, case, naive=False, group_tokens=4096):
+def logits(model, case, naive=False, group_tokens=4096, packed=True):
     model.naive = naive
-    with torch.no_grad(), patch("clew.models.blocks.GROUP_TOKENS", group_tokens):
+    use = use_packed_attention if packed else lambda *_: False
+    groups = patch("clew.models.blocks.GROUP_TOKENS", group_tokens)
+    with torch.no_grad(), groups, patch("clew.models.transformers.use_packed_attention", use):
         return model(case.batch, case.order_BT, case.query_BT)
 
 
-@given(batches, st.sampled_from(["rope-fp32", "learned", "none"]), st.sampled_from([4, 99]))
-@settings(max_examples=20, deadline=None)
-def test_fast_and_naive_forms_give_the_same_numbers(batch, positions, group_tokens):
+@given(batches, st.sampled_from(["rope-fp32", "learned", "none"]), st.sampled_from([4, 99]), st.booleans())
+@settings(max_examples=30, deadline=None)
+def test_fast_and_naive_forms_give_the_same_numbers(batch, positions, group_tokens, packed):
     model, case = decoder_only(positions=positions), left_to_right(batch)
-    fast = logits(model, case, group_tokens=group_tokens)
+    fast = logits(model, case, group_tokens=group_tokens, packed=packed)
     assert fast.shape == (int(case.query_BT.sum()), VOCABULARY)
     torch.testing.assert_close(fast, logits(model, case, naive=True), atol=1e-5, rtol=1e-5)
 

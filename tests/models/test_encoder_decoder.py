@@ -7,7 +7,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from model_cases import VOCABULARY, any_order, encoder_decoder, hide, left_to_right, make_batch
 
-from clew.models.blocks import run_in_groups
+from clew.models.blocks import run_in_groups, use_packed_attention
 
 rows, prompts, paths, seeds = st.integers(1, 4), st.integers(1, 7), st.integers(1, 6), st.integers(0, 9999)
 targets = st.builds(
@@ -23,17 +23,25 @@ targets = st.builds(
 )
 
 
-def logits(model, case, naive=False, group_tokens=4096):
+def logits(model, case, naive=False, group_tokens=4096, packed=True):
     model.naive = naive
-    with torch.no_grad(), patch("clew.models.blocks.GROUP_TOKENS", group_tokens):
+    use = use_packed_attention if packed else lambda *_: False
+    groups = patch("clew.models.blocks.GROUP_TOKENS", group_tokens)
+    with torch.no_grad(), groups, patch("clew.models.transformers.use_packed_attention", use):
         return model(case.batch, case.order_BT, case.query_BT)
 
 
-@given(targets, st.booleans(), st.sampled_from(["rope-fp32", "rope-fp16", "learned", "none"]), st.sampled_from([4, 99]))
-@settings(max_examples=40, deadline=None)
-def test_fast_and_naive_forms_give_the_same_numbers(case, causal, positions, group_tokens):
+@given(
+    targets,
+    st.booleans(),
+    st.sampled_from(["rope-fp32", "rope-fp16", "learned", "none"]),
+    st.sampled_from([4, 99]),
+    st.booleans(),
+)
+@settings(max_examples=60, deadline=None)
+def test_fast_and_naive_forms_give_the_same_numbers(case, causal, positions, group_tokens, packed):
     model = encoder_decoder(causal=causal, positions=positions)
-    fast, naive = logits(model, case, group_tokens=group_tokens), logits(model, case, naive=True)
+    fast, naive = logits(model, case, group_tokens=group_tokens, packed=packed), logits(model, case, naive=True)
     assert fast.shape == (int(case.query_BT.sum()), VOCABULARY)
     # Half rounding may tip a value to its neighbour when sums are taken in another order.
     tolerance = 2e-2 if positions == "rope-fp16" else 1e-5

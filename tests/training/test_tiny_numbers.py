@@ -21,14 +21,14 @@ PRODUCTS = """
 import sys
 from contextlib import nullcontext
 import torch
-from clew.models.cpu_kernels.message_passing import _map_groups
+from clew.models.cpu_kernels.message_passing import map_groups
 from clew.training.step import flush_denormals
 
 torch.set_num_threads(2)
 with flush_denormals() if sys.argv[1] == "flush" else nullcontext():
     small = torch.full((1 << 20,), 1e-20)
     products = small * small
-    of_kernels = _map_groups(lambda i: bool(torch.tensor(1e-20) * torch.tensor(1e-20) != 0), 8)
+    of_kernels = map_groups(lambda i: bool(torch.tensor(1e-20) * torch.tensor(1e-20) != 0), 8)
 print(int((products != 0).sum()), sum(of_kernels))
 """
 

@@ -1,12 +1,14 @@
 """Decoders for text models: left to right, right to left, from both ends, several positions a pass, with repair.
 
+    weight_SHW = attention_on_cells(model, codec, task, path)     # for each step of a path, on the cells of the maze
+
 The parallel decoders query every hidden position in each pass and fill some of them, up to the horizon only, the first
 position where the end is the most likely token, because models are rarely trained beyond the end of the path. The
 horizon is found anew in every pass, and fixed once the end token is filled in. The end token is not considered to the
 left of a known position.
 
 Shape suffixes: N unfinished mazes, R positions of the response, F filled positions, Q queried positions of all mazes,
-D width, V vocabulary.
+D width, V vocabulary; S steps of a path, T positions of the sequence, H and W rows and columns of the maze.
 """
 
 from __future__ import annotations
@@ -16,15 +18,18 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal
 
+import numpy as np
+import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from clew.decoding.codec import Codec, Decoder, DecodingState, Step
 from clew.errors import UserError
-from clew.mazes.maze import Task
+from clew.mazes.maze import Path, Task, TaskBatch
+from clew.models.blocks import record_attention
 from clew.models.config import Model
-from clew.models.transformers import DecoderOnly
+from clew.models.transformers import DecoderOnly, EncoderDecoder
 from clew.tokenization.format import BEGIN
 
 Measure = Literal["probability", "margin", "entropy"]
@@ -331,3 +336,47 @@ def wrong_positions(codec: Codec, task: Task, response: list[int]) -> list[int]:
     if first and texts[:1] != [BEGIN]:
         wrong.add(0)
     return sorted(wrong)
+
+
+@torch.inference_mode()
+def attention_on_cells(model: Model, codec: Codec, task: Task, path: Path) -> npt.NDArray[np.float32]:
+    """Return how much the prediction of each step of a path attends to each cell, [S, H, W].
+
+    A text model reads a cell wherever the prompt names it, so the weights of all its tokens are added up. They are
+    means over the heads of the layers that predict the path: the decoder of an encoder-decoder, all layers of a
+    decoder-only model. A model that is trained from left to right attends to the path before the step too; one that
+    predicts all hidden tokens at once sees nothing of the path, as in its first pass.
+    """
+    if not isinstance(model, (EncoderDecoder, DecoderOnly)):
+        raise UserError("only text models have attention; use a model such as text-dfs-4-mlmu.")
+    batch = codec.encode(TaskBatch.from_tasks([task], [path]))
+    tokens = [codec.token_text(token) for token in batch.tokens_BT[0].tolist()]
+    height, width = task.maze.cells.shape
+    cells = [codec.cell_named((token,), height, width) for token in tokens]
+    response_T = batch.response_BT[0]
+    steps = [t for t in response_T.nonzero().flatten().tolist() if cells[t] is not None]
+    if len(steps) != len(path):
+        raise UserError(
+            f"{codec.format_name} has several tokens a cell; attention is drawn of edge-list and path-star."
+        )
+    from_left = isinstance(model, DecoderOnly) or model.config.causal
+    order_BT = batch.response_BT.long() * (batch.response_BT.cumsum(1) if from_left else 1)
+    naive, model.naive = model.naive, True  # all positions, in their order
+    try:
+        with record_attention() as layers:
+            model(batch, order_BT, batch.response_BT)
+    finally:
+        model.naive = naive
+    if isinstance(model, EncoderDecoder):
+        layers = layers[-len(model.decoder) :]
+    mean_TT = torch.stack([weight_BHTT[0].mean(0) for weight_BHTT in layers]).mean(0)
+    if isinstance(model, DecoderOnly):
+        # Token t is predicted at the position of token t - 1; with a token before the sequence, all move by one.
+        mean_TT = mean_TT[:-1] if model.config.bos_id is None else mean_TT[1:, 1:]
+        steps = [t - 1 for t in steps]
+    found_SHW = np.zeros((len(steps), height, width), dtype=np.float32)
+    for number, step in enumerate(steps):
+        for weight, cell in zip(mean_TT[step].tolist(), cells, strict=False):
+            if cell is not None:
+                found_SHW[(number, *cell)] += weight
+    return found_SHW

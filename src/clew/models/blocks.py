@@ -39,6 +39,8 @@ from torch import Tensor, nn
 
 from clew.data.batch import Batch
 from clew.errors import UserError
+from clew.models.cpu_kernels import use_cpu_kernel
+from clew.models.cpu_kernels.attention import HEAD_WIDTH_FACTOR, Segments, packed_attention
 
 Activation = Literal["gelu", "relu"]
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "relu": F.relu}
@@ -59,10 +61,14 @@ FAST_PAIRS = 5
 
 @dataclass(frozen=True)
 class AttentionMask:
-    """A boolean mask, True where a query attends to a key, or a causal mask, or (neither) full attention."""
+    """A boolean mask, True where a query attends to a key, or a causal mask, or (neither) full attention.
+
+    With `segments`, blocks take sequences that lie one after another in a batch of one; RoPE is part of the segments.
+    """
 
     mask_BQK: Tensor | None = None
     causal: bool = False
+    segments: Segments | None = None
 
 
 class FeedForward(nn.Module):
@@ -93,15 +99,20 @@ class SelfBlock(nn.Module):
 
     def forward(self, x_BKD: Tensor, rotate: Rotate, mask: AttentionMask, cache: list[Tensor] | None = None) -> Tensor:
         """`cache` holds the rotated keys and the values of earlier tokens, or nothing yet; these are appended."""
-        query, key, value = self.query_key_value(self.attention_norm(x_BKD)).chunk(3, dim=-1)
-        query_BHKE, key_BHKE = rotate(_split(query, self.heads)), rotate(_split(key, self.heads))
-        value_BHKE = _split(value, self.heads)
-        if cache is not None:
-            if cache:
-                key_BHKE, value_BHKE = torch.cat([cache[0], key_BHKE], 2), torch.cat([cache[1], value_BHKE], 2)
-            # Values are a view of queries, keys and values; a cached view would keep all three in memory.
-            cache[:] = key_BHKE, value_BHKE.contiguous()
-        x_BKD = x_BKD + self.attention_out(_attend(query_BHKE, key_BHKE, value_BHKE, mask))
+        joined = self.query_key_value(self.attention_norm(x_BKD))
+        if mask.segments is not None:
+            mixed_BKD = packed_attention(mask.segments, self.heads, joined[0])[None]
+        else:
+            query, key, value = joined.chunk(3, dim=-1)
+            query_BHKE, key_BHKE = rotate(_split(query, self.heads)), rotate(_split(key, self.heads))
+            value_BHKE = _split(value, self.heads)
+            if cache is not None:
+                if cache:
+                    key_BHKE, value_BHKE = torch.cat([cache[0], key_BHKE], 2), torch.cat([cache[1], value_BHKE], 2)
+                # Values are a view of queries, keys and values; a cached view would keep all three in memory.
+                cache[:] = key_BHKE, value_BHKE.contiguous()
+            mixed_BKD = _attend(query_BHKE, key_BHKE, value_BHKE, mask)
+        x_BKD = x_BKD + self.attention_out(mixed_BKD)
         out_BKD: Tensor = x_BKD + self.feed_forward(self.feed_forward_norm(x_BKD))
         return out_BKD
 
@@ -126,10 +137,14 @@ class CrossBlock(nn.Module):
     def forward(
         self, x_BQD: Tensor, memory_BKD: Tensor, rotate_Q: Rotate, rotate_K: Rotate, mask: AttentionMask
     ) -> Tensor:
-        key, value = self.memory_key_value(memory_BKD).chunk(2, dim=-1)
-        query_BHQE = rotate_Q(_split(self.query(self.attention_norm(x_BQD)), self.heads))
-        key_BHKE, value_BHKE = rotate_K(_split(key, self.heads)), _split(value, self.heads)
-        x_BQD = x_BQD + self.attention_out(_attend(query_BHQE, key_BHKE, value_BHKE, mask))
+        query, joined = self.query(self.attention_norm(x_BQD)), self.memory_key_value(memory_BKD)
+        if mask.segments is not None:
+            mixed_BQD = packed_attention(mask.segments, self.heads, query[0], joined[0])[None]
+        else:
+            key, value = joined.chunk(2, dim=-1)
+            key_BHKE, value_BHKE = rotate_K(_split(key, self.heads)), _split(value, self.heads)
+            mixed_BQD = _attend(rotate_Q(_split(query, self.heads)), key_BHKE, value_BHKE, mask)
+        x_BQD = x_BQD + self.attention_out(mixed_BQD)
         out_BQD: Tensor = x_BQD + self.feed_forward(self.feed_forward_norm(x_BQD))
         return out_BQD
 
@@ -157,6 +172,34 @@ def run_in_groups(
     number_BT = query_BT.flatten().cumsum(0).view_as(query_BT) - 1
     number_Q = torch.cat([number_BT[rows][query_BT[rows]] for rows in groups])
     return torch.cat(logits)[number_Q.argsort()]
+
+
+def use_packed_attention(positions: Positions, like: Tensor) -> bool:
+    """Return whether text models can run on packed sequences of tensors like this one."""
+    if isinstance(positions, HalfRotaryPositions) or positions.head_width % HEAD_WIDTH_FACTOR:
+        return False
+    return use_cpu_kernel(like) and _recorded is None and not torch.compiler.is_compiling()
+
+
+def pack_mask(
+    mask: AttentionMask,
+    positions: Positions,
+    position_BQ: Tensor,
+    real_BQ: Tensor,
+    position_BK: Tensor,
+    real_BK: Tensor,
+) -> AttentionMask:
+    """Return the mask of the packed real queries and keys; every query attends to the first of its maze's keys."""
+    if mask.causal:
+        visible_BQ = torch.arange(1, real_BQ.shape[1] + 1).expand_as(real_BQ)
+    elif mask.mask_BQK is not None:
+        visible_BQ = mask.mask_BQK.sum(2).expand_as(real_BQ)
+    else:
+        visible_BQ = real_BK.sum(1, keepdim=True).expand_as(real_BQ)
+    query_start, key_start = (F.pad(real.sum(1).cumsum(0), (1, 0)) for real in (real_BQ, real_BK))
+    query_NP, key_MP = positions.angle(position_BQ[real_BQ]), positions.angle(position_BK[real_BK])
+    rotations = query_NP.cos(), query_NP.sin(), key_MP.cos(), key_MP.sin()
+    return AttentionMask(segments=Segments(query_start, key_start, visible_BQ[real_BQ], *rotations))
 
 
 def _split(x_BKD: Tensor, heads: int) -> Tensor:
@@ -192,6 +235,14 @@ def _attend(query_BHQE: Tensor, key_BHKE: Tensor, value_BHKE: Tensor, mask: Atte
 class Positions(nn.Module):
     """No positions; the base class of the others."""
 
+    def __init__(self, head_width: int) -> None:
+        super().__init__()
+        self.head_width = head_width
+
+    def angle(self, position_BT: Tensor) -> Tensor:
+        """Return RoPE's angle of each pair: [B, T, P]."""
+        return torch.zeros(*position_BT.shape, self.head_width // 2, device=position_BT.device)
+
     def add(self, x_BTD: Tensor, position_BT: Tensor) -> Tensor:
         """Return the input of the first block."""
         return x_BTD
@@ -204,8 +255,8 @@ class Positions(nn.Module):
 class LearnedPositions(Positions):
     """One learned vector for each position, added to the input."""
 
-    def __init__(self, width: int, max_length: int) -> None:
-        super().__init__()
+    def __init__(self, head_width: int, width: int, max_length: int) -> None:
+        super().__init__(head_width)
         self.table = nn.Embedding(max_length, width)
 
     def add(self, x_BTD: Tensor, position_BT: Tensor) -> Tensor:
@@ -222,12 +273,11 @@ class LearnedPositions(Positions):
 class RotaryPositions(Positions):
     """RoPE in float32."""
 
-    def __init__(self, head_width: int) -> None:
-        super().__init__()
-        self.head_width = head_width
+    def angle(self, position_BT: Tensor) -> Tensor:
+        return position_BT[..., None].float() * frequencies(self.head_width, position_BT.device)
 
     def rotation(self, position_BT: Tensor) -> Rotate:
-        angle_B1TP = (position_BT[..., None].float() * frequencies(self.head_width, position_BT.device))[:, None]
+        angle_B1TP = self.angle(position_BT)[:, None]
         cos_B1TE, sin_B1TP = torch.cat([angle_B1TP.cos()] * 2, dim=-1), angle_B1TP.sin()
 
         def rotate(x_BHTE: Tensor) -> Tensor:
@@ -294,7 +344,7 @@ def make_positions(choice: PositionChoice, width: int, heads: int, max_length: i
     """Return the module of a choice."""
     if choice.startswith("rope"):
         return RotaryPositions(width // heads) if choice == "rope-fp32" else HalfRotaryPositions(width // heads)
-    return LearnedPositions(width, max_length) if choice == "learned" else Positions()
+    return LearnedPositions(width // heads, width, max_length) if choice == "learned" else Positions(width // heads)
 
 
 def frequencies(head_width: int, device: torch.device) -> Tensor:

@@ -43,6 +43,7 @@ from clew.data.batch import Batch, CellBatch
 from clew.errors import UserError
 from clew.mazes.maze import EAST, NORTH, SOUTH, WEST
 from clew.models.config import check_positive
+from clew.models.cpu_kernels import use_cpu_kernel
 from clew.models.cpu_kernels.message_passing import NORM_EPS, StepWeights, recurrent_loops, threads_for_groups
 
 PLAIN, START, GOAL = range(3)
@@ -316,11 +317,6 @@ def plain_loops(
 
 def rms_norm(x: Tensor) -> Tensor:
     return x * (x.square().mean(-1, keepdim=True) + NORM_EPS).rsqrt()
-
-
-def use_cpu_kernel(x: Tensor) -> bool:
-    """Return whether the CPU kernels can take this tensor."""
-    return x.device.type == "cpu" and x.dtype in (torch.float32, torch.float64) and not torch.is_autocast_enabled("cpu")
 
 
 def pack(batch: CellBatch, order_G: Tensor) -> Packed:

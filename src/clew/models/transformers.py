@@ -47,7 +47,9 @@ from clew.models.blocks import (
     init_lookup_heads,
     init_pytorch,
     make_positions,
+    pack_mask,
     run_in_groups,
+    use_packed_attention,
 )
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig, TransformerConfig, attended
 
@@ -116,6 +118,16 @@ class EncoderDecoder(TextModel):
             encoder_mask = AttentionMask(causal=True)
             if not self.config.attend_self:
                 encoder_mask = AttentionMask(_strictly_before(position_BK)[None])
+        if use_packed_attention(self.positions, self.embedding.weight):
+            keys, queries = (position_BK, real_BK), (position_BQ, real_BQ)
+            encoder_mask = pack_mask(encoder_mask, self.positions, *keys, *keys)
+            decoder_mask = pack_mask(decoder_mask, self.positions, *queries, *keys)
+            token_BK, position_BK, position_BQ = (
+                token_BK[real_BK][None],
+                position_BK[real_BK][None],
+                position_BQ[real_BQ][None],
+            )
+            real_BQ = torch.ones_like(position_BQ, dtype=torch.bool)
         memory_BKD = self.encode(token_BK, position_BK, encoder_mask)
         return self.head(self.decode(memory_BKD, position_BK, position_BQ, decoder_mask)[real_BQ])
 
@@ -223,8 +235,13 @@ class DecoderOnly(TextModel):
         position_BT = torch.arange(token_BT.shape[1], device=token_BT.device).expand_as(token_BT)
         # At least one token, so that a batch without queries still gives every weight a zero gradient.
         length = token_BT.shape[1] if self.naive else max(int((read_BT * (position_BT + 1)).max()), 1)
-        x_BTD = self._run(token_BT[:, :length], position_BT[:, :length], AttentionMask(causal=True))
-        read_BT = read_BT[:, :length]
+        token_BT, position_BT, read_BT = token_BT[:, :length], position_BT[:, :length], read_BT[:, :length]
+        mask = AttentionMask(causal=True)
+        if not self.naive and use_packed_attention(self.positions, self.embedding.weight):
+            real_BT = read_BT.flip(1).cumsum(1).flip(1) > 0  # up to the last one that is read
+            mask = pack_mask(mask, self.positions, position_BT, real_BT, position_BT, real_BT)
+            token_BT, position_BT, read_BT = token_BT[real_BT][None], position_BT[real_BT][None], read_BT[real_BT][None]
+        x_BTD = self._run(token_BT, position_BT, mask)
         return self.head(x_BTD)[read_BT] if self.naive else self.head(x_BTD[read_BT])
 
     def new_cache(self) -> Cache:

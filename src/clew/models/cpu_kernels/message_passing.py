@@ -103,7 +103,7 @@ class _Saved(NamedTuple):
 def _groups(neighbour_M4: Tensor, loops_G: list[int], size_G: list[int]) -> list[_Group]:
     # Groups fit the cache. Threads get equally many of equal work: mazes differ in loops, so equal numbers of cells
     # would leave all but one of them waiting.
-    threads = _threads()
+    threads = group_threads()
     work_G = [loops * size for loops, size in zip(loops_G, size_G, strict=True)]
     work_limit = sum(work_G) / (threads * -(-sum(size_G) // (threads * GROUP_CELLS))) if threads > 1 else math.inf
     groups, first, row = [], 0, 0
@@ -123,13 +123,14 @@ def _groups(neighbour_M4: Tensor, loops_G: list[int], size_G: list[int]) -> list
     return groups
 
 
-def _threads() -> int:
+def group_threads() -> int:
+    """Return how many threads groups of mazes are distributed over."""
     return _group_threads.get() or torch.get_num_threads()
 
 
-def _map_groups(function: Callable[[int], Any], count: int) -> list[Any]:
+def map_groups(function: Callable[[int], Any], count: int) -> list[Any]:
     """Return the function's results for 0 .. count - 1, computed on several threads."""
-    threads = min(_threads(), count)
+    threads = min(group_threads(), count)
     if threads <= 1:
         return [function(i) for i in range(count)]
 
@@ -167,7 +168,7 @@ class _Loops(torch.autograd.Function):
         def run(i: int) -> _Saved:
             return _forward_group(x_MD, embedding_MD, groups[i], steps, sum_units, keep)
 
-        saved = _map_groups(run, len(groups))
+        saved = map_groups(run, len(groups))
         if keep:
             ctx.save_for_backward(*flat)
             ctx.groups, ctx.saved, ctx.sum_units = groups, saved, sum_units
@@ -184,7 +185,7 @@ class _Loops(torch.autograd.Function):
             return _backward_group(grad_MD, grad_embedding_MD, ctx.groups[i], saved, steps, ctx.sum_units)
 
         # Summed in the order of the groups, so that the result does not depend on which thread is first.
-        parts = _map_groups(run, len(ctx.groups))
+        parts = map_groups(run, len(ctx.groups))
         flat = [torch.stack(tensors).sum(0) if len(tensors) > 1 else tensors[0] for tensors in zip(*parts, strict=True)]
         return grad_MD, grad_embedding_MD, None, None, None, None, None, *flat
 
