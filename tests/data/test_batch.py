@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clew.data.batch import cell_batch, text_seeds, token_batch
+from clew.data.batch import cell_batch, encode_tasks, text_seeds
 from clew.mazes.generate import generate
 from clew.mazes.maze import Task
 from clew.mazes.solvers import bfs_path
@@ -28,7 +28,7 @@ def test_token_batch_is_the_text_of_every_maze(form: str, height: int, width: in
     tasks = generate(family, height, width, seed=seed, first=0, count=count, split="train")
     index_N = np.arange(count) + 100
     seed_N = text_seeds(seed, "train", index_N)
-    batch = token_batch(form, tasks, seed_N, index_N)
+    batch = encode_tasks(form, tasks, seed_N, index_N)
     vocabulary = format_named(form).vocabulary(height, width)
     assert batch.index_B.tolist() == index_N.tolist()
     for row, (task, path) in enumerate(tasks):

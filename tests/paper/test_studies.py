@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from clew.data.batch import text_seeds, token_batch
+from clew.data.batch import encode_tasks, text_seeds
 from clew.data.loader import make_dataset
 from clew.mazes.generate import generate
 from clew.models.build import kind_of
@@ -247,7 +247,7 @@ def test_the_largest_mazes_of_the_precision_study_have_paths_that_float16_cannot
     """Beyond 2,048 a float16 is an even number, so two places in a row are one."""
     largest = MEMORIZED_SIZES["laptop"][-1]
     tasks = generate("dfs", largest, largest, seed=0, first=0, count=1, split="any")
-    batch = token_batch("edge-list", tasks, text_seeds(0, "train", np.arange(1)), np.arange(1))
+    batch = encode_tasks("edge-list", tasks, text_seeds(0, "train", np.arange(1)), np.arange(1))
     first = int(batch.response_BT[0].int().argmax())
     assert first > 2048
     places = torch.arange(first, first + 4).half()

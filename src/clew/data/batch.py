@@ -3,9 +3,8 @@
     batch = encode_tasks("edge-list", tasks, text_seeds(seed, "train", index_N), index_N)     # a TokenBatch
     batch = encode_tasks("cell-labels", tasks, text_seed_N)                                   # a CellBatch
 
-Both kinds have T positions, some of which, the response, may be hidden and predicted. In a TokenBatch the positions are
-the tokens of the whole text and the response is the path with its end. In a CellBatch they are the cells of the maze,
-and the response is one label for each cell.
+Both have T positions, some of which, the response, may be hidden and predicted: the tokens of a text, whose response
+is the path with its end, or the cells of a maze, whose response is one label for each cell.
 
 Shape suffixes: N, B mazes, T positions, H rows, W columns.
 """
@@ -98,33 +97,19 @@ def encode_tasks(
     index_N = np.arange(len(tasks)) if index_N is None else index_N
     if format_named(format_name).name == CELL_LABELS:
         return cell_batch(tasks, index_N)
-    batch = token_batch(format_name, tasks, text_seed_N, index_N)
-    own = format_named(format_name).vocabulary(tasks.height, tasks.width)
-    if vocabulary is None or own == vocabulary:
-        return batch
-    if missing := [token for token in own.tokens if token not in vocabulary.id_of]:
-        raise UserError(
-            f"the model does not know the token {missing[0]} that mazes of {tasks.height} rows and {tasks.width} "
-            "columns need: it was trained on smaller ones or on another format; use a model made for this size."
-        )
-    id_of_own = torch.from_numpy(vocabulary.encode(own.tokens).astype(np.int64))
-    return replace(batch, tokens_BT=id_of_own[batch.tokens_BT])
-
-
-def token_batch(
-    form: str, tasks: TaskBatch, text_seed_N: npt.NDArray[np.uint64], index_N: npt.NDArray[np.integer]
-) -> TokenBatch:
-    """Return the tasks as text; the response is the path with the end token."""
-    text = encode_batch(form, tasks, text_seed_N)
+    text = encode_batch(format_name, tasks, text_seed_N)
+    tokens_BT, own = _int64(text.tokens_NT), text.vocabulary
+    if vocabulary is not None and own != vocabulary:
+        if missing := [token for token in own.tokens if token not in vocabulary.id_of]:
+            raise UserError(
+                f"the model does not know the token {missing[0]} that mazes of {tasks.height} rows and {tasks.width} "
+                "columns need: it was trained on smaller ones or on another format; use a model made for this size."
+            )
+        tokens_BT = torch.from_numpy(vocabulary.encode(own.tokens).astype(np.int64))[tokens_BT]
     position_T = np.arange(text.tokens_NT.shape[1])
     valid_NT = position_T < text.total_length_N[:, None]
     response_NT = valid_NT & (position_T >= text.prompt_length_N[:, None])
-    return TokenBatch(
-        tokens_BT=_int64(text.tokens_NT),
-        valid_BT=torch.from_numpy(valid_NT),
-        response_BT=torch.from_numpy(response_NT),
-        index_B=_int64(index_N),
-    )
+    return TokenBatch(tokens_BT, torch.from_numpy(valid_NT), torch.from_numpy(response_NT), _int64(index_N))
 
 
 def cell_batch(tasks: TaskBatch, index_N: npt.NDArray[np.integer]) -> CellBatch:

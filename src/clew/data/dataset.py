@@ -1,15 +1,11 @@
-"""Datasets on disk, memory-mapped.
+"""Datasets on disk, memory-mapped; docs/data.md describes the files.
 
     dataset = open_dataset("data/dfs-10")
     tasks = dataset.split("train").select(np.arange(128))  # a TaskBatch; reads only these mazes
 
-A dataset is a folder with dataset.json and, for each split, five .npy files: cells uint8 [N, H, W], start and goal
-uint16 [N], path uint16 (all paths one after the other) and offset int64 [N + 1] (the bounds of each path).
 dataset.json is written last, so a folder without it is not a dataset. Texts are not stored: see
-clew.data.batch.text_seeds.
-
-The .npy header is a fixed 128 bytes that follow from the array's name and shape. It is compared, not parsed, so a
-damaged one is refused, and its length does not depend on the number of rows.
+clew.data.batch.text_seeds. The .npy header is a fixed 128 bytes that follow from the array's name and shape. It is
+compared, not parsed, so a damaged one is refused, and its length does not depend on the number of rows.
 
 Shape suffixes: N mazes, H rows, W columns, M any number of cells.
 """
@@ -61,6 +57,12 @@ def npy_head(array: str, shape: tuple[int, ...]) -> bytes:
     return b"\x93NUMPY\x01\x00" + length.to_bytes(2, "little") + text.ljust(length - 1) + b"\n"
 
 
+def array_shapes(settings: DatasetSettings, mazes: int, path_cells: int) -> dict[str, tuple[int, ...]]:
+    """Return the shape of each array of a split."""
+    cells = (mazes, settings.height, settings.width)
+    return {"cells": cells, "start": (mazes,), "goal": (mazes,), "path": (path_cells,), "offset": (mazes + 1,)}
+
+
 DATASET_FILE = "dataset.json"
 # Present while a dataset is being made: see clew.data.writer.
 JOURNAL_FILE = ".unfinished.jsonl"
@@ -84,6 +86,10 @@ class Split(TaskBatch):
         """Yield the mazes in order, some at a time: a split need not fit into memory."""
         block = max(1, BLOCK_CELLS // (self.height * self.width))
         return (self[first : first + block] for first in range(0, len(self), block))
+
+    def layout_hashes(self) -> npt.NDArray[np.uint64]:
+        """Return the layout hash of each maze."""
+        return np.concatenate([np.empty(0, np.uint64), *(layout_hashes(tasks.cells_NHW) for tasks in self.blocks())])
 
     def select(self, index_N: npt.NDArray[np.integer]) -> TaskBatch:
         """Return the mazes with these numbers, in this order, after checking cells that are used as indices."""
@@ -125,14 +131,10 @@ class Dataset:
 
     def _map(self, split: str, array: str) -> npt.NDArray[Any]:
         """Return a file's array, memory-mapped and read-only."""
-        path, count = self.directory / file_name(split, array), self.settings.counts[split]
-        size, dtype = path.stat().st_size, np.dtype(ARRAY_DTYPES[array])
-        shapes: dict[str, tuple[int, ...]] = {
-            "cells": (count, self.settings.height, self.settings.width),
-            "path": (max(0, size - HEAD_BYTES) // 2,),  # follows from the size of the file
-            "offset": (count + 1,),
-        }
-        shape = shapes.get(array, (count,))
+        path, dtype = self.directory / file_name(split, array), np.dtype(ARRAY_DTYPES[array])
+        size = path.stat().st_size
+        path_cells = max(0, size - HEAD_BYTES) // dtype.itemsize  # follow from the size of their file
+        shape = array_shapes(self.settings, self.settings.counts[split], path_cells)[array]
         if size != (expected := HEAD_BYTES + math.prod(shape) * dtype.itemsize):
             raise damaged(path, f"has {size} bytes instead of {expected}")
         with open(path, "rb") as file:
@@ -164,12 +166,11 @@ def open_dataset(directory: str | Path) -> Dataset:
     for name in FILE_NAMES:
         if not isinstance(files, dict) or name not in files:
             raise damaged(description, f"says nothing of {name}")
-        path, record = directory / name, from_plain(FileRecord, files[name], f"{name} in {description}")
-        records[name] = record
+        path, records[name] = directory / name, from_plain(FileRecord, files[name], f"{name} in {description}")
         if not path.is_file():
             raise damaged(path, "is missing")
-        if (size := path.stat().st_size) != record.bytes:
-            raise damaged(path, f"has {size} bytes instead of {record.bytes}")
+        if (size := path.stat().st_size) != records[name].bytes:
+            raise damaged(path, f"has {size} bytes instead of {records[name].bytes}")
     dataset = Dataset(directory, settings, tuple(vocabulary), records)
     for split in SPLITS:
         dataset.split(split)  # reads the headers
@@ -220,8 +221,7 @@ def describe_split(split: Split) -> SplitFacts:
 
 def split_problem(dataset: Dataset) -> str | None:
     """Return how the splits of a dataset overlap, in words, or None."""
-    hashes = [[layout_hashes(tasks.cells_NHW) for tasks in dataset.split(name).blocks()] for name in SPLITS]
-    train_N, test_N = (np.concatenate([np.empty(0, np.uint64), *blocks]) for blocks in hashes)
+    train_N, test_N = (dataset.split(name).layout_hashes() for name in SPLITS)
     # The user may have chosen the test mazes of an imported dataset, so their layouts need not be those of the split.
     return overlap(train_N, test_N, by_layout=dataset.settings.family != IMPORTED)
 

@@ -102,40 +102,34 @@ class StreamLoader:
         return int(np.random.default_rng([self._data.seed, step]).integers(count))
 
     def tasks(self, step: int, rank: int = 0, world_size: int = 1) -> TaskBatch:
-        """Return this process's mazes of a step; a maze's number in the stream is step * batch_size + its row."""
+        """Return this process's mazes of a step."""
         data, size = self._data, self.batch_size(step)
         row_N = np.arange(size)[rank_rows(size, rank, world_size)]
         number_N = step * size + row_N
         # The last rows of a step are those with long paths.
         long_rows = round(data.long_share * size) if data.longest_of > 1 else 0
-        is_long_N = row_N >= size - long_rows
-        candidate_LK = _FIRST_LONG + number_N[is_long_N, None] * data.longest_of + np.arange(data.longest_of)
-        ordinary = int((~is_long_N).sum())
+        ordinary = int((row_N < size - long_rows).sum())
+        candidate_LK = _FIRST_LONG + number_N[ordinary:, None] * data.longest_of + np.arange(data.longest_of)
         tasks = generate(
             data.family,
             *data.shapes[self.shape_number(step)],
-            index_N=np.concatenate([number_N[~is_long_N], candidate_LK.ravel()]),
+            index_N=np.concatenate([number_N[:ordinary], candidate_LK.ravel()]),
             seed=data.seed,
             split="train",
             open_share=data.open_share,
         )
-        if ordinary == len(row_N):
-            return tasks
-        position_N = np.empty(len(row_N), dtype=np.int64)
-        position_N[~is_long_N] = np.arange(ordinary)
-        length_LK = tasks.length_N[ordinary:].reshape(candidate_LK.shape)
-        position_N[is_long_N] = ordinary + np.arange(len(length_LK)) * data.longest_of + length_LK.argmax(1)
-        return tasks.select(position_N)
+        longest_L = tasks.length_N[ordinary:].reshape(candidate_LK.shape).argmax(1)
+        longest_L += ordinary + data.longest_of * np.arange(len(longest_L))
+        return tasks.select(np.concatenate([np.arange(ordinary), longest_L]))
 
 
 class DatasetLoader:
     """The mazes of a split in shuffled batches, each maze exactly once an epoch.
 
-    The split is permuted anew each epoch and cut into batches. Sequence length does not decide which mazes share a
-    batch: the loss is a mean over a batch's tokens, so batches of one length would give a token of a short path more
-    weight than one of a long path. Length only orders the rows within a batch, so that processes, which take every
-    world_size-th row, get equal shares of long and short sequences, and micro-batches need little padding. Where the
-    mazes do not fill the last batch, all batches are a little smaller instead, equal to within one maze.
+    The loss is a mean over a batch's tokens, so which mazes share a batch must not depend on their lengths: batches of
+    one length would give a token of a short path more weight. Length only orders the rows within a batch, so that
+    processes, which take every world_size-th row, get equal shares of long and short sequences, and micro-batches need
+    little padding. Where the mazes do not fill the last batch, all batches are a little smaller, equal to within one.
     """
 
     def __init__(

@@ -29,7 +29,6 @@ from clew.tokenization.drawings import Bools, is_lattice, lattice, maze_of_block
 from clew.tokenization.read import OnError, ReadTask, iter_tasks, tasks_in_text
 from clew.tokenization.tokens import Parsed
 
-IMAGE_SUFFIXES = (".png", ".gif", ".bmp", ".jpg", ".jpeg", ".webp")
 IMAGE_HEADS = (b"\x89PNG", b"GIF8", b"BM", b"\xff\xd8\xff", b"RIFF")
 MAX_PIXELS = 16_000_000
 # A pixel is dark, and so a wall, if its brightness is below this.

@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import math
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -33,6 +34,7 @@ from clew.data.dataset import (
     FILE_NAMES,
     JOURNAL_FILE,
     Dataset,
+    array_shapes,
     file_name,
     hash_file,
     npy_head,
@@ -256,22 +258,17 @@ def _generate(
 def _open_at(directory: Path, settings: DatasetSettings, split: str, array: str, safe: Safe) -> IO[bytes]:
     """Open the file of one array at its end, truncated to what is safe."""
     path = directory / file_name(split, array)
-    count, item = settings.counts[split], np.dtype(ARRAY_DTYPES[array]).itemsize
-    cells_shape = (settings.height, settings.width)
-    shape, rows = {
-        "cells": ((count, *cells_shape), safe.mazes * settings.height * settings.width),
-        "path": ((0,), safe.path_cells),
-        "offset": ((count + 1,), safe.mazes + 1),
-    }.get(array, ((count,), safe.mazes))
-    head = npy_head(array, shape)
+    head = npy_head(array, array_shapes(settings, settings.counts[split], 0)[array])
+    values = math.prod(array_shapes(settings, safe.mazes, safe.path_cells)[array])
+    size = len(head) + values * np.dtype(ARRAY_DTYPES[array]).itemsize
     if safe.mazes == 0:
         file = open_own(path, "w+b")
-        file.write(head + (bytes(item) if array == "offset" else b""))  # the first path begins at 0
+        file.write(head.ljust(size, b"\0"))  # the first path begins at 0
         return file
-    if not path.is_file() or path.stat().st_size < len(head) + rows * item:
+    if not path.is_file() or path.stat().st_size < size:
         raise UserError(f"{path} lacks mazes that were already made; remove the folder {directory} and begin again.")
     file = open(path, "r+b")  # noqa: SIM115 (the caller closes it)
-    file.truncate(len(head) + rows * item)
+    file.truncate(size)
     file.seek(0, os.SEEK_END)
     return file
 
@@ -330,26 +327,21 @@ def import_dataset(
     if (directory / DATASET_FILE).exists():
         raise UserError(f"{directory} already holds a dataset; choose another folder, or remove this one first.")
     first: ReadTask | None = None
+    pairs: dict[str, list[tuple[Task, MazePath]]] = {"train": [], "test": []}
     done = 0
+    for split, name in [*(("train", name) for name in files), *(("test", name) for name in test)]:
+        where = f"{name}: " if len(files) + len(test) > 1 else ""
+        for maze in iter_mazes(name, lambda sentence, where=where: on_error(where + sentence)):  # type: ignore[misc]
+            first = first or maze
+            done += 1
+            progress(done)
+            try:
+                if maze.task.maze.cells.shape != first.task.maze.cells.shape:
+                    raise UserError(f"a dataset has one size, but this is {maze.task.maze} and not {first.task.maze}.")
+                pairs[split].append((maze.task, true_path(maze.task, maze.path, shortest=True)))
+            except UserError as error:
+                on_error(f"{where}maze {maze.number}, line {maze.line}: {error}")
 
-    def read(names: Sequence[str]) -> Iterator[tuple[Task, MazePath]]:
-        nonlocal first, done
-        for name in names:
-            where = f"{name}: " if len(files) + len(test) > 1 else ""
-            for maze in iter_mazes(name, lambda sentence, where=where: on_error(where + sentence)):  # type: ignore[misc]
-                first = first or maze
-                done += 1
-                progress(done)
-                try:
-                    if maze.task.maze.cells.shape != first.task.maze.cells.shape:
-                        raise UserError(
-                            f"a dataset has one size, but this is {maze.task.maze} and not {first.task.maze}."
-                        )
-                    yield maze.task, true_path(maze.task, maze.path, shortest=True)
-                except UserError as error:
-                    on_error(f"{where}maze {maze.number}, line {maze.line}: {error}")
-
-    pairs = {"train": list(read(files)), "test": list(read(test))}
     if not pairs["train"]:
         raise UserError(f"none of the mazes of {', '.join(files)} can be trained on.")
     train = TaskBatch.from_tasks(*map(list, zip(*pairs["train"], strict=True)))

@@ -24,12 +24,11 @@ from torch import Tensor
 from clew.data.batch import cell_batch
 from clew.decoding.codec import RULED_OUT, CellState, Probabilities, Step
 from clew.errors import UserError
-from clew.jit import njit
 from clew.mazes.maze import EAST, NORTH, SOUTH, WEST, Task, TaskBatch
 from clew.models.cell_network import OFF, ON, CellNetwork, Stop
 from clew.models.config import Model
 
-_QUERIES = {"never": 0, "doubt": 1, "cell": 2}
+_QUERIES = ("never", "doubt", "cell")
 SURE = 0.5  # a neighbour is certainly next if it alone is above this probability
 
 
@@ -74,28 +73,29 @@ class CellWalk:
         first_B, last_B = state.batch.start_B.tolist(), state.batch.goal_B.tolist()
         if reverse:
             first_B, last_B = last_B, first_B
-        cells_BHW = state.batch.cells_BHW.cpu().numpy()
+        width, sides_BC = state.batch.cells_BHW.shape[2], state.batch.cells_BHW.flatten(1).tolist()
         walks = {row: [first_B[row]] for row in row_N.tolist()}
         filled = dict.fromkeys(walks, 0)  # cells of each walk that were yielded
         rounds = dict.fromkeys(walks, self.rounds)
         while len(row_N):
             rows = row_N.tolist()
-            on = dict(zip(rows, state.query(model, row_N, Stop(self.loops, self.tolerance, self.every)), strict=True))
+            found = state.query(model, row_N, Stop(self.loops, self.tolerance, self.every))
+            on = dict(zip(rows, found, strict=True))
             again, new, undone = [], [], []
-            for row in rows:
-                walked, over = _continue_walk(
-                    cells_BHW[row], np.array(walks[row]), last_B[row], on[row], _QUERIES[self.query]
-                )
-                walk = walks[row] = walked.tolist()
+            for row, on_C in zip(rows, found.tolist(), strict=True):
+                walk, sides_C = walks[row], sides_BC[row]
+                over = _walk_on(sides_C, width, walk, last_B[row], on_C, self.query)
                 new.append((row, walk[filled[row] :]))
                 filled[row] = len(walk)
-                state.paths[row] = walk[::-1] if reverse else walk
+                state.paths[row] = walk[::-1] if reverse else walk[:]
                 if not over:
                     state.show(row, walk, ON)
                     again.append(row)
                 elif walk[-1] != last_B[row] and rounds[row]:
-                    fork = _last_fork(cells_BHW[row], walked, on[row])
-                    if fork >= 0:
+                    visited = set(walk)
+                    backwards = range(len(walk) - 1, -1, -1)
+                    fork = next((k for k in backwards if _onward(sides_C, width, walk[k], visited, on_C)), None)
+                    if fork is not None:
                         state.show(row, walk[fork + 1 :], OFF)
                         undone.append((row, walk[fork + 1 :]))
                         keep = fork + 1 if self.query != "never" else 0
@@ -108,54 +108,23 @@ class CellWalk:
             row_N = torch.tensor(again, dtype=torch.int64, device=row_N.device)
 
 
-@njit()
-def _continue_walk(
-    cells_HW: np.ndarray, walked: np.ndarray, last: int, on_C: np.ndarray, query: int
-) -> tuple[np.ndarray, bool]:
-    """Walk to `last` or a dead end; with `query` 1 to one cell past the first doubt, with 2 by one cell.
-
-    Return the walk, and whether it is over.
-    """
-    width = cells_HW.shape[1]
-    flat = cells_HW.ravel()
-    visited = np.zeros(flat.size, dtype=np.bool_)
-    path = np.empty(flat.size, dtype=np.int64)
-    length = len(walked)
-    for i in range(length):
-        path[i] = walked[i]
-        visited[walked[i]] = True
-    while path[length - 1] != last:
-        here = path[length - 1]
-        best, sure = -1, 0
-        for side, move in ((NORTH, -width), (SOUTH, width), (WEST, -1), (EAST, 1)):
-            there = here + move
-            if flat[here] & side and not visited[there] and on_C[there] != RULED_OUT:
-                sure += on_C[there] > SURE
-                if best < 0 or on_C[there] > on_C[best]:
-                    best = there
-        if best < 0:
-            break
-        path[length] = best
-        visited[best] = True
-        length += 1
-        if best != last and (query == 2 or (query == 1 and sure != 1)):
-            return path[:length], False
-    return path[:length], True
+def _walk_on(sides_C: list[int], width: int, walk: list[int], last: int, on_C: list[float], query: str) -> bool:
+    """Walk to `last`, a dead end, or one cell past the first doubt, and return whether the walk is over."""
+    visited = set(walk)
+    while walk[-1] != last and (near := _onward(sides_C, width, walk[-1], visited, on_C)):
+        walk.append(max(near, key=on_C.__getitem__))
+        visited.add(walk[-1])
+        is_doubt = query == "cell" or (query == "doubt" and sum(on_C[cell] > SURE for cell in near) != 1)
+        if is_doubt and walk[-1] != last:
+            return False
+    return True
 
 
-@njit()
-def _last_fork(cells_HW: np.ndarray, path: np.ndarray, on_C: np.ndarray) -> int:
-    """Return the index of the last cell with an open neighbour neither visited nor ruled out, or -1."""
-    width = cells_HW.shape[1]
-    flat = cells_HW.ravel()
-    visited = np.zeros(flat.size, dtype=np.bool_)
-    visited[path] = True
-    for k in range(len(path) - 1, -1, -1):
-        for side, move in ((NORTH, -width), (SOUTH, width), (WEST, -1), (EAST, 1)):
-            there = path[k] + move
-            if flat[path[k]] & side and not visited[there] and on_C[there] != RULED_OUT:
-                return k
-    return -1
+def _onward(sides_C: list[int], width: int, here: int, visited: set[int], on_C: list[float]) -> list[int]:
+    """Return the open neighbours that are neither visited nor ruled out."""
+    moves = ((NORTH, -width), (SOUTH, width), (WEST, -1), (EAST, 1))
+    near = [here + move for side, move in moves if sides_C[here] & side]
+    return [cell for cell in near if cell not in visited and on_C[cell] != RULED_OUT]
 
 
 def loop_probabilities(model: Model, task: Task, loops: int | None = None) -> Probabilities:

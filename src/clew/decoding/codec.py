@@ -6,12 +6,9 @@
     step = state.fill(row_F, position_F, token_F, probability_F)
     path = codec.read(decoded.response(0), tasks.height, tasks.width)
 
-Cell labels have no vocabulary, so their models take mazes of any size; their response is the path itself: the index of
-each cell, and height * width as the end token. A text model takes the mazes whose tokens are all in its vocabulary.
-
-The number of positions of a response, `max_response_length`, depends only on the size of the maze, so the state does
-not reveal the length of the true path. A response is over at its end token: once that is filled in, the positions after
-it are dropped.
+Cell labels have no vocabulary; their response is the path itself: the index of each cell, and height * width as the
+end token. The number of positions of a response, `max_response_length`, depends only on the size of the maze, so the
+state does not reveal the length of the true path.
 
 Shape suffixes: B mazes, N some of them, T positions of the sequence, R positions of the response (0 is its first
 token), F filled positions, Q queried positions of all N mazes in row-major order, V vocabulary, C cells of a maze.
@@ -28,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from clew.data.batch import Batch, CellBatch, encode_tasks, text_seeds
 from clew.data.config import CELL_LABELS
@@ -280,15 +278,13 @@ class Codec:
     def truth(self, tasks: TaskBatch) -> tuple[Tensor, Tensor]:
         """Return the responses of the tasks' own paths: tokens [N, R], -1 after the end, and their lengths."""
         if self.vocabulary is None:
-            length_B = torch.from_numpy(tasks.length_N.astype(np.int64)) + 1
-            with_ends = np.insert(tasks.path, tasks.offset_N1[1:], tasks.height * tasks.width)
-            tokens = torch.from_numpy(with_ends.astype(np.int64))
+            end = self.end(tasks.height, tasks.width)
+            responses = [torch.tensor([*tasks.path_of(i).tolist(), end]) for i in range(len(tasks))]
         else:
-            batch = self.encode(tasks, None)
-            length_B, tokens = batch.response_BT.sum(1), batch.tokens_BT[batch.response_BT]
-        token_BR = torch.full((len(tasks), int(length_B.max())), -1, dtype=torch.int64)
-        token_BR[torch.arange(token_BR.shape[1]) < length_B[:, None]] = tokens
-        return token_BR, length_B
+            batch = self.encode(tasks)
+            responses = [tokens_T[keep_T] for tokens_T, keep_T in zip(batch.tokens_BT, batch.response_BT, strict=True)]
+        length_B = torch.tensor([len(tokens_R) for tokens_R in responses])
+        return pad_sequence(responses, batch_first=True, padding_value=-1), length_B
 
     def read(self, response: Sequence[int], height: int, width: int) -> Path:
         """Return the path of a response; raise a UserError that names the token that is wrong."""

@@ -120,15 +120,13 @@ class DecodedBatch:
     passes_B: Tensor  # int64; forward passes of each maze
     seconds: float  # for the whole batch
 
-    def __len__(self) -> int:
-        return len(self.length_B)
-
     def response(self, row: int) -> list[int]:
         """Return the tokens of one response, the end token included."""
         tokens: list[int] = self.token_BR[row, : int(self.length_B[row])].tolist()
         return tokens
 
 
+@torch.no_grad()
 def decode_steps(model: Model, state: DecodingState | CellState, decoder: Decoder) -> Iterator[Step]:
     """Fill the state, without gradients and with the model in evaluation mode, and yield every step."""
     check_decoder(model, decoder, isinstance(state, CellState))
@@ -140,8 +138,7 @@ def decode_steps(model: Model, state: DecodingState | CellState, decoder: Decode
         training = module.training
         module.eval()
         try:
-            with torch.no_grad():
-                step = next(steps, None)
+            step = next(steps, None)
         finally:
             module.train(training)
         if step is None:

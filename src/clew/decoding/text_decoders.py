@@ -50,18 +50,17 @@ class LeftToRight:
             return
         while len(row_N := state.unfinished(row_N)):
             want_NR = _leftmost(state.hidden(row_N))
-            logits_NV = state.query(model, row_N, want_NR)
-            yield fill_best(state, row_N, want_NR.int().argmax(1), logits_NV)
+            yield fill_best(state, row_N, want_NR.int().argmax(1), state.query(model, row_N, want_NR))
 
 
 def _leftmost(hidden_NR: Tensor) -> Tensor:
     return hidden_NR & (hidden_NR.cumsum(1) == 1)
 
 
-def fill_best(state: DecodingState, row_N: Tensor, position_N: Tensor, logits_NV: Tensor) -> Step:
-    """Fill one position of each maze with its most likely token."""
-    probability_N, token_N = logits_NV.float().softmax(-1).max(-1)
-    return state.fill(row_N, position_N, token_N, probability_N)
+def fill_best(state: DecodingState, row_F: Tensor, position_F: Tensor, logits_FV: Tensor) -> Step:
+    """Fill these positions with their most likely tokens."""
+    probability_F, token_F = logits_FV.float().softmax(-1).max(-1)
+    return state.fill(row_F, position_F, token_F, probability_F)
 
 
 def _cached_steps(model: DecoderOnly, state: DecodingState, row_N: Tensor) -> Iterator[Step]:
@@ -111,9 +110,8 @@ class EndFirst:
                 want_NR = want_NR | _leftmost(hidden_NR)
             logits_FV = state.query(model, row_N, want_NR).float()
             logits_FV[:, state.end] = -torch.inf  # it is known, further right
-            probability_F, token_F = logits_FV.softmax(-1).max(-1)
             n, position_F = want_NR.nonzero(as_tuple=True)
-            yield state.fill(row_N[n], position_F, token_F, probability_F)
+            yield fill_best(state, row_N[n], position_F, logits_FV)
 
 
 def _fill_end(model: Model, state: DecodingState, row_N: Tensor) -> Step:

@@ -4,14 +4,8 @@
     evaluation.scores.valid, evaluation.by_length(), evaluation.failures(), evaluation.calibration()
     evaluation.to_json(), evaluation.save_html("report.html")
 
-- exact: the predicted path equals the true one; the paper's score.
-- per token: the proportion of the tokens of the true responses, end tokens included, that the predicted response has
-  at the same position; the paper's second score.
-- valid: the path leads from start to goal; shortest: no path is shorter.
-- unparsable: the response is not a path.
-
-The failure classes are those that the paper describes, and "longer path" for the remaining valid ones. The first that
-fits, in the order of FAILURES, is taken. Path-star graphs have classes of their own.
+docs/evaluation.md defines the scores. Of the failure classes, those that the paper describes and "longer path" for the
+remaining valid ones, the first that fits is taken, in the order of FAILURES.
 """
 
 from __future__ import annotations

@@ -5,21 +5,6 @@
     larger = embed(tasks, height=20, width=20, seed=0)
     check_leakage([tasks], training_layouts(dataset))
 
-The paths of a file are the true ones where it gives them, and otherwise those of the deterministic A*.
-
-`embed` puts each maze into the upper left corner of a larger one, as the paper does to test models of larger mazes:
-
-- joined, the default: the rest of the larger maze is carved by a randomized depth-first search, and one passage joins
-  it to the smaller maze. A perfect maze gives a perfect maze, as in training.
-- cut-off, as in the paper's published code: the smaller maze overwrites the corner of a larger depth-first maze, and
-  no passage leads out of it. The rest of the larger maze may be disconnected.
-
-In both, the smaller maze and its stored path are unchanged, and no path inside becomes shorter.
-
-Every layout belongs to the train split or to the test split (clew.mazes.layouts), equal for rotations and reflections,
-and training uses its own split only. A layout of the train split may have been trained on; if the training set is
-available, its layouts decide.
-
 Shape suffixes: N mazes, H rows, W columns of the larger maze.
 """
 
@@ -38,12 +23,11 @@ from clew.errors import UserError
 from clew.mazes.generate import generate
 from clew.mazes.generators import MAX_PAIRS, star_shape
 from clew.mazes.layouts import is_held_out, layout_hashes
-from clew.mazes.maze import EAST, NORTH, SIDES, SOUTH, WALL, WEST, Cell, Path, Task, TaskBatch, check_shape
+from clew.mazes.maze import EAST, NORTH, SIDES, SOUTH, WALL, WEST, Cell, Cells, Path, Task, TaskBatch, check_shape
 from clew.tokenization.read import OnError
 
 Embedding = Literal["joined", "cut-off"]
 MAX_DRAWS = 1000
-CHUNK = 4096  # mazes hashed at once
 
 
 def held_out(
@@ -130,97 +114,84 @@ def check_leakage(groups: Sequence[TaskBatch], training: npt.NDArray[np.uint64] 
 
 def training_layouts(dataset: Dataset) -> npt.NDArray[np.uint64]:
     """Return the layout hashes of a dataset's training mazes."""
-    cells_NHW = dataset.split("train").cells_NHW
-    chunks = [layout_hashes(cells_NHW[i : i + CHUNK]) for i in range(0, len(cells_NHW), CHUNK)]
-    return np.unique(np.concatenate([np.empty(0, dtype=np.uint64), *chunks]))
+    return np.unique(dataset.split("train").layout_hashes())
 
 
 def embed(tasks: TaskBatch, height: int, width: int, seed: int, embedding: Embedding = "joined") -> TaskBatch:
-    """Return the tasks in the corner of mazes of `height` rows and `width` columns, all of the test split."""
+    """Return the tasks in the upper left corner of mazes of `height` rows and `width` columns, all of the test split.
+
+    - joined: the rest of the larger maze is carved by a randomized depth-first search, and one passage joins it to the
+      smaller maze. A perfect maze gives a perfect maze, as in training.
+    - cut-off, as in the paper's published code: the smaller maze overwrites the corner of a larger depth-first maze,
+      and no passage leads out of it.
+
+    In both, the smaller maze and its stored path are unchanged, and no path inside becomes shorter.
+    """
     check_shape(height, width)
     if height < tasks.height or width < tasks.width or (height, width) == (tasks.height, tasks.width):
         raise UserError(
             f"mazes of {tasks.height} rows and {tasks.width} columns cannot be put into the corner of mazes of "
             f"{height} rows and {width} columns; give a larger size."
         )
-    if embedding == "cut-off":
-        cells_NHW = _cut_off(tasks, height, width, seed)
-    else:
-        small_NHW = tasks.cells_NHW
-        cells_NHW = np.stack([_join_held_out(cells, height, width, [seed, i]) for i, cells in enumerate(small_NHW)])
+    shape = height, width
+    embedded = [_embed_one(cells_HW, *shape, seed, i, embedding) for i, cells_HW in enumerate(tasks.cells_NHW)]
 
     def moved(index: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
         return (index // tasks.width * width + index % tasks.width).astype(np.int32)
 
-    return TaskBatch(cells_NHW, moved(tasks.start_N), moved(tasks.goal_N), moved(tasks.path), tasks.offset_N1)
+    return TaskBatch(np.stack(embedded), moved(tasks.start_N), moved(tasks.goal_N), moved(tasks.path), tasks.offset_N1)
 
 
-def _cut_off(tasks: TaskBatch, height: int, width: int, seed: int) -> npt.NDArray[np.uint8]:
-    cells_NHW = np.empty((len(tasks), height, width), dtype=np.uint8)
-    left_N = np.arange(len(tasks))
+def _embed_one(small: Cells, height: int, width: int, seed: int, index: int, embedding: Embedding) -> Cells:
+    rng = np.random.default_rng([seed, index])
     for draw in range(MAX_DRAWS):
-        if not len(left_N):
-            return cells_NHW
-        drawn = generate("dfs", height, width, index_N=left_N * MAX_DRAWS + draw, seed=seed, split="any").cells_NHW
-        drawn[:, : tasks.height, : tasks.width] = tasks.cells_NHW[left_N]
-        drawn[:, tasks.height : tasks.height + 1, : tasks.width] &= np.uint8(255 - NORTH)
-        drawn[:, : tasks.height, tasks.width : tasks.width + 1] &= np.uint8(255 - WEST)
-        good_N = is_held_out(layout_hashes(drawn))
-        cells_NHW[left_N[good_N]] = drawn[good_N]
-        left_N = left_N[~good_N]
-    raise _none_held_out(height, width)
-
-
-def _none_held_out(height: int, width: int) -> UserError:
-    return UserError(
+        if embedding == "joined":
+            cells = _join_one(small, height, width, rng)
+        else:
+            cells = _cut_off_one(small, height, width, seed, index * MAX_DRAWS + draw)
+        if is_held_out(layout_hashes(cells[None]))[0]:
+            return cells
+    raise UserError(
         f"no held-out maze of {height} rows and {width} columns has this maze in its corner; give a larger size."
     )
 
 
-def _join_held_out(small: npt.NDArray[np.uint8], height: int, width: int, seed: list[int]) -> npt.NDArray[np.uint8]:
-    rng = np.random.default_rng(seed)
-    for _ in range(MAX_DRAWS):
-        cells_HW = _join_one(small, height, width, rng)
-        if is_held_out(layout_hashes(cells_HW[None]))[0]:
-            return cells_HW
-    raise _none_held_out(height, width)
-
-
-def _join_one(small: npt.NDArray[np.uint8], height: int, width: int, rng: np.random.Generator) -> npt.NDArray[np.uint8]:
-    cells = np.zeros((height, width), dtype=np.uint8)
+def _cut_off_one(small: Cells, height: int, width: int, seed: int, index: int) -> Cells:
     rows, cols = small.shape
+    cells: Cells = generate("dfs", height, width, first=index, count=1, seed=seed, split="any").cells_NHW[0]
     cells[:rows, :cols] = small
+    cells[rows : rows + 1, :cols] &= np.uint8(255 - NORTH)
+    cells[:rows, cols : cols + 1] &= np.uint8(255 - WEST)
+    return cells
 
-    def outside(cell: Cell) -> bool:
-        return 0 <= cell[0] < height and 0 <= cell[1] < width and (cell[0] >= rows or cell[1] >= cols)
 
-    def join(cell: Cell, side: int) -> Cell:
-        """Open a side of a cell, and return the cell behind it."""
-        down, right, back = SIDES[side]
-        there = (cell[0] + down, cell[1] + right)
-        cells[cell] |= side
-        cells[there] |= back
-        return there
+def _join_one(small: Cells, height: int, width: int, rng: np.random.Generator) -> Cells:
+    rows, cols = small.shape
+    cells = np.zeros((height, width), dtype=np.uint8)
+    cells[:rows, :cols] = small
+    # The cells that are still to be carved, with a rim of others around the maze.
+    left = np.zeros((height + 2, width + 2), dtype=bool)
+    left[1:-1, 1:-1] = True
+    left[1 : rows + 1, 1 : cols + 1] = False
 
     # One passage from the small maze's lower or right border; a wall cell has no sides to open.
-    doors = [((rows - 1, col), SOUTH) for col in range(cols) if rows < height]
-    doors += [((row, cols - 1), EAST) for row in range(rows) if cols < width]
-    doors = [door for door in doors if not small[door[0]] & WALL]
+    doors = [(rows - 1, col, SOUTH) for col in range(cols) if rows < height]
+    doors += [(row, cols - 1, EAST) for row in range(rows) if cols < width]
+    doors = [(row, col, side) for row, col, side in doors if not small[row, col] & WALL]
     if not doors:
         raise UserError("a maze whose lower and right borders are all walls cannot be joined to a larger one.")
-    here = join(*doors[int(rng.integers(len(doors)))])
-    stack, seen = [here], {here}
-    while stack:
-        row, col = stack[-1]
-        choices = [
-            side
-            for side, (down, right, _) in SIDES.items()
-            if outside((row + down, col + right)) and (row + down, col + right) not in seen
-        ]
-        if not choices:
+    row, col, side = doors[int(rng.integers(len(doors)))]
+    stack: list[Cell] = []
+    while True:
+        down, right, back = SIDES[side]
+        cells[row, col] |= side
+        row, col = row + down, col + right
+        cells[row, col] |= back
+        left[row + 1, col + 1] = False
+        stack.append((row, col))
+        while not (sides := [bit for bit, (dr, dc, _) in SIDES.items() if left[row + 1 + dr, col + 1 + dc]]):
             stack.pop()
-            continue
-        there = join((row, col), choices[int(rng.integers(len(choices)))])
-        stack.append(there)
-        seen.add(there)
-    return cells
+            if not stack:
+                return cells
+            row, col = stack[-1]
+        side = sides[int(rng.integers(len(sides)))]

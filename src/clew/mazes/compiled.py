@@ -1,4 +1,4 @@
-"""Building blocks of compiled code: random streams, functions without reference counting, and threads.
+"""Building blocks of compiled code: random streams and threads.
 
     state = np.empty(1, np.uint64)
     begin_stream(state, seed, index, attempt)
@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,6 @@ import numpy.typing as npt
 from clew.errors import UserError
 from clew.jit import njit
 
-Function = TypeVar("Function", bound=Callable[..., Any])
 T = TypeVar("T")
 Stream = npt.NDArray[np.uint64]
 Word = TypeVar("Word", np.uint64, npt.NDArray[np.uint64])
@@ -85,16 +84,6 @@ def shuffle_first(state: Stream, items: npt.NDArray[np.signedinteger], count: in
     for i in range(min(count, len(items) - 1)):
         j = i + below(state, len(items) - i)
         items[i], items[j] = items[j], items[i]
-
-
-def njit_inline(function: Function) -> Function:
-    """Compile a small function without counting references to its arrays.
-
-    numba counts them at every call in locked instructions, a third of the time of a short search. Such a function must
-    not make, reshape or return arrays, which numba refuses to compile; its caller holds its arguments.
-    """
-    compiled: Function = njit(_nrt=False)(function)
-    return compiled
 
 
 # About how many cells a thread takes at a time: enough to hide the cost of the call, few enough to stay in cache.

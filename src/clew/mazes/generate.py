@@ -7,43 +7,21 @@ A maze is a pure function of (family, shape, seed, its index, split). Path-star 
 labels as width. Layouts are redrawn until they belong to the wanted split (layouts.py), so training mazes
 and test mazes never share a layout, whatever their seeds.
 
-A plug-in adds a family with a class that draws tasks; the split, the path and the order are taken care of here:
-
-    @clew.register("family", "spiral")
-    class Spiral:
-        def generate(self, height, width, rng): ...       # a Task; all chance comes from the numpy Generator
-
-Shape suffixes: N mazes, H rows, W columns, M = 3 * H * W layout keys, S = 8 symmetries.
+Shape suffixes: N mazes, H rows, W columns.
 """
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, Protocol, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from clew.errors import UserError
-from clew.jit import njit
-from clew.mazes.compiled import Stream, begin_stream, parallel_map
-from clew.mazes.generators import (
-    MAX_PAIRS,
-    PATH_STAR,
-    StarShape,
-    carve_dfs,
-    carve_kruskal,
-    carve_wilson,
-    draw_astar_paths,
-    draw_path,
-    draw_star,
-    draw_star_path,
-    make_workspace,
-    open_passages,
-    place_walls,
-    star_shape,
-)
-from clew.mazes.layouts import HELD_OUT_IN, Keys, graph_hash, is_held_out, layout_hash, layout_hashes, layout_keys
-from clew.mazes.maze import Cells, Task, TaskBatch, check_labels, check_shape, offsets
+from clew.mazes.compiled import parallel_map
+from clew.mazes.generators import MAX_PAIRS, PATH_STAR, STAR, StarShape, fill, star_shape
+from clew.mazes.layouts import is_held_out, layout_hashes, layout_keys
+from clew.mazes.maze import Task, TaskBatch, check_labels, check_shape, offsets
 from clew.mazes.solvers import Indices, astar
 from clew.registry import registered, registered_names
 
@@ -57,9 +35,7 @@ FAMILIES = {
     "percolation": "each passage open by chance: loops and cells out of reach, the stored path found by A*",
 }
 _FORMER_NAMES = {"walls": "astar"}  # in datasets, runs and weights that were written before the family was renamed
-_DFS, _ASTAR, _WILSON, _KRUSKAL, _PERCOLATION, _STAR = range(6)  # in the order above, and path-star graphs
 _SPLITS = get_args(Split)
-_TEST, _ANY = _SPLITS.index("test"), _SPLITS.index("any")
 
 # After so many layouts there is none of the wanted split, or none with a long enough path.
 MAX_ATTEMPTS = 100_000
@@ -68,14 +44,6 @@ MAX_LONG_ATTEMPTS = 1_000_000
 # Of a registered family, which is not compiled.
 MAX_REGISTERED_ATTEMPTS = 10_000
 DEFAULT_OPEN_SHARE = 0.6
-
-
-class Family(Protocol):
-    """A registered family of mazes."""
-
-    def generate(self, height: int, width: int, rng: np.random.Generator) -> Task:
-        """Return a random task of this shape."""
-        ...
 
 
 def generate(
@@ -100,10 +68,6 @@ def generate(
         family: one of FAMILIES, path-star-ARMSxLENGTH, or a registered one.
         height: rows; 1 for a path-star graph.
         width: columns; the number of labels of a path-star graph.
-        seed: other seeds give other mazes.
-        split: train, test or any.
-        first: the index of the first maze.
-        count: how many.
         index_N: the indices instead, in any order.
         workers: threads; all cores if None.
         open_share: of `percolation`, the chance of each passage to be open; 0.6 if None.
@@ -132,29 +96,30 @@ def generate(
     if family not in FAMILIES and star is None:
         return _generate_registered(family, height, width, index_N, seed, split, min_path)
 
-    number_N, attempts = index_N.astype(np.uint64), MAX_ATTEMPTS if min_path <= 1 else MAX_LONG_ATTEMPTS
-    options = _Options(
-        _STAR if star else list(FAMILIES).index(family),
-        _SPLITS.index(split),
-        seed,
-        open_share,
-        min_path,
-        draws,
-        all_pairs,
-        attempts * MAX_PAIRS // draws,
-        star or StarShape(2, 2),
-    )
-    cells_NHW = np.empty((len(index_N), height, width), dtype=np.uint8)
+    attempts = MAX_ATTEMPTS if min_path <= 1 else MAX_LONG_ATTEMPTS
+    number_N, cells_NHW = index_N.astype(np.uint64), np.empty((len(index_N), height, width), dtype=np.uint8)
     tasks_N, stop = np.empty(len(index_N), dtype=np.int64), np.zeros(1, dtype=np.bool_)
 
-    def fill(chunk: slice) -> tuple[Indices, Indices]:
-        keys_SM = layout_keys(height, width)
-        filled: tuple[Indices, Indices] = _fill(
-            options, number_N[chunk], keys_SM, cells_NHW[chunk], tasks_N[chunk], stop
+    def fill_chunk(chunk: slice) -> tuple[Indices, Indices]:
+        filled: tuple[Indices, Indices] = fill(
+            STAR if star else list(FAMILIES).index(family),
+            star or StarShape(2, 2),
+            _SPLITS.index(split),
+            seed,
+            open_share,
+            min_path,
+            draws,
+            all_pairs,
+            attempts * MAX_PAIRS // draws,
+            number_N[chunk],
+            layout_keys(height, width),
+            cells_NHW[chunk],
+            tasks_N[chunk],
+            stop,
         )
         return filled
 
-    filled = parallel_map(fill, len(index_N), height * width * (MAX_PAIRS if all_pairs else 1), workers)
+    filled = parallel_map(fill_chunk, len(index_N), height * width * (MAX_PAIRS if all_pairs else 1), workers)
     if stop[0]:
         raise _not_found(family, height, width, split, min_path, attempts)
     length_N, path = (np.concatenate([np.empty(0, np.int32), *(chunk[k] for chunk in filled)]) for k in (0, 1))
@@ -217,105 +182,11 @@ def _not_found(family: str, height: int, width: int, split: Split, min_path: int
     )
 
 
-class _Options(NamedTuple):
-    """Options of `_fill`."""
-
-    family: int
-    split: int
-    seed: int
-    open_share: float
-    min_path: int
-    draws: int
-    all_pairs: bool
-    attempts: int
-    star: StarShape  # of path-star graphs
-
-
-@njit(nogil=True)
-def _fill(
-    options: _Options,
-    index_N: npt.NDArray[np.uint64],
-    keys_SM: Keys,
-    cells_NHW: npt.NDArray[np.uint8],
-    tasks_N: npt.NDArray[np.int64],
-    stop: npt.NDArray[np.bool_],
-) -> tuple[Indices, Indices]:
-    """Fill `cells_NHW` with layouts and `tasks_N` with their numbers of tasks; return the paths' lengths and cells.
-
-    When a layout cannot be found, set `stop`, which all threads watch, and return.
-    """
-    family, split, seed, open_share, min_path, draws, all_pairs, attempts, (arms, arm_length) = options
-    count, height, width = cells_NHW.shape
-    pairs = MAX_PAIRS if all_pairs else 1
-    state = np.empty(1, dtype=np.uint64)
-    workspace = make_workspace(height, width, pairs)
-    layout_path, end_K, label_V = workspace.path, workspace.end_K, workspace.free_C
-    cell_NC = cells_NHW.reshape(count, height * width)
-    min_length = max(min_path, max(height, width) if family == _ASTAR else 2)
-    length = np.empty(count * pairs, dtype=np.int32)
-    path = np.empty(count * height * width, dtype=np.int32)
-    tasks, used = 0, 0
-    for i in range(count):
-        found = 0
-        for attempt in range(attempts):
-            if stop[0]:
-                return length[:0], path[:0]
-            begin_stream(state, seed, index_N[i], attempt)
-            if family == _STAR:
-                draw_star(cells_NHW[i], state, arms, arm_length, label_V)
-            else:
-                _draw_layout(family, cells_NHW[i], state, open_share)
-            if split != _ANY:
-                code = graph_hash(cell_NC[i]) if family == _STAR else layout_hash(cells_NHW[i], keys_SM)
-                if (code % np.uint64(HELD_OUT_IN) == np.uint64(0)) != (split == _TEST):
-                    continue
-            if family == _STAR:
-                found = draw_star_path(state, arms, arm_length, label_V, layout_path, end_K)
-            elif family in (_ASTAR, _PERCOLATION):
-                found = draw_astar_paths(cell_NC[i], width, state, min_length, draws, all_pairs, workspace)
-            else:
-                found = draw_path(cells_NHW[i], state, min_path, layout_path, end_K)
-            if found > 0:
-                break
-        else:
-            stop[0] = True
-            return length[:0], path[:0]
-        new = end_K[found - 1]
-        while used + new > path.size:
-            longer = np.empty(2 * path.size, dtype=np.int32)
-            longer[:used] = path[:used]
-            path = longer
-        path[used : used + new] = layout_path[:new]
-        used += new
-        begin = 0
-        for k in range(found):
-            length[tasks + k] = end_K[k] - begin
-            begin = end_K[k]
-        tasks_N[i] = found
-        tasks += found
-    return length[:tasks].copy(), path[:used].copy()
-
-
-@njit()
-def _draw_layout(family: int, cells_HW: Cells, state: Stream, open_share: float) -> None:
-    if family == _DFS:
-        carve_dfs(cells_HW, state)
-    elif family == _ASTAR:
-        place_walls(cells_HW, state)
-    elif family == _WILSON:
-        carve_wilson(cells_HW, state)
-    elif family == _KRUSKAL:
-        carve_kruskal(cells_HW, state)
-    else:
-        open_passages(cells_HW, state, open_share)
-
-
 def _generate_registered(
     name: str, height: int, width: int, index_N: npt.NDArray[np.integer], seed: int, split: Split, min_path: int
 ) -> TaskBatch:
-    component = registered("family", name)
-    assert component is not None, "checked by check_family"
-    family: Family = component()
+    component: Any = registered("family", name)
+    family = component()
     tasks, paths = [], []
     for index in index_N.tolist():
         for attempt in range(MAX_REGISTERED_ATTEMPTS):

@@ -1,11 +1,9 @@
-"""Generators of layouts, one for each family, and the draw of start and goal.
+"""Compiled generators: of layouts, one for each family, of start and goal, and of many tasks (`fill`).
 
 Each generator overwrites `cells_HW` with a fresh layout; that of a path-star graph is one row (see clew.mazes.maze).
-`draw_path` draws a pair in a perfect maze, which joins every two cells. `draw_astar_paths` draws pairs in mazes with
-loops and unconnected cells, whose A* path is long enough: the first such pair, or every one of 100 draws, as
-Searchformer does.
 
-Shape suffixes: H rows, W columns, C = H * W cells by index, P = C + 2 * W, E events, K draws of a pair, V labels.
+Shape suffixes: H rows, W columns, C = H * W cells by index, P = C + 2 * W, E events, K draws of a pair, V labels,
+M = 3 * C layout keys, S = 8 symmetries.
 """
 
 from __future__ import annotations
@@ -14,10 +12,12 @@ import re
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from clew.errors import UserError
 from clew.jit import njit
-from clew.mazes.compiled import Stream, below, njit_inline, shuffle_first, unit
+from clew.mazes.compiled import Stream, begin_stream, below, shuffle_first, unit
+from clew.mazes.layouts import HELD_OUT_IN, Keys, graph_hash, layout_hash
 from clew.mazes.maze import ABSENT, EAST, NORTH, SOUTH, WALL, WEST, Cells
 from clew.mazes.solvers import (
     MAX_EVENTS_PER_CELL,
@@ -32,8 +32,12 @@ from clew.mazes.solvers import (
 
 MAX_PAIRS = 100  # draws of start and goal in one layout
 PATH_STAR = "path-star"
+# In the order of clew.mazes.generate.FAMILIES, and path-star graphs; and of its splits.
+DFS, ASTAR, WILSON, KRUSKAL, PERCOLATION, STAR = range(6)
+TRAIN, TEST, ANY = range(3)
 
 _SEEN = 32  # a bit that no side uses
+_DOWN, _RIGHT = (-1, 1, 0, 0), (0, 0, -1, 1)  # the step to the north, south, west and east
 
 
 @njit()
@@ -72,15 +76,6 @@ def carve_dfs(cells_HW: Cells, state: Stream) -> None:
 
 
 @njit()
-def _root(parent_C: Indices, cell: int) -> int:
-    """Return the root of a cell's tree in the union-find forest, halving the path to it."""
-    while parent_C[cell] != cell:
-        parent_C[cell] = parent_C[parent_C[cell]]
-        cell = parent_C[cell]
-    return cell
-
-
-@njit()
 def carve_kruskal(cells_HW: Cells, state: Stream) -> None:
     """Overwrite `cells_HW` with a perfect maze: open passages in random order, each unless it would close a loop."""
     height, width = cells_HW.shape
@@ -100,21 +95,31 @@ def carve_kruskal(cells_HW: Cells, state: Stream) -> None:
     parent_C = np.arange(height * width, dtype=np.int32)
     missing = height * width - 1
     for p in passage:
-        here = p // 2
-        there = here + (width if p % 2 else 1)
-        root, other = _root(parent_C, here), _root(parent_C, there)
+        here, leads_south = p // 2, p % 2
+        root, other = _root(parent_C, here), _root(parent_C, here + (width if leads_south else 1))
         if root == other:
             continue
         parent_C[root] = other
-        if p % 2:
-            cells_HW[here // width, here % width] |= SOUTH
-            cells_HW[there // width, there % width] |= NORTH
-        else:
-            cells_HW[here // width, here % width] |= EAST
-            cells_HW[there // width, there % width] |= WEST
+        _open_side(cells_HW, here // width, here % width, 1 if leads_south else 3)
         missing -= 1
         if missing == 0:
             break
+
+
+@njit()
+def _root(parent_C: Indices, cell: int) -> int:
+    """Return the root of a cell's tree in the union-find forest, halving the path to it."""
+    while parent_C[cell] != cell:
+        parent_C[cell] = parent_C[parent_C[cell]]
+        cell = parent_C[cell]
+    return cell
+
+
+@njit()
+def _open_side(cells_HW: Cells, row: int, col: int, side: int) -> None:
+    """Open a passage to the north (side 0), south (1), west (2) or east (3)."""
+    cells_HW[row, col] |= 1 << side
+    cells_HW[row + _DOWN[side], col + _RIGHT[side]] |= 1 << (side ^ 1)
 
 
 @njit()
@@ -128,35 +133,20 @@ def carve_wilson(cells_HW: Cells, state: Stream) -> None:
     cells_HW[:] = 0
     # Any root gives every tree the same chance; walks find the middle soonest.
     joined_HW[height // 2, width // 2] = True
-    for first_row in range(height):
-        for first_col in range(width):
-            row, col = first_row, first_col
-            while not joined_HW[row, col]:
-                side = 1 << below(state, 4)
-                next_row, next_col = _step(row, col, side)
-                if 0 <= next_row < height and 0 <= next_col < width:  # else draw again: uniform over those inside
-                    left_by_HW[row, col] = side
-                    row, col = next_row, next_col
-            row, col = first_row, first_col
-            while not joined_HW[row, col]:
-                joined_HW[row, col] = True
-                side = left_by_HW[row, col]
-                cells_HW[row, col] |= side
-                row, col = _step(row, col, side)
-                # NORTH, SOUTH, WEST, EAST are 1, 2, 4, 8: the opposite is the other of the pair.
-                cells_HW[row, col] |= side << 1 if side in (NORTH, WEST) else side >> 1
-
-
-@njit()
-def _step(row: int, col: int, side: int) -> tuple[int, int]:
-    if side == NORTH:
-        return row - 1, col
-    if side == SOUTH:
-        return row + 1, col
-    if side == WEST:
-        return row, col - 1
-    assert side == EAST
-    return row, col + 1
+    for first in range(height * width):
+        row, col = divmod(first, width)
+        while not joined_HW[row, col]:
+            side = below(state, 4)
+            next_row, next_col = row + _DOWN[side], col + _RIGHT[side]
+            if 0 <= next_row < height and 0 <= next_col < width:  # else draw again: uniform over those inside
+                left_by_HW[row, col] = side
+                row, col = next_row, next_col
+        row, col = divmod(first, width)
+        while not joined_HW[row, col]:
+            joined_HW[row, col] = True
+            side = left_by_HW[row, col]
+            _open_side(cells_HW, row, col, side)
+            row, col = row + _DOWN[side], col + _RIGHT[side]
 
 
 @njit()
@@ -167,11 +157,9 @@ def open_passages(cells_HW: Cells, state: Stream, open_share: float) -> None:
     for row in range(height):
         for col in range(width):
             if col + 1 < width and unit(state) < open_share:
-                cells_HW[row, col] |= EAST
-                cells_HW[row, col + 1] |= WEST
+                _open_side(cells_HW, row, col, 3)
             if row + 1 < height and unit(state) < open_share:
-                cells_HW[row, col] |= SOUTH
-                cells_HW[row + 1, col] |= NORTH
+                _open_side(cells_HW, row, col, 1)
 
 
 @njit()
@@ -210,22 +198,6 @@ class Workspace(NamedTuple):
 
 
 @njit()
-def make_workspace(height: int, width: int, paths: int) -> Workspace:
-    """Return a workspace for layouts with up to `paths` paths."""
-    cells = height * width
-    return Workspace(
-        np.empty(paths * cells, dtype=np.int32),
-        np.empty(paths, dtype=np.int32),
-        np.empty(cells, dtype=np.int32),
-        np.empty(cells + 2 * width, dtype=np.int32),
-        np.empty(cells + 1, dtype=np.int32),
-        np.empty(MAX_PAIRS + 1, dtype=np.int32),
-        astar_scratch(height, width),
-        np.empty((MAX_EVENTS_PER_CELL * cells, 4), dtype=np.int32),
-    )
-
-
-@njit()
 def draw_path(cells_HW: Cells, state: Stream, min_length: int, path: Indices, end_K: Indices) -> int:
     """Draw two cells of a perfect maze and write their path; return 1, or 0 if it has fewer than `min_length` cells."""
     start = below(state, cells_HW.size)
@@ -237,7 +209,7 @@ def draw_path(cells_HW: Cells, state: Stream, min_length: int, path: Indices, en
     return int(end_K[0] >= min_length)
 
 
-@njit_inline
+@njit(_nrt=False)
 def draw_astar_paths(
     cell_C: Cells, width: int, state: Stream, min_length: int, draws: int, all_pairs: bool, workspace: Workspace
 ) -> int:
@@ -280,7 +252,7 @@ def draw_astar_paths(
     return found
 
 
-@njit_inline
+@njit(_nrt=False)
 def _mark_component(cell_C: Cells, width: int, start: int, mark: int, mark_P: Indices, queue_C: Indices) -> int:
     """Set `mark_P`, 0 before, to `mark` at all cells connected with `start`, and return how many they are."""
     mark_P[start + width] = mark
@@ -329,8 +301,9 @@ def star_shape(family: str) -> StarShape | None:
 
 
 @njit()
-def draw_star(cells_HW: Cells, state: Stream, arms: int, length: int, label_V: Indices) -> None:
+def draw_star(cells_HW: Cells, state: Stream, star: StarShape, label_V: Indices) -> None:
     """Overwrite `cells_HW` with a path-star graph and `label_V` with its labels: the centre's, then arm by arm."""
+    arms, length = star
     for v in range(label_V.size):
         label_V[v] = v
     shuffle_first(state, label_V, arms * (length - 1) + 1)
@@ -341,11 +314,109 @@ def draw_star(cells_HW: Cells, state: Stream, arms: int, length: int, label_V: I
 
 
 @njit()
-def draw_star_path(state: Stream, arms: int, length: int, label_V: Indices, path: Indices, end_K: Indices) -> int:
+def draw_star_path(state: Stream, star: StarShape, label_V: Indices, path: Indices, end_K: Indices) -> int:
     """Write the path from the centre to the end of a random arm; return 1."""
+    arms, length = star
     first = below(state, arms) * (length - 1)
     path[0] = label_V[0]
     for step in range(1, length):
         path[step] = label_V[first + step]
     end_K[0] = length
     return 1
+
+
+@njit(nogil=True)
+def fill(
+    family: int,
+    star: StarShape,
+    split: int,
+    seed: int,
+    open_share: float,
+    min_path: int,
+    draws: int,
+    all_pairs: bool,
+    attempts: int,
+    index_N: npt.NDArray[np.uint64],
+    keys_SM: Keys,
+    cells_NHW: Cells,
+    tasks_N: npt.NDArray[np.int64],
+    stop: npt.NDArray[np.bool_],
+) -> tuple[Indices, Indices]:
+    """Fill `cells_NHW` with layouts and `tasks_N` with their numbers of tasks; return the paths' lengths and cells.
+
+    When a layout cannot be found, set `stop`, which all threads watch, and return.
+    """
+    count, height, width = cells_NHW.shape
+    pairs = MAX_PAIRS if all_pairs else 1
+    state = np.empty(1, dtype=np.uint64)
+    layout_path, end_K = np.empty(pairs * height * width, dtype=np.int32), np.empty(pairs, dtype=np.int32)
+    label_V = np.empty(height * width, dtype=np.int32)
+    workspace = Workspace(
+        path=layout_path,
+        end_K=end_K,
+        free_C=label_V,
+        mark_P=np.empty((height + 2) * width, dtype=np.int32),
+        queue_C=np.empty(height * width + 1, dtype=np.int32),
+        size_K=np.empty(MAX_PAIRS + 1, dtype=np.int32),
+        search=astar_scratch(height, width),
+        trace_E4=np.empty((MAX_EVENTS_PER_CELL * height * width, 4), dtype=np.int32),
+    )
+    cell_NC = cells_NHW.reshape(count, height * width)
+    min_length = max(min_path, max(height, width) if family == ASTAR else 2)
+    length = np.empty(count * pairs, dtype=np.int32)
+    path = np.empty(count * height * width, dtype=np.int32)
+    tasks, used = 0, 0
+    for i in range(count):
+        found = 0
+        for attempt in range(attempts):
+            if stop[0]:
+                return length[:0], path[:0]
+            begin_stream(state, seed, index_N[i], attempt)
+            _draw_layout(family, cells_NHW[i], state, open_share, star, label_V)
+            if split != ANY:
+                code = graph_hash(cell_NC[i]) if family == STAR else layout_hash(cells_NHW[i], keys_SM)
+                if (code % np.uint64(HELD_OUT_IN) == np.uint64(0)) != (split == TEST):
+                    continue
+            if family == STAR:
+                found = draw_star_path(state, star, label_V, layout_path, end_K)
+            elif family in (ASTAR, PERCOLATION):
+                found = draw_astar_paths(cell_NC[i], width, state, min_length, draws, all_pairs, workspace)
+            else:
+                found = draw_path(cells_NHW[i], state, min_path, layout_path, end_K)
+            if found > 0:
+                break
+        else:
+            stop[0] = True
+            return length[:0], path[:0]
+        new = end_K[found - 1]
+        while used + new > path.size:
+            longer = np.empty(2 * path.size, dtype=np.int32)
+            longer[:used] = path[:used]
+            path = longer
+        path[used : used + new] = layout_path[:new]
+        used += new
+        begin = 0
+        for k in range(found):
+            length[tasks + k] = end_K[k] - begin
+            begin = end_K[k]
+        tasks_N[i] = found
+        tasks += found
+    return length[:tasks].copy(), path[:used].copy()
+
+
+@njit()
+def _draw_layout(
+    family: int, cells_HW: Cells, state: Stream, open_share: float, star: StarShape, label_V: Indices
+) -> None:
+    if family == DFS:
+        carve_dfs(cells_HW, state)
+    elif family == ASTAR:
+        place_walls(cells_HW, state)
+    elif family == WILSON:
+        carve_wilson(cells_HW, state)
+    elif family == KRUSKAL:
+        carve_kruskal(cells_HW, state)
+    elif family == STAR:
+        draw_star(cells_HW, state, star, label_V)
+    else:
+        open_passages(cells_HW, state, open_share)

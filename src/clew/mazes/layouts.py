@@ -44,35 +44,25 @@ def layout_keys(height: int, width: int) -> Keys:
     base_KC = _base_keys(min(height, width), max(height, width))
     keys_SKC = np.zeros((8, 3, height * width), dtype=np.uint64)
     for s in range(8):
-        view = views[s % len(views)]  # fewer than 8 are repeated, which does not change the smallest
-        place_C = np.empty(height * width, dtype=np.int64)
-        place_C[view.ravel()] = np.arange(height * width)
-        place_HW = place_C.reshape(height, width)
+        # Where each cell comes to lie. Fewer than 8 views are repeated, which does not change the smallest hash.
+        place_C = views[s % len(views)].ravel().argsort()
         keys_SKC[s, _KIND_WALL] = base_KC[_KIND_WALL, place_C]
-        for kind, a, b in (
-            (_KIND_EAST, place_HW[:, :-1], place_HW[:, 1:]),
-            (_KIND_SOUTH, place_HW[:-1], place_HW[1:]),
-        ):
+        for kind, first, step in ((_KIND_EAST, cell_HW[:, :-1], 1), (_KIND_SOUTH, cell_HW[:-1], width)):
             # Where the passage comes to lie, named by its upper or left cell. Neighbours in a row differ by 1,
             # neighbours in a column by more, since a wide maze has 2 columns or more.
+            a, b = place_C[first], place_C[first + step]
             image_kind = np.where(np.abs(a - b) == 1, _KIND_EAST, _KIND_SOUTH)
-            first = cell_HW[: a.shape[0], : a.shape[1]]
             keys_SKC[s, kind, first] = base_KC[image_kind, np.minimum(a, b)]
     keys_SM = keys_SKC.reshape(8, -1)
     keys_SM.flags.writeable = False
     return keys_SM
 
 
-@njit()
 def _base_keys(height: int, width: int) -> Keys:
     """Return base_KC: the key of each kind at each cell of a wide maze as it lies."""
-    base_KC = np.empty((3, height * width), dtype=np.uint64)
-    for kind in range(3):
-        for place in range(height * width):
-            x = _SALT
-            for part in (height, width, kind, place):
-                x = mix((x ^ np.uint64(part)) + STEP)
-            base_KC[kind, place] = x
+    base_KC = np.full((3, height * width), _SALT)
+    for part in (height, width, np.arange(3)[:, None], np.arange(height * width)):
+        base_KC = mix((base_KC ^ np.asarray(part, dtype=np.uint64)) + STEP)
     return base_KC
 
 
@@ -110,8 +100,7 @@ def layout_hashes(cells_NHW: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
     cells_NHW = np.ascontiguousarray(cells_NHW, dtype=np.uint8)
     if cells_NHW.shape[1] == 1:
         return np.array([graph_hash(before_V) for before_V in cells_NHW[:, 0]], dtype=np.uint64)
-    hash_N: npt.NDArray[np.uint64] = _layout_hashes(cells_NHW, layout_keys(*cells_NHW.shape[1:]))
-    return hash_N
+    return np.asarray(_layout_hashes(cells_NHW, layout_keys(*cells_NHW.shape[1:])))
 
 
 @njit(nogil=True)
@@ -126,5 +115,4 @@ def graph_hash(before_V: Cells) -> np.uint64:
 
 def is_held_out(hash_N: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
     """Return whether layouts with these hashes belong to the test split."""
-    held_out_N: npt.NDArray[np.bool_] = hash_N % np.uint64(HELD_OUT_IN) == 0
-    return held_out_N
+    return np.asarray(hash_N % np.uint64(HELD_OUT_IN) == 0)

@@ -31,7 +31,7 @@ import numpy.typing as npt
 from numba.cpython.unsafe.numbers import trailing_zeros
 
 from clew.jit import njit
-from clew.mazes.compiled import njit_inline, parallel_map
+from clew.mazes.compiled import parallel_map
 from clew.mazes.maze import EAST, NORTH, SOUTH, WEST, Cell, Cells, Path, PathStar, Task, TaskBatch, offsets
 
 Indices = npt.NDArray[np.int32]
@@ -94,26 +94,22 @@ def _path(came_from_C: Indices, start: int, goal: int, width: int) -> Path:
 
 def num_shortest(task: Task) -> int:
     """Return how many shortest paths the task has; exact, though on a large open grid the number outgrows 64 bits."""
-    if isinstance(task.maze, PathStar):
-        return 1
-    width, start, goal = task.maze.width, task.maze.index(task.start), task.maze.index(task.goal)
-    _, queue_C, reached = search_breadth_first(task.maze.cells, start, goal)
-    distance, ways = {start: 0}, {start: 1}
-    for here in queue_C[:reached].tolist():
-        if here == goal:
-            return ways[goal]
-        for row, col in task.maze.neighbours(divmod(here, width)):
-            there = row * width + col
-            if distance.setdefault(there, distance[here] + 1) == distance[here] + 1:
-                ways[there] = ways.get(there, 0) + ways[here]
-    return 0
+    ways, seen = {task.start: 1}, set[Cell]()  # of the cells at one distance from the start
+    while ways and task.goal not in ways:
+        seen |= ways.keys()
+        onward: dict[Cell, int] = {}
+        for cell, count in ways.items():
+            for there in task.maze.neighbours(cell):
+                if there not in seen:
+                    onward[there] = onward.get(there, 0) + count
+        ways = onward
+    return ways.get(task.goal, 0)
 
 
 def one_shortest(batch: TaskBatch) -> npt.NDArray[np.bool_]:
     """Return which of many tasks have exactly one shortest path."""
     distance_N, ways_N = _shortest(batch.cells_NHW, batch.start_N, batch.goal_N)
-    one_N: npt.NDArray[np.bool_] = (distance_N >= 0) & (ways_N == 1)
-    return one_N
+    return np.asarray((distance_N >= 0) & (ways_N == 1))
 
 
 def trace_batch(batch: TaskBatch, workers: int | None = None) -> tuple[Events, npt.NDArray[np.int64]]:
@@ -159,7 +155,8 @@ def search_breadth_first(cells_HW: Cells, start: int, goal: int) -> tuple[Indice
     return came_from_C, queue_C, tail
 
 
-@njit_inline
+# _nrt=False: without counting references to arrays, which costs a few percent of a short search.
+@njit(_nrt=False)
 def write_path(came_from_C: Indices, start: int, goal: int, path: Indices) -> int:
     """Follow `came_from_C` back from the goal, write the path from the start into `path`, and return its length."""
     length = 1
@@ -175,14 +172,13 @@ def write_path(came_from_C: Indices, start: int, goal: int, path: Indices) -> in
 
 
 @njit(nogil=True)
-def reachable(cells_NHW: npt.NDArray[np.uint8], start_N: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+def reachable(cells_NHW: Cells, start_N: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
     """Return which cells of each maze its start can reach, [N, C]."""
     count, height, width = cells_NHW.shape
     reached_NC = np.zeros((count, height * width), dtype=np.bool_)
     for i in range(count):
-        _, queue_C, reached = search_breadth_first(cells_NHW[i], start_N[i], -1)
-        for k in range(reached):
-            reached_NC[i, queue_C[k]] = True
+        came_from_C, _, _ = search_breadth_first(cells_NHW[i], start_N[i], -1)
+        reached_NC[i] = came_from_C >= 0
     return reached_NC
 
 
@@ -209,12 +205,7 @@ def astar_scratch(height: int, width: int) -> Scratch:
     )
 
 
-@njit_inline
-def manhattan(a: int, b: int, width: int) -> int:
-    return abs(a // width - b // width) + abs(a % width - b % width)
-
-
-@njit_inline
+@njit(_nrt=False)
 def search_astar(
     cell_C: Cells, columns: int, start: int, goal: int, scratch: Scratch, trace_E4: Events
 ) -> tuple[int, int]:
@@ -237,7 +228,8 @@ def search_astar(
     now = _ZERO  # which of the two sets holds the open cells with the present f
     open_B2[first >> _U6 << _ONE] = _ONE << (first & _U63)
     low_2[0], low_2[1] = first >> _U6, words
-    events = _log(trace_E4, _ZERO, CREATE, first, 0, manhattan(start, goal, columns))
+    distance = abs(start // columns - goal_row) + abs(start % columns - goal_col)
+    events = _log(trace_E4, _ZERO, CREATE, first, 0, distance)
 
     while True:
         low, word = low_2[now], _ZERO
@@ -294,7 +286,7 @@ def search_astar(
             events = _log(trace_E4, events, CREATE, there, g, h - 1 + np.int64(further << _ONE))
 
 
-@njit_inline
+@njit(_nrt=False)
 def _log(trace_E4: Events, events: np.uint64, kind: int, cell: int | np.uint64, g: int, h: int) -> np.uint64:
     trace_E4[events, 0] = kind
     trace_E4[events, 1] = cell
@@ -304,7 +296,7 @@ def _log(trace_E4: Events, events: np.uint64, kind: int, cell: int | np.uint64, 
 
 
 @njit(nogil=True)
-def _shortest(cells_NHW: npt.NDArray[np.uint8], start_N: Indices, goal_N: Indices) -> tuple[Indices, Indices]:
+def _shortest(cells_NHW: Cells, start_N: Indices, goal_N: Indices) -> tuple[Indices, Indices]:
     """Return the steps from start to goal, -1 if there is no way, and the number of shortest paths, 2 for more."""
     count, height, width = cells_NHW.shape
     steps_N, ways_N = np.empty(count, np.int32), np.zeros(count, np.int32)
@@ -328,9 +320,7 @@ def _shortest(cells_NHW: npt.NDArray[np.uint8], start_N: Indices, goal_N: Indice
 
 
 @njit(nogil=True)
-def _trace(
-    cells_NHW: npt.NDArray[np.uint8], start_N: Indices, goal_N: Indices, count_N: npt.NDArray[np.int64]
-) -> Events:
+def _trace(cells_NHW: Cells, start_N: Indices, goal_N: Indices, count_N: npt.NDArray[np.int64]) -> Events:
     count, height, width = cells_NHW.shape
     scratch = astar_scratch(height, width)
     event_E4 = np.empty((count * MAX_EVENTS_PER_CELL * height * width, 4), dtype=np.int32)

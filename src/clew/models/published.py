@@ -1,22 +1,12 @@
-"""Weights that the published code made, loaded into Clew's models.
+"""Weights that the published code made, loaded into Clew's models; docs/models.md says what is read, and how.
 
     model = load_published("mlmu.safetensors", heads=4)      # an EncoderDecoder, or a DecoderOnly
     reorder_ids(model, published_tokens("astar", 10, 10), vocabulary)
     save_file(to_published(model.state_dict(), model.config), "back.safetensors")
 
-The published MLM-U encoder-decoder has the parameters `enc.layers.N.attn.c_attn` (queries, keys and values),
-`dec.layers.N.attn.c_attn` (queries), `dec.layers.N.attn.c_attn_mem` (keys and values of the memory), `wpe` (the
-decoder's input vector) and `lm_head` (also the embedding). The published decoder-only model is GPT-2 of the
-transformers library: `transformer.h.N...`, matrices transposed, learned positions, no bias in the head.
-
-Prefixes of wrappers (`w.`, Lightning's `model.`, DDP's `module.`, torch.compile's `_orig_mod.`) are removed, and
-tensors without them ignored. Sizes are read from the shapes. The number of heads is an argument, or in the Lightning
-checkpoint, or in a JSON file of the same name beside the weights (Sidecar).
-
-Files are safetensors, state dicts of torch.save, or Lightning checkpoints. A pickle can call any function, so files of
-torch.save are read with `torch.load(weights_only=True)` alone, mapped into memory. Lightning checkpoints of the
-published code also hold OmegaConf objects and a tokenizer: empty placeholders replace them, without importing their
-classes.
+A pickle can call any function, so files of torch.save are read with `torch.load(weights_only=True)` alone, mapped into
+memory. Lightning checkpoints of the published code also hold OmegaConf objects and a tokenizer: empty placeholders
+replace them, without importing their classes.
 """
 
 from __future__ import annotations
@@ -160,30 +150,17 @@ def _load_pickle(path: Path, zipped: bool) -> Any:
         return torch.load(path, map_location="cpu", weights_only=True, mmap=zipped)
 
 
-class _Placeholder:
-    """An object without state."""
-
-    def __new__(cls, *args: Any) -> _Placeholder:
-        return object.__new__(cls)
-
-    def __init__(self, *args: Any) -> None:
-        pass
-
-    def __setstate__(self, state: Any) -> None:
-        pass
-
-
-class _EmptyDict(_Placeholder):
-    def __new__(cls, *args: Any) -> Any:
-        return {}
-
-
 def _placeholder(name: str) -> type:
-    """Return a stand-in for the class of this name; torch finds it by its module and name."""
+    """Return a stand-in without state for the class of this name; torch finds it by its module and name."""
     module, _, own = name.rpartition(".")
     # Entries are set in a defaultdict, which the reader allows in a plain dict only.
-    base = _EmptyDict if name == "collections.defaultdict" else _Placeholder
-    return type(own, (base,), {"__module__": module, "__qualname__": own})
+    is_dict = name == "collections.defaultdict"
+    methods: dict[str, Any] = {
+        "__new__": lambda cls, *args: {} if is_dict else object.__new__(cls),
+        "__init__": lambda self, *args: None,
+        "__setstate__": lambda self, state: None,
+    }
+    return type(own, (), {"__module__": module, "__qualname__": own, **methods})
 
 
 def without_prefix(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -1,15 +1,10 @@
-"""Masking rates, the objectives of the paper and their variants; `clew.objectives.config` builds them by name.
+"""Masking rates, the objectives of the paper and their variants; docs/objectives.md has the formulas.
 
     MaskedTokens(Rates())(batch, generator)                  # MLM-U
     MaskedTokens(Rates(fixed_rate(0.15)))(batch, generator)  # BERT's rate, without token substitution
-    OrderedMask(Rates())(batch, generator)                   # hide everything right of a cut
-    NextAfterPrefix(Rates())(batch, generator)               # the same, and predict only the first hidden token
-    NextToken()(batch, generator)                            # predict each token from those to its left
-    AnyOrder()(batch, generator)                             # the same in a random order
 
-The first four hide a part of the response at once: hidden tokens are predicted from the visible ones alone.
-
-Shape suffixes: B mazes, T positions, N rows of a batch, K bins of a histogram.
+`clew.objectives.config` builds them by name. Shape suffixes: B mazes, T positions, N rows of a batch, K bins of a
+histogram.
 """
 
 from __future__ import annotations
@@ -19,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -71,7 +67,7 @@ def beta_rate(a: float, b: float) -> Quantile:
     angle = torch.linspace(0, math.pi / 2, _BETA_TABLE_CELLS + 1, dtype=torch.float64)
     middle = (angle[1:] + angle[:-1]) / 2
     cdf = _cdf_of(torch.exp((2 * a - 1) * middle.sin().log() + (2 * b - 1) * middle.cos().log()))
-    return lambda p: torch.sin(_interpolate(p, cdf, angle.float())).square()
+    return lambda p: torch.sin(_interpolate(p, cdf, angle)).square()
 
 
 class AdaptiveRate:
@@ -80,9 +76,7 @@ class AdaptiveRate:
         P(u in bin k) = floor / K + (1 - floor) s_k / sum_j s_j;   s_k = loss_k exp(-loss_k);   uniform within a bin
 
     loss_k is a moving average (`memory` of the old) of the mean loss per hidden token of the rows whose hidden share
-    fell into bin k. With p = exp(-loss), the probability that the model typically gives to the target, s is -p log p:
-    0 where the model is certain, small where it is far off, largest at loss 1. A bin without rows has the
-    mean score of the others. Each step, on every process:
+    fell into bin k. A bin without rows has the mean score of the others. Each step, on every process:
 
         tally_2K = rate.tally(share_B, loss_B)       # sums over this process's rows
         torch.distributed.all_reduce(tally_2K)       # the processes must agree
@@ -147,18 +141,12 @@ class AdaptiveRate:
 def _cdf_of(mass: Tensor) -> Tensor:
     """Return the cdf at the edges of cells with these masses; it ends at exactly 1."""
     cdf = torch.cat([mass.new_zeros(1), mass.cumsum(0)])
-    return (cdf / cdf[-1]).float()
+    return cdf / cdf[-1]
 
 
 def _interpolate(p: Tensor, cdf: Tensor, value: Tensor) -> Tensor:
     """Return the value at which a piecewise linear cdf reaches p."""
-    cdf, value = cdf.to(p.device), value.to(p.device)
-    # Below 1 there is always an edge where the cdf is above p, so no empty cell is divided by.
-    p = p.clamp(max=1 - 2.0**-24)
-    right = torch.searchsorted(cdf, p.contiguous(), right=True)
-    left = right - 1
-    share = (p - cdf[left]) / (cdf[right] - cdf[left])
-    return value[left] + share * (value[right] - value[left])
+    return torch.from_numpy(np.interp(p.cpu(), cdf, value)).to(p)
 
 
 @dataclass(frozen=True)
@@ -166,8 +154,7 @@ class Rates:
     """Draw the masking rates of a batch: the quantiles of their distribution at p from [0, 1).
 
     - "sequence": p ~ U(0, 1) for each row, independently;
-    - "stratified": p_i = (s(i) + jitter_i) / B, with s a random permutation of 0 .. B-1 and jitter ~ U(0, 1). Each row
-      alone is distributed as with "sequence", but every batch covers low and high rates evenly;
+    - "stratified": p_i = (s(i) + jitter_i) / B, with s a random permutation of 0 .. B-1 and jitter ~ U(0, 1);
     - "batch": one p ~ U(0, 1) for the whole global batch.
 
     A share `fully_hidden` of every global batch, rounded up or down at random, has the rate 1 instead.
@@ -195,16 +182,14 @@ class Rates:
 
 @dataclass(frozen=True)
 class MaskedTokens(Objective):
-    """Hide each token of the response independently, with one rate for each row.
+    """Hide each token of the response independently, with one rate for each row; MLM-U for rates u ~ U(0, 1).
 
-        u ~ rates;   hidden_t ~ Bernoulli(u);   L = - sum over hidden t of w log P(x_t | prompt, visible tokens)
+    `at_least_one` hides one uniform token of a row that would hide none. A hidden token has the weight 1, or with
+    weighting "rate" min(1 / u, max_weight).
 
-    With u ~ U(0, 1) this is MLM-U. `at_least_one` hides one uniform token of a row that would hide none. Weighting
-    "token" is w = 1, and "rate" is w = min(1 / u, max_weight), the likelihood bound of masked diffusion.
-
-    In a share `confidence_share` of the rows the least confident of n tokens are hidden instead of random ones:
-    h = min(n, floor(u n) + 1) of them, by the highest probability that the model gives any token when all are hidden.
-    This costs a forward pass without gradients over those rows; `targets`, which has no model, hides random tokens.
+    In a share `confidence_share` of the rows the `hidden_count` least confident tokens are hidden instead, by the
+    highest probability that the model gives any token when all are hidden. This costs a forward pass without gradients
+    over those rows; `targets`, which has no model, hides random tokens.
     """
 
     rates: Rates
@@ -226,8 +211,7 @@ class MaskedTokens(Objective):
         row_N = (noise.permutation_B(CONFIDENCE) < count).nonzero()[:, 0]
         # A model that is sharded over processes must be called on each of them, even where there is no such row.
         used_N = row_N if len(row_N) else torch.zeros_like(noise.row_B[:1])
-        rows = batch.rows(used_N)
-        hide_NT = least_confident(confidence(model, rows), rows.response_BT, rate_B[used_N])
+        hide_NT = least_confident(model, batch.rows(used_N), rate_B[used_N])
         hide_BT[row_N] = hide_NT[: len(row_N)]
         return self._hide(batch, rate_B, hide_BT)
 
@@ -245,19 +229,14 @@ class MaskedTokens(Objective):
 
 
 @torch.no_grad()
-def confidence(model: Predict, batch: Batch) -> Tensor:
-    """Return the model's highest probability at each response position, all of them hidden; [B, T], 0 elsewhere."""
+def least_confident(model: Predict, batch: Batch, rate_B: Tensor) -> Tensor:
+    """Return a mask of the `hidden_count` least confident tokens of each response; of equal ones the left first."""
     targets = make_targets(batch, batch.response_BT.long())
     logits_QV = model(batch, targets.order_BT, targets.query_BT)
-    confidence_BT = torch.zeros_like(targets.weight_BT)
+    confidence_BT = torch.full_like(targets.weight_BT, torch.inf)
     confidence_BT[targets.query_BT] = logits_QV.float().softmax(-1).amax(-1)
-    return confidence_BT
-
-
-def least_confident(confidence_BT: Tensor, response_BT: Tensor, rate_B: Tensor) -> Tensor:
-    """Return a mask of the `hidden_count` least confident tokens of each response; of equal ones the left first."""
-    rank_BT = confidence_BT.masked_fill(~response_BT, torch.inf).argsort(dim=1, stable=True).argsort(dim=1)
-    return (rank_BT < hidden_count(rate_B, response_BT)[:, None]) & response_BT
+    rank_BT = confidence_BT.argsort(dim=1, stable=True).argsort(dim=1)
+    return (rank_BT < hidden_count(rate_B, batch.response_BT)[:, None]) & batch.response_BT
 
 
 def hidden_count(rate_B: Tensor, response_BT: Tensor) -> Tensor:
@@ -268,12 +247,9 @@ def hidden_count(rate_B: Tensor, response_BT: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class OrderedMask(Objective):
-    """Hide the response on one side of a cut.
+    """Hide the last `hidden_count` tokens of the response, or the first ones with `reverse`.
 
-        u ~ rates;   h = min(n, floor(u n) + 1);   L = - sum over hidden t of log P(x_t | prompt, visible tokens)
-
-    The last h of the n tokens are hidden; `reverse` hides the first h. Labels of cells are ordered along the path, and
-    those off it are always hidden.
+    Labels of cells are ordered along the path, and those off it are always hidden.
     """
 
     rates: Rates
@@ -291,9 +267,7 @@ class OrderedMask(Objective):
 
 @dataclass(frozen=True)
 class NextAfterPrefix(Objective):
-    """Hide the response right of a cut and predict the first hidden token: next token's loss, one cut for each row.
-
-        u ~ rates;   k = n - min(n, floor(u n) + 1);   L = - log P(x_(k+1) | prompt, x_1 .. x_k)
+    """Hide the last `hidden_count` tokens and predict the first of them: next token's loss, one cut for each row.
 
     This trains MLM-U's network with next token's objective: attention over prompt and prefix is bidirectional.
     """
@@ -311,8 +285,6 @@ class NextAfterPrefix(Objective):
 @dataclass(frozen=True)
 class NextToken(Objective):
     """Predict every token of the response from the prompt and the tokens to its left.
-
-        L = - sum_t log P(x_t | prompt, x_1 .. x_(t-1))        t over the n tokens of the response
 
     Trace supervision is this objective on a format whose response is the search trace followed by the plan. Nothing is
     random, except on labels of cells (`next_cell`).
@@ -346,10 +318,7 @@ def next_cell(batch: CellBatch, noise: Noise) -> Targets:
 
 @dataclass(frozen=True)
 class AnyOrder(Objective):
-    """Predict every token of the response from the prompt and the tokens before it in a random order.
-
-    L = - sum_k log P(x_s(k) | prompt, x_s(1) .. x_s(k-1))        s a uniform permutation of 1 .. n, for each row
-    """
+    """Predict every token of the response from the prompt and the tokens before it in a random order."""
 
     def targets(self, batch: Batch, noise: Noise) -> Targets:
         bits_BT = noise.bits_BT(ORDER, response_position(batch))

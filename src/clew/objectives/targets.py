@@ -2,16 +2,12 @@
 
     targets = objective(batch, generator)                  # a batch on its own
     targets = objective.targets(batch, noise)              # some rows of a global batch
-    targets = objective.targets_for(model, batch, noise)   # in training, where masks may depend on the model
 
     sums = cross_entropy_sum(model(batch, targets.order_BT, targets.query_BT), targets)
     (sums.loss / global_weight).backward()    # global_weight: sums.weight summed over processes and micro-batches
 
-An objective gives every position an order: position q is predicted from the positions k with order[k] < order[q].
-
-- The prompt has order 0 and padding -1, which no position attends to.
-- MLM-U leaves part of the response at order 0 (visible) and puts the rest at order 1 (hidden).
-- Next token gives the response the orders 1, 2, 3, ... from left to right; any-order next token, in a random order.
+An objective gives every position an order: position q is predicted from the positions k with order[k] < order[q]. The
+prompt has order 0, and padding -1, which no position attends to.
 
 Processes hide different numbers of tokens, so a mean of means would weigh tokens unequally; the loss is a sum.
 

@@ -4,7 +4,7 @@
     encoded.tokens_NT[i, : encoded.total_length_N[i]]   # the ids of EdgeList().encode(task, path, seed=seed_N[i])
 
 Each built-in text format is written for all tasks at once, token for token as its `encode` writes one; the tests
-compare the two. Cell labels, whose models read a CellBatch, and registered formats are written task by task.
+compare the two. Cell labels and registered formats are written task by task.
 
 Shape suffixes: N mazes, H rows, W columns, C = H * W cells, V labels, T tokens, P items of all mazes, K tokens of each,
 E edges of all mazes.
@@ -37,6 +37,7 @@ Seeds = npt.NDArray[np.uint64]
 class EncodedBatch:
     """Texts as ids, each a prompt, then a response, then [PAD] up to the longest."""
 
+    vocabulary: Vocabulary
     tokens_NT: Int32
     prompt_length_N: Int64
     total_length_N: Int64  # prompt and response
@@ -102,7 +103,7 @@ class _Texts:
         tokens_NT, end_N = np.full(shape, self.vocabulary.pad_id, dtype=np.int32), np.zeros(len(self.all_N), np.int64)
         for row_P, ids_PK in self.appended:
             _write(row_P, ids_PK, end_N, tokens_NT)
-        return EncodedBatch(tokens_NT, self.prompt_length_N, self.length_N)
+        return EncodedBatch(self.vocabulary, tokens_NT, self.prompt_length_N, self.length_N)
 
 
 @njit(nogil=True)

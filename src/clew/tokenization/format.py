@@ -1,24 +1,11 @@
-"""Text formats: a task as prompt tokens, a path as response tokens, and back (docs/tokenization.md).
+"""Text formats: a task as prompt tokens, a path as response tokens, and back; docs/tokenization.md shows each.
 
     form = format_named("edge-list")
     encoded = form.encode(task, path, seed=7)           # encoded.prompt, encoded.response: lists of tokens
     parsed = form.parse(encoded.tokens)                 # parsed.task, parsed.path
 
-    edge-list    <ADJLIST_START> (0,0) (0,1) ; (1,1) (0,1) ; <ADJLIST_END> <ORIGIN_START> (0,0) <ORIGIN_END>
-                 <TARGET_START> (1,1) <TARGET_END> <PATH_START> (0,0) (0,1) (1,1) <PATH_END>
-    path-star    3 5 | 5 1 | 3 2 | 2 6 | 3 6 <PATH_START> 3 2 6 <PATH_END>
-    wall-list    bos start 0 1 goal 2 0 wall 1 0 wall 1 1 eos <PATH_START> bos plan 0 1 plan 0 2 ... eos
-    grid         <GRID_START> start:E SW / - goal:N / # - <GRID_END> <PATH_START> (0,0) (0,1) (1,1) <PATH_END>
-    cell-labels  <GRID_START> start:E SW / - goal:N <GRID_END> <PATH_START> on on off on <PATH_END>
-
-each on one line. Edges come in random order; the ends of a passage too, but an edge of a path-star graph begins with
-the node nearer to the centre. Cells are (row,col), in a wall-list x y. A token of a grid lists the open sides of a
-cell, `-` if there are none, or is `#` for a wall cell.
-
 Lists of edges or walls do not determine the maze's size. Where `parse` is not given it, it takes the smallest shape,
 for a wall-list the smallest square, that holds all cells of the text.
-
-A plug-in adds a format with a class that has the methods of `Format`, registered with clew.register("format", NAME).
 
 Shape suffixes: N mazes, E edges of all mazes.
 """
@@ -117,10 +104,20 @@ class Format(Protocol):
         ...
 
 
-class EdgeList:
+class _CellResponse:
+    """A response with one token a cell."""
+
+    end_token = PATH_END
+
+    def parse_response(self, tokens: Sequence[str], *, height: int, width: int) -> Path:
+        reader = TokenReader(tokens)
+        return reader.response(lambda otherwise: reader.cell(height, width, otherwise))
+
+
+class EdgeList(_CellResponse):
     """The format of the DFS mazes, as maze-dataset writes it; a wall cell reads back as a cell without passages."""
 
-    name, end_token = "edge-list", PATH_END
+    name = "edge-list"
 
     def vocabulary(self, height: int, width: int) -> Vocabulary:
         check_shape(height, width)
@@ -167,9 +164,6 @@ class EdgeList:
         maze = Maze.from_edges(height or rows, width or cols, edges)
         return Parsed(Task(maze, start, goal), path, edges=tuple(edges))
 
-    def parse_response(self, tokens: Sequence[str], *, height: int, width: int) -> Path:
-        return _read_cells(tokens, height, width)
-
 
 class PathStarList:
     """The format of path-star graphs.
@@ -202,27 +196,26 @@ class PathStarList:
 
     def parse(self, tokens: Sequence[str], *, height: int | None = None, width: int | None = None) -> Parsed:
         reader = TokenReader(tokens)
-        pairs: list[tuple[int, int]] = []
+        edges: list[Edge] = []
         while True:
-            start, goal = reader.number(width, "a node"), reader.number(width, "a node")
+            start, goal = reader.node(width), reader.node(width)
             if not reader.skip(STAR_EDGE_END):
                 break
-            pairs.append((start, goal))
+            edges.append((start, goal))
         if reader.peek() not in (None, PATH_START):
             reader.fail(f"{STAR_EDGE_END}, {PATH_START} or the end of the text")
-        path = reader.path(lambda otherwise: (0, reader.number(width, "a node", otherwise)))
-        named = [node for pair in pairs for node in pair]
+        path = reader.path(lambda otherwise: reader.node(width, otherwise))
+        named = [node for edge in edges for node in edge]
         for what, node in (("start", start), ("goal", goal)):
             if node not in named:
-                raise UserError(f"the {what} {node} is on no edge of the graph; name one of its nodes.")
-        labels = width or max(MIN_LABELS, 1 + max([*named, *(node for _, node in path or [])]))
-        task = Task(PathStar.from_pairs(labels, pairs), (0, start), (0, goal))
-        edges = tuple(((0, a), (0, b)) for a, b in pairs)
-        return Parsed(task, path[::-1] if path and self.reverse else path, edges=edges)
+                raise UserError(f"the {what} {node[1]} is on no edge of the graph; name one of its nodes.")
+        labels = width or max(MIN_LABELS, 1 + max(label for _, label in [*named, *(path or [])]))
+        graph = PathStar.from_pairs(labels, [(a, b) for (_, a), (_, b) in edges])
+        return Parsed(Task(graph, start, goal), path[::-1] if path and self.reverse else path, edges=tuple(edges))
 
     def parse_response(self, tokens: Sequence[str], *, height: int, width: int) -> Path:
         reader = TokenReader(tokens)
-        path = reader.response(lambda otherwise: (0, reader.number(width, "a node", otherwise)))
+        path = reader.response(lambda otherwise: reader.node(width, otherwise))
         return path[::-1] if self.reverse else path
 
 
@@ -309,10 +302,10 @@ class WallList:
         return trace, path
 
 
-class Grid:
+class Grid(_CellResponse):
     """One token a cell."""
 
-    name, end_token = "grid", PATH_END
+    name = "grid"
 
     def vocabulary(self, height: int, width: int) -> Vocabulary:
         check_shape(height, width)
@@ -343,38 +336,34 @@ class Grid:
         maze = Maze(np.array(rows, dtype=np.uint8))
         return Parsed(Task(maze, role_cells["start"], role_cells["goal"]), path)
 
-    def parse_response(self, tokens: Sequence[str], *, height: int, width: int) -> Path:
-        return _read_cells(tokens, height, width)
-
     def _parse_rows(self, reader: TokenReader, width: int | None) -> tuple[list[list[int]], dict[str, Cell]]:
         """Read the cells' values row by row, and where start and goal are."""
         rows: list[list[int]] = [[]]
         role_cells: dict[str, Cell] = {}
         reader.expect(GRID_START)
-        while True:
-            token, values = reader.peek(), rows[-1]
+        while (token := reader.peek()) != GRID_END or len(rows[-1]) < (width or 1):
+            values = rows[-1]
             if token in (ROW_END, GRID_END):
                 if len(values) < (width or 1):
                     reader.fail(f"cell {len(values) + 1} of the row")
-                if token == ROW_END and len(rows) == MAX_SIDE:
+                if len(rows) == MAX_SIDE:
                     reader.fail(f"{GRID_END} after {MAX_SIDE} rows")
-                reader.at += 1
-                if token == GRID_END:
-                    return rows, role_cells
                 width = len(rows[0])
                 rows.append([])
-                continue
-            if len(values) == (width or MAX_SIDE):
+            elif len(values) == (width or MAX_SIDE):
                 reader.fail(f"{ROW_END} or {GRID_END} after {len(values)} cells in the row")
-            if token not in _MEANING:
+            elif token not in _MEANING:
                 reader.fail("a cell such as SE, start:N, - or #" + (f", {ROW_END} or {GRID_END}" if values else ""))
-            value, role = _MEANING[token]
-            for name in role[:-1].split("+") if role else ():
-                if name in role_cells:
-                    raise UserError(f"token {reader.at + 1} is {token!r}, but the maze has a {name} already.")
-                role_cells[name] = (len(rows) - 1, len(values))
-            values.append(value)
+            else:
+                value, role = _MEANING[token]
+                for name in role[:-1].split("+") if role else ():
+                    if name in role_cells:
+                        raise UserError(f"token {reader.at + 1} is {token!r}, but the maze has a {name} already.")
+                    role_cells[name] = (len(rows) - 1, len(values))
+                values.append(value)
             reader.at += 1
+        reader.at += 1
+        return rows, role_cells
 
 
 class CellLabels(Grid):
@@ -460,12 +449,6 @@ def check_kind(name: str, is_graph: bool) -> None:
     if is_graph != name.startswith("path-star"):
         kinds, other = ("mazes", "path-star graphs"), "path-star" if is_graph else "edge-list or grid"
         raise UserError(f"{name} text is for {kinds[not is_graph]}, not for {kinds[is_graph]}; use {other}.")
-
-
-def _read_cells(tokens: Sequence[str], height: int, width: int) -> Path:
-    """Return the path of a response with one token a cell."""
-    reader = TokenReader(tokens)
-    return reader.response(lambda otherwise: reader.cell(height, width, otherwise))
 
 
 def path_from_labels(task: Task, on: set[Cell]) -> Path | None:

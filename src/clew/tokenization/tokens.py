@@ -111,9 +111,8 @@ class TokenReader:
         """Take a token of numbers below their limits that is `written` with them, so that 007 is not read as 7."""
         match = re.fullmatch(pattern, self.peek() or "", re.ASCII)
         numbers = tuple(map(int, match.groups())) if match else ()
-        if not match or any(n >= limit for n, limit in zip(numbers, limits, strict=True)):
-            self.fail(expected)
-        if written.format(*numbers) != match[0]:
+        fits = all(n < limit for n, limit in zip(numbers, limits, strict=False))
+        if not match or not fits or written.format(*numbers) != match[0]:
             self.fail(expected)
         self.at += 1
         return numbers
@@ -135,6 +134,10 @@ class TokenReader:
         x = self.number(width, "an x")
         return self.number(height, "a y"), x
 
+    def node(self, labels: int | None, otherwise: str = "") -> Cell:
+        """Read a label as a node of a path-star graph."""
+        return 0, self.number(labels, "a node", otherwise)
+
     def cost(self) -> int:
         """Read a cost such as c12."""
         return self._match(r"c(\d{1,5})", [100_000], "c{}", "a cost such as c12")[0]
@@ -155,12 +158,11 @@ class TokenReader:
 
 
 PAD, MASK, BOS, EOS, UNK = SPECIAL_TOKENS = ("[PAD]", "[MASK]", "[BOS]", "[EOS]", "[UNK]")
-SIZE_MULTIPLE = 128
 
 
 def padded_size(tokens: int) -> int:
-    """Return the number of ids that a model has for so many tokens."""
-    return -(-tokens // SIZE_MULTIPLE) * SIZE_MULTIPLE
+    """Return the number of ids that a model has for so many tokens: a multiple of 128."""
+    return -(-tokens // 128) * 128
 
 
 @dataclass(frozen=True)
