@@ -87,3 +87,12 @@ def test_adaptive_of():
 def test_mistakes_are_named(data, says):
     with pytest.raises(UserError, match=says):
         ObjectiveConfig.from_json(data)
+
+
+@pytest.mark.parametrize(
+    ("make", "field"),
+    [(lambda: RateConfig(sampling="even"), "sampling"), (lambda: ObjectiveConfig(weighting="x"), "weighting")],
+)
+def test_an_unknown_choice_is_refused_in_python_too(make: Any, field: str) -> None:
+    with pytest.raises(UserError, match=f"{field} of the objective is .*: use one of"):
+        make()

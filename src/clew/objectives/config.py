@@ -9,7 +9,7 @@ Names that are not built in are those of classes registered from outside the pac
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias, get_args
 
 from clew.errors import UserError
 from clew.files import from_plain, to_plain
@@ -65,6 +65,7 @@ class RateConfig:
     def __post_init__(self) -> None:
         if self.shape not in RATE_SHAPES and registered("mask-rate", self.shape) is None:
             raise unknown_component("mask-rate", self.shape, RATE_SHAPES)
+        _check_choice("rates.sampling", self.sampling, get_args(Sampling))
         for name, (low, high) in _RATE_LIMITS.items():
             _check_range(f"rates.{name}", getattr(self, name), low, high)
 
@@ -88,6 +89,7 @@ class ObjectiveConfig:
     def __post_init__(self) -> None:
         if self.name not in OBJECTIVES and registered("objective", self.name) is None:
             raise unknown_component("objective", self.name, OBJECTIVES)
+        _check_choice("weighting", self.weighting, get_args(Weighting))
         _check_range("max_weight", self.max_weight, 1, 1e6)
         _check_range("confidence_share", self.confidence_share, 0, 1)
         # Options without effect are refused.
@@ -188,3 +190,8 @@ def _check_range(name: str, value: object, low: float, high: float) -> None:
     # Written so that NaN fails too.
     if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
         raise UserError(f"{name} of the objective is {value!r}: use a number from {low} to {high}.")
+
+
+def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise UserError(f"{name} of the objective is {value!r}: use one of {', '.join(choices)}.")
