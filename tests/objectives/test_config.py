@@ -1,6 +1,7 @@
 """Objectives by name, through JSON, and with the mistakes that a user can make."""
 
 import json
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -93,6 +94,6 @@ def test_mistakes_are_named(data, says):
     ("make", "field"),
     [(lambda: RateConfig(sampling="even"), "sampling"), (lambda: ObjectiveConfig(weighting="x"), "weighting")],
 )
-def test_an_unknown_choice_is_refused_in_python_too(make: Any, field: str) -> None:
+def test_an_unknown_choice_is_refused_in_python_too(make: Callable[[], object], field: str) -> None:
     with pytest.raises(UserError, match=f"{field} of the objective is .*: use one of"):
         make()
