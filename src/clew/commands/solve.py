@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from clew.commands import announce_compilation, progress_bar
+from clew.commands import announce_compilation, check_files, progress_bar
 from clew.errors import UserError, counted, report_error
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ def solve(
     if decoder is not None and solver in ("bfs", "astar"):
         raise UserError(f"--decoder decodes a model's answer, but {solver} is exact; leave it out.")
 
+    check_files(file)
     from clew.data.readers import iter_mazes
 
     announce_compilation()
@@ -100,7 +101,11 @@ def _with_model(solver: str, decoder: str | None, trace: bool, json: bool) -> An
     except UserError as error:
         raise UserError(f"the solver is neither bfs nor astar, and {error}") from None
 
-    from clew.models.cell_network import CellNetwork  # imports torch, which a wrong name does not need
+    from clew.decoding.decode import check_decoder, parse_decoder  # imports torch, which a wrong name does not need
+    from clew.models.cell_network import CellNetwork
+
+    if decoder is not None:
+        check_decoder(model.model, parse_decoder(decoder), model.codec.vocabulary is None)
 
     def answer(read: ReadTask) -> tuple[str, bool]:
         if read.task.maze.cells.size > LARGE and isinstance(model.model, CellNetwork):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from clew.commands import announce_compilation
 from clew.commands.options import Parser, call, flag_of
-from clew.errors import UsageError, UserError, is_quiet, printable
+from clew.errors import UsageError, UserError, did_you_mean, is_quiet, printable
 from clew.registry import load_plugins, loaded_plugins
 from clew.training.callbacks import LogOptions
 from clew.training.slurm import SlurmOptions
@@ -95,6 +95,8 @@ def parse_and_run(arguments: Sequence[str]) -> object:
     parser.add_parameters(train)
     flags = [flag_of(word) for word in arguments if word.startswith("-") and flag_of(word) not in parser.flags[2:]]
     wants_help = bool({"-h", "--help"} & {*arguments})
+    if arguments and not arguments[0].startswith("-"):
+        check_name(arguments[0])
     if flags and not arguments[0].startswith("-"):
         if not loaded_plugins() and not wants_help:  # models of plug-ins have fields of their own
             check_options(arguments)
@@ -105,6 +107,19 @@ def parse_and_run(arguments: Sequence[str]) -> object:
         raise UsageError("the config comes first: clew train CONFIG --out RUN; `clew train --list` lists the configs.")
     given = parser.parse(arguments)
     return 0 if given is None else call(train, given)
+
+
+def check_name(name: str) -> None:
+    """Raise UserError for a config that does not exist, without torch: the names are read from source text."""
+    if name.endswith(".json"):
+        if not Path(name).exists():
+            raise UserError(f"{name} does not exist.")
+        return
+    source = (Path(__file__).parents[1] / "paper" / "named_configs.py").read_text()
+    names = re.findall(r'^    "([\w-]+)": \w', source, re.MULTILINE)
+    if name not in names and not name.startswith(("paper-", "published-", "star-")):
+        hint = did_you_mean(name, [*names, "paper-dfs-10-mlmu-8m"], "`clew train --list` shows all.")
+        raise UserError(f"there is no config {name!r}; {hint}")
 
 
 def check_options(arguments: Sequence[str]) -> None:
