@@ -192,7 +192,7 @@ def test_every_command_exists_and_has_help(name: str, capsys: pytest.CaptureFixt
 @pytest.mark.parametrize("name", ["tiny", "cells-dfs", "laptop-dfs-4-next"])
 def test_every_field_of_a_config_has_help_of_its_own(name: str) -> None:
     parser = Parser("clew train")
-    parser.add_fields(clew.config(name), skip="budget")
+    parser.add_fields(clew.config(name), skip=("budget",))
     texts = [str(action.help).partition("(default")[0].strip() for action in parser._actions]
     assert all(texts)
     assert sorted({text for text in texts if texts.count(text) > 1}) == []

@@ -105,6 +105,8 @@ def evaluate(
         from clew.data.dataset import open_dataset
 
         split = open_dataset(data).split("test")
+        if not len(split):
+            raise UserError(f"the test split of {data} is empty; hold mazes out, or give them with --input.")
         groups = [split[:mazes]]
         what = f"{len(groups[0]):,} mazes of the test split of {data}"
     else:

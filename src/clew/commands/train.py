@@ -47,7 +47,8 @@ def train(
 ) -> int:
     """Train a model, or resume a run: make the dataset if needed, evaluate on held-out mazes.
 
-    `clew train --list` lists the configs; `clew train CONFIG --help` also lists the fields of a config.
+    `clew train --list` lists the configs; `clew train CONFIG --help` also lists the fields of a config. --model.kind
+    gives another model, with the fields that both have as they were.
 
     Args:
         config: the name of a config, or the path of a run's config.json.
@@ -101,8 +102,16 @@ def parse_and_run(arguments: Sequence[str]) -> object:
         if not loaded_plugins() and not wants_help:  # models of plug-ins have fields of their own
             check_options(arguments)
         import clew
+        from clew.models.build import config_class, kind_of
 
-        parser.add_fields(clew.config(arguments[0]), skip="budget")
+        base = clew.config(arguments[0])
+        first = Parser("clew train", add_help=False)
+        first.add_argument("--model.kind", dest="kind", default=kind_of(base.model))
+        kind = first.parse_known_args([*arguments])[0].kind
+        parser.add_fields(base, skip=("budget", "model"))
+        parser.add_fields(base.model if kind == kind_of(base.model) else config_class(kind), "model.")
+        parser.help_of["model.kind"] = "another kind of model, such as decoder-only, or a registered one"
+        parser.add_option("model.kind", str, kind)
     elif flags and not wants_help:
         raise UsageError("the config comes first: clew train CONFIG --out RUN; `clew train --list` lists the configs.")
     given = parser.parse(arguments)
@@ -147,6 +156,7 @@ def check_options(arguments: Sequence[str]) -> None:
                     parser.add_option(prefix + field, eval(text, types), default)
 
     add_fields("TrainConfig", "")
+    parser.add_option("model.kind", str, None)
     parser.parse(arguments)
 
 
