@@ -46,7 +46,7 @@ def config_class(kind: str) -> type[Any]:
 
 
 def change_kind(plain: Json, kind: str) -> Json:
-    """Return the fields of another kind of model: those that both have as they are, others at their defaults, or null."""
+    """Return the fields of another kind of model: those that both have as they are, the rest at defaults or null."""
     made = config_class(kind)
     names = [field.name for field in dataclasses.fields(made)]
     return {"kind": kind} | {name: plain.get(name, to_plain(getattr(made, name, None))) for name in names}
