@@ -224,6 +224,10 @@ def test_box_drawing_with_corners_only_where_walls_meet() -> None:
     assert (task.maze.height, task.maze.width) == (2, 2)
     assert not task.maze.is_open((0, 0), (0, 1))
     assert task.maze.is_open((1, 0), (1, 1))
+    for light, heavy in (("┌┬┐│└─┘╵", "┏┳┓┃┗━┛╹"), ("┌┬┐│└─┘╵", "╔╦╗║╚═╝╨")):
+        style = str.maketrans(light, heavy)
+        drawing = ["┌──┬──┐", "│S │G │", "│  ╵  │", "│     │", "└─────┘"]
+        assert parse_drawing([line.translate(style) for line in drawing]).task == task
     wide = parse_drawing(["┌───────┐", "│ S   G │", "│   ╷   │", "│   │   │", "└───┴───┘"]).task
     assert (wide.maze.height, wide.maze.width) == (2, 2)
 

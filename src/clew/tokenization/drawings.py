@@ -48,8 +48,9 @@ ARROWS = {(-1, 0): "^", (1, 0): "v", (0, -1): "<", (0, 1): ">"}
 _STEPS = {arrow: step for step, arrow in ARROWS.items()}
 _ROLES = {"S": ("start",), "G": ("goal",), "E": ("goal",), "B": ("start", "goal")}
 WALL_MARKS, FREE_MARKS, PATH_MARKS = "#█▓■⬛", ".░·□⬜", "Xox*•"
-HORIZONTAL, VERTICAL = "-─━═╌┄", "|│┃║╎┆"
-CORNERS = "+┌┐└┘├┤┬┴┼╔╗╚╝╠╣╦╩╬┏┓┗┛┣┫┳┻╋╴╵╶╷╭╮╯╰"
+HORIZONTAL, VERTICAL = "-─━═╌┄┅┈┉╍╼╾", "|│┃║╎┆┇┊┋╏╽╿"
+# All other box drawing characters but diagonals: corners, junctions and ends of walls, in any mixture of line styles.
+CORNERS = "+" + "".join(chr(code) for code in range(0x2500, 0x2580) if chr(code) not in HORIZONTAL + VERTICAL + "╱╲╳")
 DRAWING_CHARACTERS = set(
     " \t0123,[]" + "".join((*_ROLES, *_STEPS, WALL_MARKS, FREE_MARKS, PATH_MARKS, HORIZONTAL, VERTICAL, CORNERS))
 )
