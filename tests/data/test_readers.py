@@ -10,7 +10,16 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
-from clew.data.readers import is_image, parse_image, parse_pixels, read_mazes, read_object, true_path, write_object
+from clew.data.readers import (
+    is_image,
+    iter_mazes,
+    parse_image,
+    parse_pixels,
+    read_mazes,
+    read_object,
+    true_path,
+    write_object,
+)
 from clew.errors import UserError
 from clew.mazes.generate import generate
 from clew.mazes.maze import SIDES, Task
@@ -133,13 +142,15 @@ def test_gaps_in_the_frame_are_start_and_goal() -> None:
     check(parse_pixels(pixels.repeat(4, 0).repeat(4, 1)), task)
 
 
-def test_image_files(maze) -> None:
+def test_image_files(maze, monkeypatch: pytest.MonkeyPatch) -> None:
     task, path = maze
     file = io.BytesIO()
     Image.fromarray(draw(task, path).repeat(5, 0).repeat(5, 1)).save(file, "PNG")
     assert is_image(file.getvalue())
     check(parse_image(file.getvalue()), task, path)
     check(read_object(Image.open(file)), task, path)
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BufferedReader(io.BytesIO(file.getvalue()))))
+    check(next(iter_mazes("-")), task, path)
     for damaged in (file.getvalue()[:60], b"\x89PNG\r\n\x1a\n" + b"x" * 100):
         with pytest.raises(UserError, match="image"):
             parse_image(damaged)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import io
 import operator
 import os
+import sys
 import warnings
 from collections.abc import Iterator
 from itertools import pairwise
@@ -56,7 +57,10 @@ def read_mazes(source: Any, start: Cell | None = None, goal: Cell | None = None)
 
 def iter_mazes(file: str | os.PathLike[str], on_error: OnError | None = None) -> Iterator[ReadTask]:
     """Yield the mazes of a file, an image among them, or of standard input if it is "-"; see `iter_tasks`."""
-    path = FilePath(file)
+    path, peek = FilePath(file), getattr(sys.stdin.buffer if str(file) == "-" else None, "peek", None)
+    if peek and is_image(peek(8)):
+        yield _read_one(parse_image(sys.stdin.buffer.read(16 * MAX_PIXELS)), "image")
+        return
     if str(file) != "-" and path.is_file():
         with open(path, "rb") as stream:
             image = is_image(stream.read(8))

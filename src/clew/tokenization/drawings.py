@@ -50,7 +50,8 @@ _ROLES = {"S": ("start",), "G": ("goal",), "E": ("goal",), "B": ("start", "goal"
 WALL_MARKS, FREE_MARKS, PATH_MARKS = "#█▓■⬛", ".░·□⬜", "Xox*•"
 HORIZONTAL, VERTICAL = "-─━═╌┄┅┈┉╍╼╾", "|│┃║╎┆┇┊┋╏╽╿"
 # All other box drawing characters but diagonals: corners, junctions and ends of walls, in any mixture of line styles.
-CORNERS = "+" + "".join(chr(code) for code in range(0x2500, 0x2580) if chr(code) not in HORIZONTAL + VERTICAL + "╱╲╳")
+_BOX_CODES = set(range(0x2500, 0x2580)) - set(range(0x2571, 0x2574))
+CORNERS = "+" + "".join(sorted(set(map(chr, _BOX_CODES)) - set(HORIZONTAL + VERTICAL)))
 DRAWING_CHARACTERS = set(
     " \t0123,[]" + "".join((*_ROLES, *_STEPS, WALL_MARKS, FREE_MARKS, PATH_MARKS, HORIZONTAL, VERTICAL, CORNERS))
 )
