@@ -229,10 +229,10 @@ def _blocks_of(code_HW: Codes, marks: list[int]) -> tuple[Codes, list[Cell]] | N
         (blocks, False, 1, 6),
         (blocks, False, 0, 1),
     ):
-        for shown in (picture == _WALL,) if has_lines else (picture, picture == _WALL):
+        wall_HW = picture == _WALL
+        wall = min(_frame_width(wall_HW, tolerance), _frame_width(wall_HW.T, tolerance)) if has_lines else 0
+        for shown in (wall_HW,) if has_lines else (picture, wall_HW):
             changes = [_changes(shown), _changes(shown.T)]
-            sides = zip((shown, shown.T), changes, strict=True)
-            wall = min(_frame_width(*side, tolerance) for side in sides) if has_lines else 0
             for number in range(2, MAX_SIDE + 1 if has_lines else 2 * MAX_SIDE + 2):
                 pitch = (len(picture) - wall) / number
                 numbers = number, round((picture.shape[1] - wall) / pitch)
@@ -266,16 +266,16 @@ def _changes(picture_HW: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     return np.pad((picture_HW[1:] != picture_HW[:-1]).sum(1), 1)
 
 
-def _frame_width(wall_HW: Bools, changes: npt.NDArray[np.int64], tolerance: int) -> int:
+def _frame_width(wall_HW: Bools, tolerance: int) -> int:
     """Return the number of the first rows that are the frame; in a blurred picture, those that are mostly walls."""
     if wall_HW[:2].any(0).mean() < 0.5:
         return 0
-    return int((wall_HW.mean(1) <= 0.5).argmax() if tolerance else (changes > 0).argmax())
+    return int((wall_HW.mean(1) <= 0.5 if tolerance else _changes(wall_HW) > 0).argmax())
 
 
 def _bounds(size: int, number: int, wall: int) -> npt.NDArray[np.float64]:
     """Return where the blocks of a side begin and end: walls of this width and what is between them, or all alike."""
-    begin = np.arange(number + 1) * ((size - wall) / number)
+    begin: npt.NDArray[np.float64] = np.arange(number + 1) * ((size - wall) / number)
     return np.stack([begin, begin + wall], 1).ravel() if wall else begin
 
 
