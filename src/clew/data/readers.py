@@ -275,7 +275,7 @@ def _frame_width(wall_HW: Bools, tolerance: int) -> int:
 
 def _bounds(size: int, number: int, wall: int) -> npt.NDArray[np.float64]:
     """Return where the blocks of a side begin and end: walls of this width and what is between them, or all alike."""
-    begin: npt.NDArray[np.float64] = np.arange(number + 1) * ((size - wall) / number)
+    begin = np.linspace(0.0, size - wall, number + 1)
     return np.stack([begin, begin + wall], 1).ravel() if wall else begin
 
 
