@@ -109,10 +109,15 @@ def test_a_family_makes_a_dataset(folder: Path) -> None:
     assert clew(folder, "generate", "branches", *arguments).returncode != 0
 
 
-def test_a_mask_rate_is_chosen_on_the_command_line(folder: Path) -> None:
-    arguments = ["--objective.rates.shape", "mostly-hidden", "--steps", "2", "--held-out", "0", "--out", "rate"]
-    done = clew(folder, "train", "tiny", "--plugin", "mine", *arguments)
+def test_components_are_chosen_on_the_command_line(folder: Path) -> None:
+    arguments = ["--objective.rates.shape", "mostly-hidden", "--data.family", "branches", "--data.format", "compass"]
+    arguments += ["--model.kind", "bag-of-tokens", "--model.width", "12", "--steps", "2", "--held-out", "0"]
+    done = clew(folder, "train", "tiny", "--plugin", "mine", *arguments, "--out", "chosen")
     assert done.returncode == 0, done.stderr
+    saved = json.loads((folder / "chosen" / "config.json").read_text())
+    assert (saved["data"]["family"], saved["data"]["format"]) == ("branches", "compass")
+    assert saved["objective"]["rates"]["shape"] == "mostly-hidden"
+    assert saved["model"] == {"kind": "bag-of-tokens", "vocabulary": 128, "width": 12}
 
 
 @pytest.mark.parametrize(

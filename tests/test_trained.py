@@ -158,6 +158,10 @@ def test_evaluation_takes_what_read_takes(cell_run, tmp_path):
     cases = [(batch, 3), (str(file), 3), (file, 3), (texts[0], 1), (grid, 1), ([batch, grid, str(file)], 7)]
     for tasks, count in cases:
         assert len(model.evaluate(tasks=tasks)) == count
+    wrong = (([], "no maze to evaluate on"), ([grid, "S#G\n.#."], "maze 2: no way leads"))
+    for tasks, words in (*wrong, ("3 5 | 5 1 | 3 1", "not for path-star graphs")):
+        with pytest.raises(UserError, match=words):
+            model.evaluate(tasks=tasks)
 
 
 def test_a_next_token_model_is_decoded_left_to_right_by_default(next_token_run):

@@ -125,8 +125,9 @@ def read(source: Any, start: Cell | None = None, goal: Cell | None = None) -> li
     """Return the mazes of a text, a file, an image, an array or an object of another library.
 
     Args:
-        source: a drawing or token text; the name of a file of those or of an image; a 0/1 grid or an RGB array (numpy
-            or lists); a networkx grid graph; a maze of maze-dataset; a pillow image; bytes.
+        source: a drawing or token text, or a list of its lines or tokens; the name of a file of those or of an image;
+            a 0/1 grid or an RGB array (numpy or lists); a networkx grid graph; a maze of maze-dataset or mazelib; a
+            pillow image; bytes.
         start: (row, column), where the source does not have it.
         goal: (row, column), where the source does not have it.
 
@@ -272,10 +273,12 @@ def change_config(config: TrainConfig, changes: Mapping[str, Any]) -> TrainConfi
     A dataset folder that is given decides family, size and format, and the vocabulary follows the mazes.
     """
     from clew.data.loader import adopt_dataset
-    from clew.models.build import from_json, to_json
+    from clew.models.build import change_kind, from_json, to_json
     from clew.training.config import TrainConfig, vocabulary_of, with_vocabulary
 
     plain = config.to_json()
+    if kind := changes.get("model.kind"):
+        plain["model"] = change_kind(plain["model"], kind)
     names = [*SHORT_NAMES, *(name for name in flatten(plain) if not name.startswith("budget."))]
     if any(SHORT_NAMES.get(name, name).startswith("budget.") for name in changes):
         plain["budget"] = dict.fromkeys(plain["budget"])  # a budget replaces the other one
@@ -293,6 +296,8 @@ def change_config(config: TrainConfig, changes: Mapping[str, Any]) -> TrainConfi
             raise UserError(f"there is no setting {name!r} in this config; {hint}")
         part[last] = to_plain(value)
     data = adopt_dataset(plain["data"], config.data)
+    if plain["model"].get("vocabulary", 0) is None:  # the former kind had none
+        plain["model"]["vocabulary"] = data.vocabulary
     model = from_json(plain["model"])
     # A model may have more ids than its mazes need; only other mazes are a reason to change their number.
     other_mazes = (data.format, data.shapes) != (config.data.format, config.data.shapes)

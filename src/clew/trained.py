@@ -157,7 +157,10 @@ class TrainedModel:
             items = tasks if isinstance(tasks, list | tuple) else [tasks]
             read = [maze for each in items if not isinstance(each, TaskBatch) for maze in read_mazes(each)]
             groups = [each for each in items if isinstance(each, TaskBatch)]
-            groups += group_tasks((maze.task, true_path(maze.task, maze.path)) for maze in read)
+            given = enumerate(read, start=1)
+            groups += group_tasks((maze.task, true_path(maze.task, maze.path, f"maze {i}: ")) for i, maze in given)
+            if not sum(map(len, groups)):
+                raise UserError("there is no maze to evaluate on; give tasks=, or leave it out for held-out mazes.")
         decoder = decoder or default_decoder(self.codec)
         names = {"name": self.name, "decoder_name": decoder, "precision": precision or self.precision}
         settings: dict[str, Any] = {"batch_size": batch_size, "seed": self.seed, "progress": progress, **names}

@@ -192,7 +192,7 @@ def test_every_command_exists_and_has_help(name: str, capsys: pytest.CaptureFixt
 @pytest.mark.parametrize("name", ["tiny", "cells-dfs", "laptop-dfs-4-next"])
 def test_every_field_of_a_config_has_help_of_its_own(name: str) -> None:
     parser = Parser("clew train")
-    parser.add_fields(clew.config(name), skip="budget")
+    parser.add_fields(clew.config(name), skip=("budget",))
     texts = [str(action.help).partition("(default")[0].strip() for action in parser._actions]
     assert all(texts)
     assert sorted({text for text in texts if texts.count(text) > 1}) == []
@@ -291,6 +291,13 @@ def clew_process(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]
         (["train", "tiny", "--nope"], 2),
         (["train", "tiny", "--out", "x", "--optimizer.lr", "fast"], 2),
         (["train", "tiny", "--out", "x", "--model.positions", "none-such"], 2),
+        (["train", "tinny", "--out", "x", "--steps", "5"], 1),
+        (["train", "nope.json", "--out", "x"], 1),
+        (["evaluate", "cells-dfs", "--input", "nope.csv"], 1),
+        (["solve", "nope.txt", "--solver", "cells-dfs"], 1),
+        (["draw", "nope.txt", "--model", "cells-dfs", "--out", "x.png"], 1),
+        (["draw", "--model", "nope", "--out", "x.png"], 1),
+        (["convert", "nope.ckpt", "--out", "x"], 1),
     ],
 )
 def test_a_wrong_call_is_reported_without_torch(arguments: list[str], code: int, tmp_path: Path) -> None:

@@ -147,3 +147,11 @@ def test_a_model_is_trained_on_and_evaluated_with_imported_mazes(
         assert value["evaluations"][0]["mazes"] == (
             60 if given[:1] == ["--input"] else open_dataset("mine").settings.counts["test"]
         )
+
+
+def test_an_empty_test_split_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    batch = generate("dfs", 4, 4, seed=0, first=0, count=3, split="train")
+    (tmp_path / "mazes.txt").write_text("\n\n".join(write_maze("ascii", *task) for task in batch))
+    assert run(["data", "import", str(tmp_path / "mazes.txt"), "--out", str(tmp_path / "d")]) == 0
+    assert run(["evaluate", "cells-dfs", "--data", str(tmp_path / "d")]) == 1
+    assert "the test split of" in capsys.readouterr().err

@@ -111,6 +111,16 @@ def test_a_maze_that_cannot_be_read_is_named_and_the_others_are_solved(
     assert err.startswith("clew: maze 2, line 4, column 2: '?' is no part of a maze")
 
 
+@pytest.mark.parametrize("decoder", ["nope", "left-to-right"])
+def test_a_wrong_decoder_is_one_sentence_for_all_mazes(
+    capsys: pytest.CaptureFixture[str], tmp_path: FilePath, decoder: str
+) -> None:
+    file = tmp_path / "mazes.txt"
+    file.write_text("S.G\n...\n\nS.G\n...\n")
+    out, err = failure(capsys, file, "--solver", "cells-dfs", "--decoder", decoder)
+    assert (out, err.count("\n")) == ("", 1)
+
+
 def test_the_exit_code_tells_that_a_models_path_is_not_valid(
     capsys: pytest.CaptureFixture[str], tmp_path: FilePath, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -119,6 +119,8 @@ def test_mistakes_get_one_sentence(
         (["--sweep", "lr=1e-3", "lr=1e-4"], 2, "--sweep lr=1e-4 repeats a field or a value; give each once."),
         (["--sweep", "lrr=1"], 1, "there is no setting 'lrr' in this config; did you mean lr?"),
         (["--seeds", "0"], 1, "0 seeds train nothing"),
+        (["--model.kind", "none-such"], 1, "needs the model 'none-such', which is not registered"),
+        (["--model.kind", "decoder-only"], 1, "a decoder-only model predicts from left to right only"),
     ],
 )
 def test_unknown_fields_are_refused(

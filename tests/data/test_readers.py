@@ -8,12 +8,21 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageDraw
 
-from clew.data.readers import is_image, parse_image, parse_pixels, read_mazes, read_object, true_path, write_object
+from clew.data.readers import (
+    is_image,
+    iter_mazes,
+    parse_image,
+    parse_pixels,
+    read_mazes,
+    read_object,
+    true_path,
+    write_object,
+)
 from clew.errors import UserError
 from clew.mazes.generate import generate
-from clew.mazes.maze import Task
+from clew.mazes.maze import SIDES, Task
 from clew.tokenization.read import write_maze
 
 COLOURS = {
@@ -60,6 +69,71 @@ def test_thin_walls() -> None:
     check(parse_pixels(pixels.repeat(widths, 0).repeat(widths, 1)), task)
 
 
+STYLES = {
+    "lines": {},
+    "one pixel": {"wall": 1},
+    "wide lines": {"wall": 4},
+    "walls wider than cells": {"wall": 5, "pitch": 7},
+    "margin": {"margin": 15},
+    "round marks": {"mark": "ellipse"},
+    "grey": {"colour": (90, 90, 90)},
+    "blue": {"colour": (0, 0, 160)},
+    "transparent": {"page": (0, 0, 0, 0)},
+}
+
+
+def picture(
+    task: Task, wall=2, pitch=20, margin=0, mark="rectangle", colour=(0, 0, 0), page=(255, 255, 255, 255)
+) -> Image.Image:
+    """A picture with walls as lines, as drawing programs make it; nothing is drawn where no walls meet."""
+    height, width = task.maze.cells.shape
+    image = Image.new("RGBA", (width * pitch + wall + 2 * margin, height * pitch + wall + 2 * margin), page)
+    pen = ImageDraw.Draw(image)
+    for (row, col), green in ((task.start, True), (task.goal, False)):
+        top, left = margin + row * pitch + wall, margin + col * pitch + wall
+        box = [left, top, left + pitch - wall - 1, top + pitch - wall - 1]
+        getattr(pen, mark)(box, fill=(0, 200, 0) if green else (220, 0, 0))
+    for (row, col), sides in np.ndenumerate(task.maze.cells):
+        top, left = margin + row * pitch, margin + col * pitch
+        for bit, (down, right, _) in SIDES.items():
+            if not sides & bit:
+                y, x = top + pitch * (down > 0), left + pitch * (right > 0)
+                pen.rectangle(
+                    [x, y, x + wall - 1 + pitch * (down != 0), y + wall - 1 + pitch * (right != 0)], fill=colour
+                )
+    return image
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("family", ["dfs", "percolation"])
+def test_pictures_with_lines_as_walls(family: str, style: str) -> None:
+    for shape in ((3, 12), (6, 5)):
+        task, _ = generate(family, *shape, seed=1, first=0, count=1, split="any")[0]
+        check(read_object(picture(task, **STYLES[style])), task)
+
+
+def test_a_scaled_photo_of_lines_is_read() -> None:
+    task, _ = generate("dfs", 7, 9, seed=1, first=0, count=1, split="any")[0]
+    image = picture(task, wall=3, page=(255, 255, 255)).convert("RGB")
+    file = io.BytesIO()
+    image.resize((image.width * 13 // 10, image.height * 13 // 10), Image.Resampling.LANCZOS).save(file, "JPEG")
+    check(parse_image(file.getvalue()), task)
+
+
+def test_pictures_without_a_certain_grid_are_refused() -> None:
+    task, _ = generate("dfs", 7, 9, seed=1, first=0, count=1, split="any")[0]
+    rng = np.random.default_rng(0)
+    light_on_dark = picture(task, colour=(250, 250, 250), page=(20, 20, 40, 255))
+    two_starts = picture(task, mark="ellipse").convert("RGB")
+    ImageDraw.Draw(two_starts).rectangle([5, 125, 15, 135], fill=(0, 255, 0))
+    stretched = picture(task).resize((500, 140), Image.Resampling.NEAREST)
+    for image in (light_on_dark, two_starts, stretched, rng.integers(0, 255, (300, 300, 3))):
+        with pytest.raises(UserError, match="no grid of square cells that is certain"):
+            read_object(image)
+    with pytest.raises(UserError, match="only one of start and goal"):
+        read_object(np.array(picture(task).convert("RGB")) & [0, 255, 255])
+
+
 def test_gaps_in_the_frame_are_start_and_goal() -> None:
     task, _ = generate("dfs", 5, 5, seed=2, first=0, count=1, split="any")[0]
     task = Task(task.maze, (0, 0), (4, 4))
@@ -68,13 +142,15 @@ def test_gaps_in_the_frame_are_start_and_goal() -> None:
     check(parse_pixels(pixels.repeat(4, 0).repeat(4, 1)), task)
 
 
-def test_image_files(maze) -> None:
+def test_image_files(maze, monkeypatch: pytest.MonkeyPatch) -> None:
     task, path = maze
     file = io.BytesIO()
     Image.fromarray(draw(task, path).repeat(5, 0).repeat(5, 1)).save(file, "PNG")
     assert is_image(file.getvalue())
     check(parse_image(file.getvalue()), task, path)
     check(read_object(Image.open(file)), task, path)
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BufferedReader(io.BytesIO(file.getvalue()))))
+    check(next(iter_mazes("-")), task, path)
     for damaged in (file.getvalue()[:60], b"\x89PNG\r\n\x1a\n" + b"x" * 100):
         with pytest.raises(UserError, match="image"):
             parse_image(damaged)
@@ -89,10 +165,16 @@ def test_grids_of_zeros_and_ones() -> None:
     marked[task.start], marked[task.goal] = 2, 3
     check(read_object(marked), task)
     check(read_object(marked.tolist()), task)
+    check(read_object(marked.astype(float)), task)
     with pytest.raises(UserError, match=r"give start=\(row, column\)"):
         read_object(grid)
     with pytest.raises(UserError, match="the grid holds 7"):
         read_object(np.full((5, 5), 7))
+    with pytest.raises(UserError, match=r"the grid holds 0\.5"):
+        read_object(np.full((5, 5), 0.5))
+    for start in ("ab", 5, (0.5, 0), (1, 2, 3)):
+        with pytest.raises(UserError, match="is no cell; give start and goal"):
+            read_object(grid, start, task.goal)
 
 
 def test_networkx_graphs() -> None:
@@ -102,8 +184,21 @@ def test_networkx_graphs() -> None:
     graph.add_nodes_from((r, c) for r in range(6) for c in range(6))
     graph.add_edges_from(task.maze.edges())
     check(read_object(graph, task.start, task.goal), task)
-    with pytest.raises(UserError, match="pairs"):
-        read_object(networkx.path_graph(4), (0, 0), (0, 1))
+    check(read_object(networkx.MultiGraph(graph), np.array(task.start), np.array(task.goal)), task)
+    check(read_object(graph.to_directed(), task.start, task.goal), task)
+    with pytest.raises(UserError, match=r"\(0, 1\)\) has one direction only"):
+        read_object(networkx.DiGraph([((0, 0), (0, 1)), ((1, 0), (0, 0)), ((0, 0), (1, 0))]), (0, 0), (0, 1))
+    for nodes in (networkx.path_graph(4), networkx.Graph([((0.5, 0), (0, 1))])):
+        with pytest.raises(UserError, match="pairs"):
+            read_object(nodes, (0, 0), (0, 1))
+
+
+def test_lists_of_tokens_and_of_lines() -> None:
+    text = "start 0 1 goal 2 0 wall 1 1 plan 0 1 plan 0 0 plan 1 0 plan 2 0"
+    (read,) = read_mazes(text.split())
+    assert (read.task.start, read.path) == ((1, 0), [(1, 0), (0, 0), (0, 1), (0, 2)])
+    assert [(each.task, each.path) for each in read_mazes(text)] == [(read.task, read.path)]
+    assert read_mazes(["S#G", "..."])[0].task == read_mazes("S#G\n...")[0].task
 
 
 def test_objects_of_maze_dataset() -> None:

@@ -224,6 +224,10 @@ def test_box_drawing_with_corners_only_where_walls_meet() -> None:
     assert (task.maze.height, task.maze.width) == (2, 2)
     assert not task.maze.is_open((0, 0), (0, 1))
     assert task.maze.is_open((1, 0), (1, 1))
+    for light, heavy in (("┌┬┐│└─┘╵", "┏┳┓┃┗━┛╹"), ("┌┬┐│└─┘╵", "╔╦╗║╚═╝╨")):
+        style = str.maketrans(light, heavy)
+        drawing = ["┌──┬──┐", "│S │G │", "│  ╵  │", "│     │", "└─────┘"]
+        assert parse_drawing([line.translate(style) for line in drawing]).task == task
     wide = parse_drawing(["┌───────┐", "│ S   G │", "│   ╷   │", "│   │   │", "└───┴───┘"]).task
     assert (wide.maze.height, wide.maze.width) == (2, 2)
 
@@ -234,3 +238,18 @@ def test_box_drawing_with_corners_only_where_walls_meet() -> None:
 )
 def test_rows_of_zeros_and_ones(rows: list[str]) -> None:
     assert parse_drawing(rows).task == Task(Maze.from_walls(3, 3, [(0, 2), (1, 1), (1, 2)]), (1, 0), (2, 2))
+
+
+@pytest.mark.parametrize(
+    ("drawing", "column"),
+    [
+        ("S 1\n1 G", "line 1, column 1"),  # a space may be a free cell
+        (" 10\nS0 \n0 G", "line 2, column 1"),
+        ("2  13\n00  0", "line 1, column 5"),
+        ("[[2 1\n  0 3]\n [0 0\n  0 0]]", "line 1, column 1"),  # rows that numpy has wrapped
+        ("[[2,1,3],[0,0,0],\n[0,1,0],[0,0,0]]", "line 1, column 11"),
+    ],
+)
+def test_zeros_and_ones_in_uncertain_columns_are_refused(drawing: str, column: str) -> None:
+    with pytest.raises(UserError, match=f"{column}: the columns of the 0 and 1 are not certain"):
+        parse_drawing(drawing.split("\n"))

@@ -93,6 +93,7 @@ def test_a_csv_file_of_questions_and_answers() -> None:
     question, answer = write_maze("hrm", task), write_maze("hrm", task, path)
     with_answers = tasks_in_text(f"source,question,answer,rating\nx,{question},{answer},3\ny,{question},{answer},4\n")
     assert [(read.task, read.path, read.line) for read in with_answers] == [(task, path, 2), (task, path, 3)]
+    assert len(tasks_in_text(f'"source","question","answer"\r\n"x","{question}","{answer}"\r\n')) == 1
     (read,) = tasks_in_text(f"question\n{question}\n")
     assert (read.task, read.path) == (task, None)
 
@@ -107,6 +108,9 @@ def test_a_drawing_whose_first_line_could_be_a_whole_hrm_maze() -> None:
     [
         ("S.G\n...\n\nS?G\n...\n\nS.G\n...", [1, 3], "maze 2, line 4, column 2: '?' is no part of a maze"),
         ("S.G\n...\n\nS..\n...\n\nS.G\n...", [1, 3], "maze 2, line 4: the drawing has no G"),
+        ("S.G\n...\n\nS.\udcff\n..G\n\nS.G\n...", [1, 3], "maze 2, line 4 is not text in UTF-8"),
+        ("S.G\n...\n\nS.\n" + "..\n" * 600 + "\nS.G\n...", [1, 3], "maze 2, line 515: the drawing has more lines"),
+        ("[[2,3],[0,0]]\n[[2,9],[0,0]]\n[[2,3],[0,1]]", [1, 3], "maze 2, line 2: a list must hold rows of 0"),
         ("start 0 0 goal 1 1\nstart 0 x\n\nstart 0 0 goal 1 1", [1, 3], "maze 2, line 2: token 3 is 'x'"),
         ("start 0 0 goal 1 1\nhello you\nstart 0 0 goal 1 1", [1, 3], "maze 2, line 2 begins with 'hello you'"),
         (
@@ -120,7 +124,7 @@ def test_one_bad_maze_does_not_stop_the_others(
     tmp_path: FilePath, text: str, numbers: list[int], sentence: str
 ) -> None:
     file, sentences = tmp_path / "mazes", list[str]()
-    file.write_text(text)
+    file.write_text(text, "utf-8", "surrogateescape")
     assert [read.number for read in iter_tasks(file, sentences.append)] == numbers
     assert len(sentences) == 1
     assert sentences[0].startswith(sentence)
@@ -132,6 +136,19 @@ def test_hrm_mazes_round_trip_and_are_solved() -> None:
     for read, (task, path) in zip(tasks_in_text(text), batch, strict=True):
         assert (read.task, read.path) == (task, path)
         assert len(bfs_path(read.task) or []) == len(path)
+
+
+@pytest.mark.parametrize("bad", [0, 1, 2])
+@pytest.mark.parametrize("size", [6, 30])
+def test_a_cut_line_of_hrm_does_not_stop_the_others(tmp_path: FilePath, size: int, bad: int) -> None:
+    lines = [write_maze("hrm", *task) for task in generate("astar", size, size, seed=0, first=0, count=3, split="any")]
+    lines[bad] = lines[bad][:-1]
+    file, sentences = tmp_path / "mazes", list[str]()
+    file.write_text("\n".join(lines))
+    assert [read.number for read in iter_tasks(file, sentences.append)] == [n for n in (1, 2, 3) if n != bad + 1]
+    assert sentences[0].startswith(
+        f"maze {bad + 1}, line {bad + 1}: the line of {size * size - 1} characters is no HRM"
+    )
 
 
 def test_json_with_open_sides_and_graphs() -> None:

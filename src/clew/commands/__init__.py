@@ -9,8 +9,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
-from clew.errors import is_quiet, printable
+from clew.errors import UserError, is_quiet, printable
 
 HEARTBEAT = 30.0  # seconds between two lines where there is no terminal
 _typed: list[str] = []
@@ -24,6 +25,13 @@ def set_command(arguments: Sequence[str]) -> None:
 def typed_command() -> str:
     """Return the command line that was given, for the provenance of its numbers."""
     return shlex.join(["clew", *_typed])
+
+
+def check_files(*files: str) -> None:
+    """Raise UserError if a file of mazes does not exist: this needs no torch, and no model to be loaded."""
+    for file in files:
+        if file != "-" and not Path(file).exists():
+            raise UserError(f"cannot read {file!r}: No such file or directory; give the name of a file, or -.")
 
 
 @contextmanager

@@ -38,6 +38,9 @@ def convert(
         objective: what the model was trained with; by default that of a Lightning checkpoint, or else mlm-u for an
             encoder-decoder and next-token for GPT-2.
     """
+    if not weights.is_file():  # before torch is imported
+        raise UserError(f"there is no file {weights}; give the weights to convert.")
+
     from clew.data.config import DataConfig
     from clew.mazes.generate import canonical_family
     from clew.models.build import count_parameters
@@ -52,8 +55,6 @@ def convert(
     family = canonical_family(family)
     if family not in FORMAT_OF:
         raise UserError(f"there are no published models of {family} mazes; use --family dfs or astar.")
-    if not weights.is_file():
-        raise UserError(f"there is no file {weights}; give the weights to convert.")
     sidecar = read_sidecar(weights)
     size = sidecar.grid if size is None else size
     if size is None:

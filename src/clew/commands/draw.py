@@ -5,8 +5,9 @@ from __future__ import annotations
 from itertools import islice
 from pathlib import Path
 
-from clew.commands import announce_compilation
+from clew.commands import announce_compilation, check_files
 from clew.errors import UsageError, UserError, counted, printable, report_error
+from clew.registry import model_folder
 
 
 def draw(
@@ -54,6 +55,9 @@ def draw(
     if limit < 1:
         raise UserError(f"a limit of {limit} leaves no maze to draw; use 1 or more.")
 
+    if model is not None:
+        model_folder(model)  # a wrong name is reported before torch is imported
+    check_files(*files)
     from clew.data.readers import iter_mazes
     from clew.viz.drawing import check_ending
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from clew.commands import announce_compilation, format_table, progress_bar, typed_command
+from clew.commands import announce_compilation, check_files, format_table, progress_bar, typed_command
 from clew.errors import UserError, counted, printable, report_error
 from clew.registry import model_folder
 
@@ -80,6 +80,7 @@ def evaluate(
         raise UserError(f"the folder {report.parent} does not exist; make it first, or give --report another name.")
     for name in (run, *compare):
         model_folder(name)  # a wrong name is reported before torch is imported
+    check_files(input or "-")
 
     from clew.decoding.decode import decoders_for, default_decoder, parse_decoder
     from clew.provenance import provenance
@@ -104,6 +105,8 @@ def evaluate(
         from clew.data.dataset import open_dataset
 
         split = open_dataset(data).split("test")
+        if not len(split):
+            raise UserError(f"the test split of {data} is empty; hold mazes out, or give them with --input.")
         groups = [split[:mazes]]
         what = f"{len(groups[0]):,} mazes of the test split of {data}"
     else:

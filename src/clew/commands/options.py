@@ -70,7 +70,7 @@ class Parser(argparse.ArgumentParser):
             add_help=add_help,
         )
         arguments = re.finditer(r"^    (\w+): (.*(?:\n {5,}.*)*)", section, flags=re.MULTILINE)
-        self._help_of = {match[1]: " ".join(match[2].split()) for match in arguments}
+        self.help_of = {match[1]: " ".join(match[2].split()) for match in arguments}
         self._needed: list[str] = []  # positional arguments and required options, for the usage
         self._sections: dict[str, argparse._ActionsContainer] = {"": self}
 
@@ -91,15 +91,16 @@ class Parser(argparse.ArgumentParser):
             elif parameter.kind is not parameter.VAR_KEYWORD:
                 self.add_option(name, hints[name], parameter.default)
 
-    def add_fields(self, value: Any, prefix: str = "", skip: str = "") -> None:
-        """Add an option for each field of a dataclass instance but `skip`; its values are the defaults."""
-        hints = get_type_hints(type(value))
-        self._help_of |= {prefix + name: text for name, text in _field_help(type(value)).items()}
+    def add_fields(self, value: Any, prefix: str = "", skip: Sequence[str] = ()) -> None:
+        """Add an option for each field of a dataclass, or an instance, but `skip`; its values are the defaults."""
+        kind = value if isinstance(value, type) else type(value)
+        hints = get_type_hints(kind)
+        self.help_of |= {prefix + name: text for name, text in _field_help(kind).items()}
         for field in dataclasses.fields(value):
-            default = getattr(value, field.name)
-            if dataclasses.is_dataclass(default) and field.name != skip:
+            default = getattr(value, field.name, None)
+            if dataclasses.is_dataclass(default) and field.name not in skip:
                 self.add_fields(default, f"{prefix}{field.name}.")
-            elif field.name != skip:
+            elif field.name not in skip:
                 self.add_option(prefix + field.name, hints[field.name], default)
 
     def add_option(self, name: str, hint: Any, default: Any, **positional: Any) -> None:
@@ -108,7 +109,7 @@ class Parser(argparse.ArgumentParser):
         text = " ".join(map(str, default)) if isinstance(default, tuple) else str(default)
         shown = "" if plain else f"(default {text})"
         settings: dict[str, Any] = {
-            "help": " ".join(filter(None, [self._help_of.get(name, ""), shown])).replace("%", "%%")
+            "help": " ".join(filter(None, [self.help_of.get(name, ""), shown])).replace("%", "%%")
         }
         many = get_origin(hint) is tuple
         kind = get_args(hint)[0] if many else hint

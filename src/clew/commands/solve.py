@@ -8,8 +8,9 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from clew.commands import announce_compilation, progress_bar
+from clew.commands import announce_compilation, check_files, progress_bar
 from clew.errors import UserError, counted, report_error
+from clew.registry import model_folder
 
 if TYPE_CHECKING:
     from clew.api import ExactSolution
@@ -53,10 +54,17 @@ def solve(
     if decoder is not None and solver in ("bfs", "astar"):
         raise UserError(f"--decoder decodes a model's answer, but {solver} is exact; leave it out.")
 
+    if is_model := solver not in ("bfs", "astar"):
+        try:
+            model_folder(solver)  # a wrong name is reported before torch is imported
+        except UserError as error:
+            raise UserError(f"the solver is neither bfs nor astar, and {error}") from None
+    check_files(file)
+
     from clew.data.readers import iter_mazes
 
     announce_compilation()
-    answer = _exact(solver, trace, json) if solver in ("bfs", "astar") else _with_model(solver, decoder, trace, json)
+    answer = _with_model(solver, decoder, trace, json) if is_model else _exact(solver, trace, json)
     invalid = solved = 0
     failed: list[int] = []
     with progress_bar("mazes solved", None) as progress:
@@ -93,14 +101,13 @@ def _exact(solver: str, trace: bool, json: bool) -> Answer:
 
 
 def _with_model(solver: str, decoder: str | None, trace: bool, json: bool) -> Answer:
-    from clew.api import load
+    from clew.decoding.decode import check_decoder, parse_decoder
+    from clew.models.cell_network import CellNetwork
+    from clew.trained import load
 
-    try:
-        model = load(solver)
-    except UserError as error:
-        raise UserError(f"the solver is neither bfs nor astar, and {error}") from None
-
-    from clew.models.cell_network import CellNetwork  # imports torch, which a wrong name does not need
+    model = load(solver)
+    if decoder is not None:
+        check_decoder(model.model, parse_decoder(decoder), model.codec.vocabulary is None)
 
     def answer(read: ReadTask) -> tuple[str, bool]:
         if read.task.maze.cells.size > LARGE and isinstance(model.model, CellNetwork):

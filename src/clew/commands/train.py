@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from clew.commands import announce_compilation
 from clew.commands.options import Parser, call, flag_of
-from clew.errors import UsageError, UserError, is_quiet, printable
+from clew.errors import UsageError, UserError, did_you_mean, is_quiet, printable
 from clew.registry import load_plugins, loaded_plugins
 from clew.training.callbacks import LogOptions
 from clew.training.slurm import SlurmOptions
@@ -47,7 +47,8 @@ def train(
 ) -> int:
     """Train a model, or resume a run: make the dataset if needed, evaluate on held-out mazes.
 
-    `clew train --list` lists the configs; `clew train CONFIG --help` also lists the fields of a config.
+    `clew train --list` lists the configs; `clew train CONFIG --help` also lists the fields of a config. --model.kind
+    gives another model, with the fields that both have as they were.
 
     Args:
         config: the name of a config, or the path of a run's config.json.
@@ -95,16 +96,39 @@ def parse_and_run(arguments: Sequence[str]) -> object:
     parser.add_parameters(train)
     flags = [flag_of(word) for word in arguments if word.startswith("-") and flag_of(word) not in parser.flags[2:]]
     wants_help = bool({"-h", "--help"} & {*arguments})
+    if arguments and not arguments[0].startswith("-"):
+        check_name(arguments[0])
     if flags and not arguments[0].startswith("-"):
         if not loaded_plugins() and not wants_help:  # models of plug-ins have fields of their own
             check_options(arguments)
         import clew
+        from clew.models.build import config_class, kind_of
 
-        parser.add_fields(clew.config(arguments[0]), skip="budget")
+        base = clew.config(arguments[0])
+        first = Parser("clew train", add_help=False)
+        first.add_argument("--model.kind", dest="kind", default=kind_of(base.model))
+        kind = first.parse_known_args([*arguments])[0].kind
+        parser.add_fields(base, skip=("budget", "model"))
+        parser.add_fields(base.model if kind == kind_of(base.model) else config_class(kind), "model.")
+        parser.help_of["model.kind"] = "another kind of model, such as decoder-only, or a registered one"
+        parser.add_option("model.kind", str, kind)
     elif flags and not wants_help:
         raise UsageError("the config comes first: clew train CONFIG --out RUN; `clew train --list` lists the configs.")
     given = parser.parse(arguments)
     return 0 if given is None else call(train, given)
+
+
+def check_name(name: str) -> None:
+    """Raise UserError for a config that does not exist, without torch: the names are read from source text."""
+    if name.endswith(".json"):
+        if not Path(name).exists():
+            raise UserError(f"{name} does not exist.")
+        return
+    source = (Path(__file__).parents[1] / "paper" / "named_configs.py").read_text()
+    names = re.findall(r'^    "([\w-]+)": \w', source, re.MULTILINE)
+    if name not in names and not name.startswith(("paper-", "published-", "star-")):
+        hint = did_you_mean(name, [*names, "paper-dfs-10-mlmu-8m"], "`clew train --list` shows all.")
+        raise UserError(f"there is no config {name!r}; {hint}")
 
 
 def check_options(arguments: Sequence[str]) -> None:
@@ -132,6 +156,7 @@ def check_options(arguments: Sequence[str]) -> None:
                     parser.add_option(prefix + field, eval(text, types), default)
 
     add_fields("TrainConfig", "")
+    parser.add_option("model.kind", str, None)
     parser.parse(arguments)
 
 

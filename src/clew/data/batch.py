@@ -25,7 +25,7 @@ from clew.mazes.compiled import STEP, mix
 from clew.mazes.maze import TaskBatch
 from clew.mazes.solvers import reachable
 from clew.tokenization.encoding import encode_batch
-from clew.tokenization.format import format_named
+from clew.tokenization.format import check_kind, format_named
 from clew.tokenization.tokens import Vocabulary
 
 
@@ -114,6 +114,7 @@ def encode_tasks(
 
 def cell_batch(tasks: TaskBatch, index_N: npt.NDArray[np.integer]) -> CellBatch:
     """Return the tasks as cells and the paths as one label for each cell."""
+    check_kind(CELL_LABELS, is_graph=tasks.height == 1)
     count, cells, length_N = len(tasks), tasks.height * tasks.width, tasks.length_N
     step_NT = np.zeros((count, cells), dtype=np.int64)
     row = np.repeat(np.arange(count), length_N)

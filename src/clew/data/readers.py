@@ -11,9 +11,10 @@ write_object("networkx", task)
 from __future__ import annotations
 
 import io
+import operator
 import os
+import sys
 import warnings
-from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path as FilePath
@@ -23,13 +24,13 @@ import numpy as np
 import numpy.typing as npt
 
 from clew.errors import UserError
-from clew.mazes.maze import WALL, Cell, Maze, Path, Task
+from clew.mazes.maze import MAX_SIDE, WALL, Cell, Maze, Path, Task
 from clew.mazes.solvers import astar, path_problem
 from clew.tokenization.drawings import Bools, is_lattice, lattice, maze_of_blocks
-from clew.tokenization.read import OnError, ReadTask, iter_tasks, tasks_in_text
-from clew.tokenization.tokens import Parsed
+from clew.tokenization.read import KIND_OF_WORD, OnError, ReadTask, iter_tasks, tasks_in_text
+from clew.tokenization.tokens import Parsed, quoted
 
-IMAGE_HEADS = (b"\x89PNG", b"GIF8", b"BM", b"\xff\xd8\xff", b"RIFF")
+IMAGE_HEADS = (b"\x89PNG", b"GIF8", b"BM", b"\xff\xd8\xff", b"RIFF", b"II*\0", b"MM\0*")
 MAX_PIXELS = 16_000_000
 # A pixel is dark, and so a wall, if its brightness is below this.
 DARK = 128
@@ -37,7 +38,7 @@ MIN_COLOUR = 100  # by how much one channel must exceed the others to be a mark
 
 
 def read_mazes(source: Any, start: Cell | None = None, goal: Cell | None = None) -> list[ReadTask]:
-    """Return the mazes of a text, of a file given by its name, of bytes, or of an object that `read_object` takes."""
+    """Return the mazes of a text, its lines or tokens, a file given by its name, bytes, or what `read_object` takes."""
     if isinstance(source, os.PathLike) or (isinstance(source, str) and _is_file(source)):
         return list(iter_mazes(source))
     if isinstance(source, bytes):
@@ -47,6 +48,8 @@ def read_mazes(source: Any, start: Cell | None = None, goal: Cell | None = None)
             source = source.decode("utf-8")
         except UnicodeDecodeError:
             raise UserError("the bytes are neither an image nor text in UTF-8.") from None
+    if isinstance(source, list | tuple) and source and all(isinstance(part, str) for part in source):
+        source = " ".join(source) if KIND_OF_WORD.get(source[0]) else "\n".join(source)  # tokens, or lines
     if isinstance(source, str):
         return tasks_in_text(source)
     return [_read_one(read_object(source, start, goal), type(source).__name__)]
@@ -54,7 +57,10 @@ def read_mazes(source: Any, start: Cell | None = None, goal: Cell | None = None)
 
 def iter_mazes(file: str | os.PathLike[str], on_error: OnError | None = None) -> Iterator[ReadTask]:
     """Yield the mazes of a file, an image among them, or of standard input if it is "-"; see `iter_tasks`."""
-    path = FilePath(file)
+    path, peek = FilePath(file), getattr(sys.stdin.buffer if str(file) == "-" else None, "peek", None)
+    if peek and is_image(peek(8)):
+        yield _read_one(parse_image(sys.stdin.buffer.read(16 * MAX_PIXELS)), "image")
+        return
     if str(file) != "-" and path.is_file():
         with open(path, "rb") as stream:
             image = is_image(stream.read(8))
@@ -107,6 +113,7 @@ def read_object(value: Any, start: Cell | None = None, goal: Cell | None = None)
         start: (row, column), where the object does not say it.
         goal: (row, column), where the object does not say it.
     """
+    start, goal = _pair(start), _pair(goal)
     if isinstance(value, Task):
         return Parsed(value, None)
     if hasattr(value, "connection_list"):
@@ -118,14 +125,14 @@ def read_object(value: Any, start: Cell | None = None, goal: Cell | None = None)
     if isinstance(value, Maze):
         return Parsed(Task(value, *_ends(start, goal)), None)
     if type(value).__module__.startswith("PIL."):
-        return parse_pixels(np.asarray(value.convert("RGB")))
+        return parse_pixels(np.asarray(value.convert("RGBA")), start, goal)
     try:
         array = np.asarray(value)
     except ValueError:
         array = np.empty(0)
     if array.ndim == 3 and array.shape[2] in (3, 4):
-        return parse_pixels(array[..., :3], start, goal)
-    if array.ndim == 2 and array.dtype.kind in "biu":
+        return parse_pixels(array, start, goal)
+    if array.ndim == 2 and array.dtype.kind in "biuf":
         return _from_grid(array, start, goal)
     raise UserError(
         f"{type(value).__name__} is no maze that Clew reads; give a task, a text, a 0/1 grid, an RGB array, an image, "
@@ -149,7 +156,7 @@ def parse_image(source: bytes | FilePath) -> Parsed:
         with image:
             if image.width * image.height > MAX_PIXELS:
                 raise UserError(f"the image has {image.width} x {image.height} pixels; use at most {MAX_PIXELS:,}.")
-            pixels = np.asarray(image.convert("RGB"))
+            pixels = np.asarray(image.convert("RGBA"))
     except UserError:
         raise
     except Exception as error:  # a damaged image makes pillow's decoders raise anything
@@ -158,73 +165,156 @@ def parse_image(source: bytes | FilePath) -> Parsed:
 
 
 def parse_pixels(pixels_HW3: npt.NDArray[Any], start: Cell | None = None, goal: Cell | None = None) -> Parsed:
-    """Return the task of an RGB picture of a grid maze.
+    """Return the task of an RGB picture of a grid maze, whose walls are lines between square cells, or blocks.
 
-    Walls may be blocks or lines: the picture is cut where colours change, and pieces that are several cells long are
-    cut again.
+    UserError where the cells are not certain.
     """
-    if pixels_HW3.dtype.kind == "f":
+    if pixels_HW3.dtype.kind in "bf":
         pixels_HW3 = pixels_HW3 * (255 if pixels_HW3.max(initial=0) <= 1 else 1)
-    colour = pixels_HW3.astype(np.int64)
+    colour = pixels_HW3[..., :3].astype(np.int64)
+    if pixels_HW3.shape[2] == 4:  # what is transparent shows a white page
+        colour = 255 + (colour - 255) * pixels_HW3[..., 3:].astype(np.int64) // 255
     if min(colour.shape[:2]) < 3:
         raise UserError("the image is too small to be a maze.")
     code_HW = _codes(colour)
-    rows, columns = (_cuts(code_HW, axis) for axis in (0, 1))
-    code_HW = code_HW[np.ix_(rows, columns)]
-    solid_HW = code_HW == _WALL
-    starts, goals = np.argwhere(code_HW == _START), np.argwhere(code_HW == _GOAL)
-    if start is None and goal is None and not len(starts) and not len(goals):
-        ends = _gaps(solid_HW)
-    elif start is None and goal is None:
-        if not len(starts) or not len(goals):
-            raise UserError("the image marks only one of start and goal; paint the start green and the goal red.")
-        ends = [(int(found[0][0]), int(found[0][1])) for found in (starts, goals)]
-    else:
-        first, last = _ends(start, goal)
-        double = is_lattice(solid_HW)
-        ends = [_double(cell) if double else cell for cell in (first, last)]
-    marked = {(int(r), int(c)) for r, c in np.argwhere(code_HW == _PATH)}
-    return maze_of_blocks(solid_HW, ends[0], ends[1], {*ends, *marked} if marked else None, halved=True)
+    marks = [code for code in (_START, _GOAL) if start is None and goal is None and (code_HW == code).any()]
+    if len(marks) == 1:
+        raise UserError("the image marks only one of start and goal; paint the start green and the goal red.")
+    found = _blocks_of(code_HW, marks)
+    if found is None:
+        raise UserError(
+            "the image shows no grid of square cells that is certain; crop it to the maze, with dark walls, one green "
+            "start and one red goal in the middle of their cells."
+        )
+    blocks_HW, ends = found
+    solid_HW = blocks_HW == _WALL
+    if start is not None or goal is not None:
+        ends = [_double(cell) if is_lattice(solid_HW) else cell for cell in _ends(start, goal)]
+    first, last = ends or _gaps(solid_HW)
+    marked = {(int(r), int(c)) for r, c in np.argwhere(blocks_HW == _PATH)}
+    return maze_of_blocks(solid_HW, first, last, {first, last, *marked} if marked else None, halved=True)
 
 
 _FREE, _WALL, _START, _GOAL, _PATH = range(5)
+Codes = npt.NDArray[np.int64]
 
 
-def _codes(colour: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _codes(colour: npt.NDArray[np.int64]) -> Codes:
     """Return what each pixel shows: dark pixels are walls, green start, red goal, blue path, all others free."""
     red, green, blue = colour[..., 0], colour[..., 1], colour[..., 2]
-    code_HW = np.where(colour.sum(-1) < 3 * DARK, _WALL, _FREE)
+    is_dark = (colour.sum(-1) < 3 * DARK) & (colour.max(-1) < 160)  # the second leaves out the blurred edges of marks
+    code_HW = np.where(is_dark, _WALL, _FREE)
     for code, channel, others in (
         (_START, green, (red, blue)),
         (_GOAL, red, (green, blue)),
         (_PATH, blue, (red, green)),
     ):
         code_HW[channel - np.maximum(*others) > MIN_COLOUR] = code
+    if not (code_HW == _WALL).any():
+        code_HW[code_HW == _PATH] = _WALL  # blue walls
     return code_HW
 
 
-def _cuts(code_HW: npt.NDArray[np.int64], axis: int) -> npt.NDArray[np.int64]:
-    """Return a pixel row (or column) in the middle of each row of blocks."""
-    lines = code_HW if axis == 0 else code_HW.T
-    changes = np.flatnonzero((lines[1:] != lines[:-1]).any(1)) + 1
-    edges = [0, *changes.tolist(), len(lines)]
-    sizes = [b - a for a, b in pairwise(edges)]
-    thin = min(sizes)
-    # The most common size of what is not a wall line; blocks are all of one size.
-    wide = Counter(size for size in sizes if size > thin * 1.5).most_common(1)
-    wide_size = wide[0][0] if wide else thin
-    found: list[int] = []
-    for first, size in zip(edges, sizes, strict=False):
-        units = [size]
-        if wide_size % thin == 0 and wide_size // thin <= 8 and all(s % thin == 0 for s in sizes):
-            units = [thin] * (size // thin)  # blocks
-        elif size > wide_size * 1.5 and (size - wide_size) % (wide_size + thin) == 0:
-            units = [wide_size, *[thin, wide_size] * ((size - wide_size) // (wide_size + thin))]
-        place = first
-        for unit in units:
-            found.append(place + unit // 2)
-            place += unit
-    return np.array(found)
+def _blocks_of(code_HW: Codes, marks: list[int]) -> tuple[Codes, list[Cell]] | None:
+    """Return what each block of a picture shows, and the blocks of the marks; None if no grid fits.
+
+    Walls that are lines make 2H + 1 by 2W + 1 blocks. Grids of whole pixels are tried before others, large cells before
+    small ones.
+    """
+    lines, blocks = _cropped(code_HW, 2), _cropped(code_HW, 1 if marks else 2)
+    for picture, has_lines, tolerance, smallest in (
+        (lines, True, 0, 2),
+        (blocks, False, 0, 3),
+        (lines, True, 1, 8),
+        (blocks, False, 1, 6),
+        (blocks, False, 0, 1),
+    ):
+        wall_HW = picture == _WALL
+        wall = min(_frame_width(wall_HW, tolerance), _frame_width(wall_HW.T, tolerance)) if has_lines else 0
+        for shown in (wall_HW,) if has_lines else (picture, wall_HW):
+            changes = [_changes(shown), _changes(shown.T)]
+            for number in range(2, MAX_SIDE + 1 if has_lines else 2 * MAX_SIDE + 2):
+                pitch = (len(picture) - wall) / number
+                numbers = number, round((picture.shape[1] - wall) / pitch)
+                if pitch < max(smallest, wall + 1) or (has_lines and not wall):
+                    break
+                rest = abs(numbers[1] * pitch + wall - picture.shape[1])
+                if pitch == 2 * wall or numbers[1] < 2 or rest > tolerance or (not tolerance and pitch % 1):
+                    continue
+                bounds = [_bounds(size, n, wall) for size, n in zip(picture.shape, numbers, strict=True)]
+                if all(map(_fits, changes, bounds, [tolerance] * 2)) and (found := _sampled(picture, bounds, marks)):
+                    if has_lines:
+                        found[0][::2, ::2] = _WALL  # where no walls meet nothing is drawn
+                    return found
+    return None
+
+
+def _cropped(code_HW: Codes, most_gaps: int) -> Codes:
+    """Return the picture without the margin around a frame that has at most so many gaps."""
+    rows, columns = (np.flatnonzero((code_HW == _WALL).any(axis)) for axis in (1, 0))
+    if not len(rows):
+        return code_HW
+    box = code_HW[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
+    border = [(side != _WALL).all(0) for side in (box[:2], box[-2:], box[:, :2].T, box[:, -2:].T)]
+    gaps = sum(np.count_nonzero(np.diff(side, prepend=False) & side) for side in border)
+    is_inside = np.count_nonzero(box > _WALL) == np.count_nonzero(code_HW > _WALL)
+    return box if gaps <= most_gaps and max(side.mean() for side in border) < 0.5 and is_inside else code_HW
+
+
+def _changes(picture_HW: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Return in how many pixels a row differs from the one before; there is one more beyond the last."""
+    return np.pad((picture_HW[1:] != picture_HW[:-1]).sum(1), 1)
+
+
+def _frame_width(wall_HW: Bools, tolerance: int) -> int:
+    """Return the number of the first rows that are the frame; in a blurred picture, those that are mostly walls."""
+    if wall_HW[:2].any(0).mean() < 0.5:
+        return 0
+    return int((wall_HW.mean(1) <= 0.5 if tolerance else _changes(wall_HW) > 0).argmax())
+
+
+def _bounds(size: int, number: int, wall: int) -> npt.NDArray[np.float64]:
+    """Return where the blocks of a side begin and end: walls of this width and what is between them, or all alike."""
+    begin = np.linspace(0.0, size - wall, number + 1)
+    return np.stack([begin, begin + wall], 1).ravel() if wall else begin
+
+
+def _fits(changes: npt.NDArray[np.int64], bounds: npt.NDArray[np.float64], tolerance: int) -> bool:
+    """Return whether rows change at these bounds only; nearly so with a tolerance in pixels, for blurred pictures."""
+    near = np.zeros(len(changes), dtype=bool)
+    for shift in range(-tolerance, tolerance + 1):
+        near[np.clip(np.rint(bounds).astype(int) + shift, 0, len(changes) - 1)] = True
+    return bool(changes[near].sum() >= (1 - 0.1 * tolerance) * changes.sum())
+
+
+def _sampled(
+    code_HW: Codes, bounds: list[npt.NDArray[np.float64]], marks: list[int]
+) -> tuple[Codes, list[Cell]] | None:
+    """Return the code in the middle of each block, and the blocks of the marks; None if they do not make the picture.
+
+    A mark must be in the middle of its block, and a free block must not be as dark as a wall.
+    """
+    codes = code_HW[np.ix_(*(((bound[:-1] + bound[1:]) / 2).astype(int) for bound in bounds))]
+    blocks = [
+        np.searchsorted(bound, np.arange(size) + 0.5) - 1 for bound, size in zip(bounds, code_HW.shape, strict=True)
+    ]
+    if ((codes == _WALL)[np.ix_(*blocks)] == (code_HW == _WALL)).mean() < 0.95:
+        return None
+    ends: list[Cell] = []
+    for mark in marks:
+        place, is_mark = [], code_HW == mark
+        for axis, bound in enumerate(bounds):
+            counts = is_mark.sum(1 - axis)
+            middle = (counts @ (np.arange(len(counts)) + 0.5)) / counts.sum()
+            block = int(np.searchsorted(bound, middle)) - 1
+            low, high = bound[block : block + 2]
+            inside = counts[max(round(low) - 1, 0) : round(high) + 1].sum()
+            if abs(middle - (low + high) / 2) > 0.2 * (high - low) or inside < 0.98 * counts.sum():
+                return None
+            place.append(block)
+        ends.append((place[0], place[1]))
+        codes[ends[-1]] = mark
+    return codes, ends
 
 
 def _gaps(solid_HW: Bools) -> list[Cell]:
@@ -243,9 +333,8 @@ def _gaps(solid_HW: Bools) -> list[Cell]:
 
 def _from_grid(array: npt.NDArray[Any], start: Cell | None, goal: Cell | None) -> Parsed:
     """Return the task of a grid in which 0 is free and 1 a wall; 2 and 3 may mark start and goal."""
-    values = np.unique(array).tolist()
-    if not set(map(int, values)) <= {0, 1, 2, 3}:
-        raise UserError(f"the grid holds {values[-1]}; use 0 for free cells, 1 for walls, 2 for start, 3 for goal.")
+    if len(wrong := np.setdiff1d(array, [0, 1, 2, 3])):
+        raise UserError(f"the grid holds {wrong[0]}; use 0 for free cells, 1 for walls, 2 for start, 3 for goal.")
     marks = [np.argwhere(array == code) for code in (2, 3)] if array.dtype != bool else [np.empty((0, 2))] * 2
     given = [start, goal]
     for i, found in enumerate(marks):
@@ -269,13 +358,15 @@ def _from_mazelib(maze: Any, start: Cell | None, goal: Cell | None) -> Parsed:
 def _from_graph(graph: Any, start: Cell | None, goal: Cell | None) -> Parsed:
     """Return the task of a grid graph whose nodes are (row, column); cells that are no nodes are wall cells."""
     try:
-        cells = {(int(r), int(c)) for r, c in graph.nodes}
+        cells = {(operator.index(r), operator.index(c)) for r, c in graph.nodes}
     except (TypeError, ValueError):
         cells = set()
     if not cells or min(min(cell) for cell in cells) < 0:
         raise UserError("the nodes of a grid graph must be pairs (row, column), counted from 0.")
+    if graph.is_directed() and (one_way := [edge for edge in graph.edges() if not graph.has_edge(*edge[::-1])]):
+        raise UserError(f"the edge {one_way[0]} has one direction only; mazes have passages in both.")
     height, width = 1 + max(r for r, _ in cells), 1 + max(c for _, c in cells)
-    maze = Maze.from_edges(height, width, [((int(a[0]), int(a[1])), (int(b[0]), int(b[1]))) for a, b in graph.edges])
+    maze = Maze.from_edges(height, width, [((int(a[0]), int(a[1])), (int(b[0]), int(b[1]))) for a, b in graph.edges()])
     values = maze.cells.copy()
     for cell in set(np.ndindex(height, width)) - cells:
         values[cell] = WALL
@@ -340,12 +431,19 @@ def _double(cell: Cell) -> Cell:
 
 
 def _pair(value: Any) -> Cell | None:
-    return None if value is None else (int(value[0]), int(value[1]))
+    if value is None:
+        return None
+    try:
+        row, col = map(operator.index, value)
+    except (TypeError, ValueError):
+        raise UserError(f"{quoted(str(value))} is no cell; give start and goal as (row, column).") from None
+    return row, col
 
 
-def _ends(start: Cell | None, goal: Cell | None) -> tuple[Cell, Cell]:
-    if start is None or goal is None:
+def _ends(start: Any, goal: Any) -> tuple[Cell, Cell]:
+    first, last = _pair(start), _pair(goal)
+    if first is None or last is None:
         raise UserError(
             "the maze does not say where start and goal are; give start=(row, column) and goal=(row, column)."
         )
-    return (int(start[0]), int(start[1])), (int(goal[0]), int(goal[1]))
+    return first, last

@@ -40,6 +40,18 @@ KINDS: dict[str, tuple[type[Any], type[nn.Module]]] = {
 }
 
 
+def config_class(kind: str) -> type[Any]:
+    """Return the dataclass of a kind's configs."""
+    return _find_kind(kind)[0]
+
+
+def change_kind(plain: Json, kind: str) -> Json:
+    """Return the fields of another kind of model: those that both have as they are, the rest at defaults or null."""
+    made = config_class(kind)
+    names = [field.name for field in dataclasses.fields(made)]
+    return {"kind": kind} | {name: plain.get(name, to_plain(getattr(made, name, None))) for name in names}
+
+
 def _find_kind(kind: object) -> tuple[type[Any], type[nn.Module]]:
     """Return the config class and the network of a kind, built in or registered."""
     if isinstance(kind, str) and kind in KINDS:

@@ -48,8 +48,10 @@ ARROWS = {(-1, 0): "^", (1, 0): "v", (0, -1): "<", (0, 1): ">"}
 _STEPS = {arrow: step for step, arrow in ARROWS.items()}
 _ROLES = {"S": ("start",), "G": ("goal",), "E": ("goal",), "B": ("start", "goal")}
 WALL_MARKS, FREE_MARKS, PATH_MARKS = "#█▓■⬛", ".░·□⬜", "Xox*•"
-HORIZONTAL, VERTICAL = "-─━═╌┄", "|│┃║╎┆"
-CORNERS = "+┌┐└┘├┤┬┴┼╔╗╚╝╠╣╦╩╬┏┓┗┛┣┫┳┻╋╴╵╶╷╭╮╯╰"
+HORIZONTAL, VERTICAL = "-─━═╌┄┅┈┉╍╼╾", "|│┃║╎┆┇┊┋╏╽╿"
+# All other box drawing characters but diagonals: corners, junctions and ends of walls, in any mixture of line styles.
+_BOX_CODES = set(range(0x2500, 0x2580)) - set(range(0x2571, 0x2574))
+CORNERS = "+" + "".join(sorted(set(map(chr, _BOX_CODES)) - set(HORIZONTAL + VERTICAL)))
 DRAWING_CHARACTERS = set(
     " \t0123,[]" + "".join((*_ROLES, *_STEPS, WALL_MARKS, FREE_MARKS, PATH_MARKS, HORIZONTAL, VERTICAL, CORNERS))
 )
@@ -235,8 +237,7 @@ def _cells_of_lines(rows: list[str], drawing: _Drawing, outside: _Places = (), l
     """
     used, width = set("".join(rows)), max(map(len, rows))
     if used & set("01") and used <= {*_BINARY, *" ,[]"}:
-        binary = [[(_BINARY[c], column) for column, c in enumerate(row) if c in _BINARY] for row in rows]
-        return [line for line in binary if line]
+        return _binary_cells(rows, drawing)
     # Up to the width, since editors cut spaces at the end of a line.
     grid = np.array([list(row.ljust(width)) for row in rows])
     is_blank = (grid == " ").all(0)
@@ -265,6 +266,27 @@ def _cells_of_lines(rows: list[str], drawing: _Drawing, outside: _Places = (), l
     if is_doubled:
         grid, columns = np.where(left == " ", right, left), columns[::2]
     return [list(zip(row, columns, strict=True)) for row in grid.tolist()]
+
+
+def _binary_cells(rows: list[str], drawing: _Drawing) -> list[_Line]:
+    """Return the cells of lines, or lists, of 0 and 1; UserError unless they stand at one distance from each other."""
+    lines = [[column for column, character in enumerate(row) if character in _BINARY] for row in rows]
+    (step, first), is_list = next((_step(line), line[0]) for line in lines if line), any("[" in row for row in rows)
+    is_certain = step == 1 or {"0", ","} & set("".join(rows))  # or else spaces may be the free cells
+    for number, (row, line) in enumerate(zip(rows, lines, strict=True)):
+        if not line:
+            continue
+        wrong = [b for a, b in pairwise(line) if b - a != step]
+        if is_list and not (row[: line[0]].strip(" ,").endswith("[") and row[line[-1] + 1 :].strip().startswith("]")):
+            wrong = [0]
+        if wrong or (not is_list and (line[0] != first or not is_certain)):
+            problem = "the columns of the 0 and 1 are not certain; write each row on a line, with equal spaces"
+            raise drawing.error(number, [*wrong, line[0]][0], problem)
+    return [[(_BINARY[row[column]], column) for column in line] for row, line in zip(rows, lines, strict=True) if line]
+
+
+def _step(line: list[int]) -> int:
+    return line[1] - line[0] if len(line) > 1 else 1
 
 
 class _Drawing:

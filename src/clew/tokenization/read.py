@@ -12,6 +12,7 @@ The kind of a file is seen from its first line. All its tasks are of one kind:
 | alphamaze | `<|row-column|><|up_left_wall|><|origin|>` a cell; separated by empty lines too |
 | edge-list, wall-list, grid, path-star | a line of text; clew.tokenization.format; also with labels, or reversed |
 | token-list | Searchformer's tokens as a JSON list, on a line |
+| grid-list | rows of 0, 1, 2 (start) and 3 (goal) as a JSON list of lists, on a line |
 | hrm | HRM's and TRM's Maze-Hard: side * side characters in a line, `#` wall, space free, S, G, `o` path |
 | csv | columns `question` and, with the path, `answer`, each as in hrm |
 | json | a line: `{"width","height","start":[x,y],"goal":[x,y],"walls":[[x,y],...]}` |
@@ -36,7 +37,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from clew.errors import UserError
+from clew.errors import UserError, counted
 from clew.mazes.maze import MAX_SIDE, SIDES, WALL, Cell, Edge, Maze, Path, PathStar, Task, check_shape
 from clew.tokenization import drawings
 from clew.tokenization.format import (
@@ -55,7 +56,7 @@ MAX_LINE_BYTES = 8_000_000
 MAX_DRAWING_LINES = 2 * MAX_SIDE + 1
 
 _BLOCKS = ("drawing", "alphamaze")  # kinds of several lines, separated by empty ones
-_KIND_OF_WORD = {ADJLIST_START: "edge-list", "bos": "wall-list", "start": "wall-list", GRID_START: "grid"}
+KIND_OF_WORD = {ADJLIST_START: "edge-list", "bos": "wall-list", "start": "wall-list", GRID_START: "grid"}
 _JSON_KEYS = ("width", "height", "start", "goal", "walls")
 _ALPHAMAZE = re.compile(r"<\|(\d{1,4})-(\d{1,4})\|><\|(no|[a-z_]+)_wall\|><\|(blank|origin|target)\|>")
 _ALPHAMAZE_SIDES = dict(zip(("up", "down", "left", "right"), SIDES, strict=True))
@@ -108,9 +109,7 @@ def _lines_of(stream: BinaryIO) -> Iterator[tuple[int, str]]:
         try:
             text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError:
-            text = "\0"
-        if "\0" in text:
-            raise UserError(f"line {number} is not text in UTF-8: give mazes as text, not a binary file.")
+            text = "\0"  # which no maze holds, so that only this one is refused
         yield number, text.rstrip("\r\n")
 
 
@@ -136,51 +135,59 @@ def _mazes_of(stream: BinaryIO) -> Iterator[tuple[str, int, list[str]]]:
 
     A line of spaces between two drawings is passed with both: it may be a row of free cells, which the reader decides.
     """
-    kind, head, block, number = "", "", list[str](), 0
+    kind, head, block, rows, number = "", "", list[str](), 0, 0
     lines = _lines_of(stream)
     following = next(lines, None)
     while following is not None:
         (number, line), following = following, next(lines, None)
         if not line.strip():
             spaces = [line] * bool(line)
-            if rows := sum(map(bool, map(str.strip, block))):
+            if rows:
                 yield kind, number - rows, block + spaces
-            block = spaces
+            block, rows = spaces, 0
             continue
         if not kind:
             kind = _kind_of(line, number)
-            # The first line of a drawing may look like a whole maze, but then another line follows.
-            if kind == "hrm" and following and following[1].strip() and not _is_hrm(following[1]):
+            after = following[1] if following else ""
+            # A line of a drawing may look like a whole maze, but then the other has neither S nor G.
+            is_wide = min(len(line), len(after)) > MAX_DRAWING_LINES
+            if kind == "hrm" and after.strip() and not is_wide and not {"S", "G"} & {*after}:
                 kind = "drawing"
+            elif kind == "drawing" and _is_hrm(after) and (is_wide or {"S", "G"} & {*line}):
+                kind = "hrm"
             if kind == "csv":
                 head = line
                 continue
         if kind not in _BLOCKS:
             yield kind, number, [head, line] if head else [line]
             continue
-        block.append(line)
-        if len(block) > MAX_DRAWING_LINES + (not block[0].strip()):
-            raise UserError(f"line {number}: the drawing has more lines than a maze of {MAX_SIDE} rows.")
-    if rows := sum(map(bool, map(str.strip, block))):
+        rows += 1
+        if rows <= MAX_DRAWING_LINES + 1:
+            block.append(line)
+    if rows:
         yield kind, number + 1 - rows, block
 
 
 def _kind_of(line: str, number: int) -> str:
+    if "\0" in line:
+        raise UserError(f"line {number} is not text in UTF-8: give mazes as text, not a binary file.")
     text = line.strip()
     word = text.split(maxsplit=1)[0]
-    if word in _KIND_OF_WORD:
-        return _KIND_OF_WORD[word]
+    if word in KIND_OF_WORD:
+        return KIND_OF_WORD[word]
     if text.startswith("{"):
         return "json"
     if text.startswith("<|"):
         return "alphamaze"
     if text.startswith("[") and '"' in text:
         return "token-list"
+    if text.startswith("[[") and text.endswith("]]"):
+        return "grid-list"
     if _is_hrm(line):
         return "hrm"
     if word.isdecimal() and "|" in line:
         return "path-star"
-    if "question" in text.lower().split(","):
+    if "question" in (name.strip(' "') for name in text.lower().split(",")):
         return "csv"
     if 2 * sum(character in drawings.DRAWING_CHARACTERS for character in text) > len(text):
         return "drawing"  # which names the character that does not belong to it
@@ -198,20 +205,28 @@ def _is_hrm(line: str) -> bool:
 
 def _parse(kind: str, lines: list[str], first_line: int, first_of_file: int) -> Parsed:
     """Return the task of one maze; UserError if it is of another kind than the file."""
-    if kind == "csv":
+    if kind == "csv" and "\0" not in lines[-1]:
         return _parse_csv_row(*lines)
-    for number, line in enumerate(filter(str.strip, lines), first_line):
+    for number, line in enumerate(filter(str.strip, lines[kind == "csv" :]), first_line):
         if (
             kind == "drawing"
-            and not line.strip().startswith(("{", "<|"))
-            and _KIND_OF_WORD.get(line.split()[0]) is None
+            and not line.strip().startswith(("{", "<|", "\0"))
+            and KIND_OF_WORD.get(line.split()[0]) is None
         ):
             continue  # it names the character that is no part of it
         if (found := _kind_of(line, number)) != kind:
+            if kind == "hrm" and found == "drawing":
+                problem = f"the line of {counted(len(line), 'character')} is no HRM maze"
+                raise UserError(f"{problem}: that is side * side of #, space and o, with one S and one G.")
             where = f"line {number} is of the kind {found}, but line {first_of_file} of the kind {kind}"
             raise UserError(f"{where}: put each kind into a file of its own.")
+    if len(lines) > MAX_DRAWING_LINES and sum(map(bool, map(str.strip, lines))) > MAX_DRAWING_LINES:
+        where = f"line {first_line + MAX_DRAWING_LINES}"
+        raise UserError(f"{where}: the {kind} has more lines than a maze of {MAX_SIDE} rows.")
     if kind == "drawing":
         return drawings.parse_drawing(lines, first_line)
+    if kind == "grid-list":
+        return drawings.parse_drawing(_rows_of_list(_json(lines[0])))
     if kind == "alphamaze":
         return _parse_alphamaze("".join(lines))
     if kind == "json":
@@ -232,6 +247,13 @@ def _tokens(line: str, kind: str) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(token, str | int) for token in value):
         raise UserError("the list of tokens must hold words and numbers only.")
     return [str(token) for token in value]
+
+
+def _rows_of_list(rows: Any) -> list[str]:
+    """Return the lines of a 0/1 grid that is a JSON list of rows."""
+    if not all(isinstance(row, list) and row and all(item in (0, 1, 2, 3) for item in row) for row in rows):
+        raise UserError("a list must hold rows of 0 for free cells, 1 for walls, 2 for the start and 3 for the goal.")
+    return ["".join(str(int(item)) for item in row) for row in rows]
 
 
 def _parse_hrm(line: str) -> Parsed:
