@@ -1,9 +1,9 @@
 """The paper's comparisons on path-star graphs, where only the first step is a choice, in minutes.
 
-`path-star` has the claim: MLM-U and next token on arms of five nodes, next token with eight to ten times the graphs that
-MLM-U needs, and both controls. `path-star-variants` has the paper's other comparisons (models, fixed sets, convergence on shorter arms,
-ordered masks, mask samplers) and changes one thing at a time: sizes, initial weights and learning rates. Each part has
-a label `part`; runs that two parts share are trained once.
+`path-star` has the claim: MLM-U and next token on arms of five nodes, next token with eight to ten times the graphs
+that MLM-U needs, and both controls. `path-star-variants` has the paper's other comparisons (models, fixed sets,
+convergence on shorter arms, ordered masks, mask samplers) and changes one thing at a time: sizes, initial weights and
+learning rates. Each part has a label `part`; runs that two parts share are trained once.
 """
 
 from __future__ import annotations
