@@ -9,6 +9,7 @@ converge are only named. Of each study, the largest scale is reported; smoke res
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -203,8 +204,9 @@ def _evidence(main: MainVerdict) -> str:
 
 
 def _scale_words(result: Result, finding: Finding) -> str:
-    """Return the scale, and how many seeds a finding rests on."""
-    seeds = len({name.rsplit(", ", 1)[-1] for name in finding.runs})
+    """Return the scale, and how many seeds a finding rests on: those of the arm that has the fewest."""
+    counts = Counter(name.rsplit(", ", 1)[0] for name in finding.runs)
+    seeds = min(counts.values(), default=0)
     return f"{result.scale} scale" + (f", {seeds} seeds" if seeds > 1 else "")
 
 
