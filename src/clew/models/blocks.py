@@ -178,6 +178,8 @@ def use_packed_attention(positions: Positions, like: Tensor) -> bool:
     """Return whether text models can run on packed sequences of tensors like this one."""
     if isinstance(positions, HalfRotaryPositions) or positions.head_width % HEAD_WIDTH_FACTOR:
         return False
+    if torch.get_num_threads() > 1:  # the kernel's threads and those of torch's operations slow each other down
+        return False
     return use_cpu_kernel(like) and _recorded is None and not torch.compiler.is_compiling()
 
 
