@@ -288,6 +288,7 @@ def clew_process(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]
         (["solve", "maze.txt", "--solver", "nope"], 1),
         (["serve", "--port", "99999"], 2),
         (["demo", "--minutes", "nan"], 2),
+        (["train", "tiny", "--out", "x", "--minutes", "nan"], 2),
         (["train", "tiny", "--nope"], 2),
         (["train", "tiny", "--out", "x", "--optimizer.lr", "fast"], 2),
         (["train", "tiny", "--out", "x", "--model.positions", "none-such"], 2),

@@ -155,6 +155,25 @@ def test_tasks_before_a_bad_line_come_out(tmp_path: FilePath) -> None:
         next(tasks)
 
 
+@pytest.mark.parametrize(
+    ("content", "lines"),
+    [
+        (f"hello\n{JSON}\n{JSON}", [2, 3]),
+        (f"hello\nthere\n\n\n{WALL_LIST}", [5]),
+        (f"hello\n\n{DRAWING}\n\n{DRAWING}", [3, 6]),
+        (f"the first row\n{DRAWING}\n\n{DRAWING}", [5]),  # the drawing may lack a row
+        (f"hello\n{DRAWING}", []),
+        ("hello\n\nthere\n", []),
+    ],
+)
+def test_mazes_after_an_unknown_first_line_are_read(tmp_path: FilePath, content: str, lines: list[int]) -> None:
+    problems: list[str] = []
+    found = list(iter_tasks(write(tmp_path, content), problems.append))
+    assert [(read.line, read.number) for read in found] == list(zip(lines, [2, 3], strict=False))
+    assert len(problems) == 1
+    assert problems[0].startswith("maze 1, line 1 begins with")
+
+
 def test_the_largest_maze_fits_a_line() -> None:
     task = Task(Maze.from_walls(255, 255, []), (0, 0), (254, 254))
     path = [(row, col) for row in range(255) for col in (range(255) if row % 2 == 0 else range(254, -1, -1))]

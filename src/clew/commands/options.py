@@ -20,6 +20,7 @@ import argparse
 import contextlib
 import dataclasses
 import inspect
+import math
 import re
 import shutil
 from collections.abc import Callable, Sequence
@@ -190,7 +191,9 @@ def _converter(hint: Any) -> Callable[[str], Any]:
         for kind in kinds:
             if kind not in (NoneType, bool) and get_origin(kind) is not Literal:
                 with contextlib.suppress(ValueError):
-                    return kind(text)
+                    value = kind(text)
+                    if not isinstance(value, float) or math.isfinite(value):
+                        return value
         hint_text = did_you_mean(text, list(words), f"give {type_name(hint)}.")
         raise argparse.ArgumentTypeError(f"cannot be {text!r}; {hint_text}")
 

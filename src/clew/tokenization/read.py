@@ -30,6 +30,7 @@ import math
 import re
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path as FilePath
@@ -116,7 +117,7 @@ def _lines_of(stream: BinaryIO) -> Iterator[tuple[int, str]]:
 def _tasks_of(stream: BinaryIO, name: str, on_error: OnError | None) -> Iterator[ReadTask]:
     number = first = 0
     for number, (kind, line, lines) in enumerate(_mazes_of(stream), start=1):
-        first = first or line
+        first = first or (line if kind else 0)
         try:
             parsed = _parse(kind, lines, line, first)
         except UserError as error:
@@ -134,20 +135,29 @@ def _mazes_of(stream: BinaryIO) -> Iterator[tuple[str, int, list[str]]]:
     """Yield the kind, the first line and the lines of each maze of a file; before a row of CSV stands its head.
 
     A line of spaces between two drawings is passed with both: it may be a row of free cells, which the reader decides.
+    What begins with a line of no known kind ends at an empty line, or at a maze that is one line; its kind is "".
     """
     kind, head, block, rows, number = "", "", list[str](), 0, 0
+    is_unknown = is_in_unknown = False
     lines = _lines_of(stream)
     following = next(lines, None)
     while following is not None:
         (number, line), following = following, next(lines, None)
         if not line.strip():
+            is_in_unknown = False
             spaces = [line] * bool(line)
             if rows:
                 yield kind, number - rows, block + spaces
             block, rows = spaces, 0
             continue
         if not kind:
-            kind = _kind_of(line, number)
+            with suppress(UserError):
+                kind = _kind_of(line, number)
+            if not kind or (is_in_unknown and kind in _BLOCKS):
+                if not is_unknown:
+                    yield "", number, [line]
+                kind, block, is_unknown, is_in_unknown = "", [], True, True
+                continue
             after = following[1] if following else ""
             # A line of a drawing may look like a whole maze, but then the other has neither S nor G.
             is_wide = min(len(line), len(after)) > MAX_DRAWING_LINES
@@ -205,6 +215,8 @@ def _is_hrm(line: str) -> bool:
 
 def _parse(kind: str, lines: list[str], first_line: int, first_of_file: int) -> Parsed:
     """Return the task of one maze; UserError if it is of another kind than the file."""
+    if not kind:
+        _kind_of(lines[0], first_line)
     if kind == "csv" and "\0" not in lines[-1]:
         return _parse_csv_row(*lines)
     for number, line in enumerate(filter(str.strip, lines[kind == "csv" :]), first_line):
