@@ -65,7 +65,7 @@ def array_shapes(settings: DatasetSettings, mazes: int, path_cells: int) -> dict
 
 DATASET_FILE = "dataset.json"
 # Present while a dataset is being made: see clew.data.writer.
-JOURNAL_FILE = ".unfinished.jsonl"
+UNFINISHED_FILE = ".unfinished.json"
 
 
 def file_name(split: str, array: str) -> str:
@@ -183,7 +183,7 @@ def _absent(directory: Path) -> UserError:
         return UserError(f"{directory} does not exist; make a dataset with `clew generate ... --out {directory}`.")
     if not directory.is_dir():
         return UserError(f"{directory} is a file; give the folder of a dataset.")
-    if (directory / JOURNAL_FILE).exists():
+    if (directory / UNFINISHED_FILE).exists():
         return UserError(
             f"the dataset in {directory} is only half made; run the same `clew generate` command again to finish it."
         )

@@ -122,8 +122,8 @@ def draw_blocks(task: Task, path: Path | None) -> str:
     return "\n".join("".join(row) for row in grid)
 
 
-def draw_box(task: Task) -> str:
-    """Return a box drawing, three characters a cell. Its upper wall has a corner at every cell, to be read back."""
+def draw_box(task: Task, path: Path | None = None) -> str:
+    """Return a box drawing without the path. Its upper wall has a corner at every cell, to be read back."""
     solid = lattice(task.maze)
     padded = np.pad(solid, 1)
     lines = []
