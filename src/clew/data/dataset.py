@@ -3,9 +3,8 @@
     dataset = open_dataset("data/dfs-10")
     tasks = dataset.split("train").select(np.arange(128))  # a TaskBatch; reads only these mazes
 
-dataset.json is written last, so a folder without it is not a dataset. Texts are not stored: see
-clew.data.batch.text_seeds. The .npy header is a fixed 128 bytes that follow from the array's name and shape. It is
-compared, not parsed, so a damaged one is refused, and its length does not depend on the number of rows.
+Texts are not stored: see clew.data.batch.text_seeds. The .npy header is a fixed 128 bytes that follow from the array's
+name and shape. It is compared, not parsed, so a damaged one is refused.
 
 Shape suffixes: N mazes, H rows, W columns, M any number of cells.
 """
@@ -64,8 +63,7 @@ def array_shapes(settings: DatasetSettings, mazes: int, path_cells: int) -> dict
 
 
 DATASET_FILE = "dataset.json"
-# Present while a dataset is being made: see clew.data.writer.
-UNFINISHED_FILE = ".unfinished.json"
+UNFINISHED_FILE = ".unfinished.json"  # present while a dataset is being made
 
 
 def file_name(split: str, array: str) -> str:

@@ -73,14 +73,12 @@ def write_dataset(
     """Make or finish the dataset in `directory`; False if it exists already with these settings.
 
     `chunk` is the number of mazes of a file; it does not change the result. The mazes are generated, or those of
-    `tasks` for each split; then a dataset that exists is never taken for the same one.
+    `tasks` for each split, which the caller does not give for a dataset that exists.
     """
     for split, count in settings.counts.items():
         if count and tasks is None:
             _generate(settings, split, 0, 1, workers)  # raises early if the shape is too small
     if (directory / DATASET_FILE).exists():
-        if tasks is not None:
-            raise UserError(f"{directory} already holds a dataset; choose another folder, or remove this one first.")
         if found := open_dataset(directory).settings.differences(settings):
             raise UserError(
                 f"{directory} already holds a dataset with other settings ({found}); "
@@ -250,8 +248,7 @@ def _finish(settings: DatasetSettings, directory: Path) -> None:
         "vocabulary": list(vocabulary.tokens),
         "files": {name: asdict(record) for name, record in records.items()},
     }
-    dataset = Dataset(directory, settings, vocabulary.tokens, records)
-    problem = split_problem(dataset)
+    problem = split_problem(Dataset(directory, settings, vocabulary.tokens, records))
     assert problem is None, problem  # the generator keeps the splits apart
     write_json(directory / DATASET_FILE, description, checksum=True)
 
@@ -302,13 +299,12 @@ def import_dataset(
             except UserError as error:
                 on_error(f"{where}maze {maze.number}, line {maze.line}: {error}")
 
-    if not pairs["train"]:
-        raise UserError(f"none of the mazes of {', '.join(files)} can be trained on.")
+    for split, names in (("train", files), ("test", test)):
+        if names and not pairs[split]:
+            raise UserError(f"none of the mazes of {', '.join(names)} can be used to {split}.")
     train = TaskBatch.from_tasks(*map(list, zip(*pairs["train"], strict=True)))
     hash_N = layout_hashes(train.cells_NHW)
     if test:
-        if not pairs["test"]:
-            raise UserError(f"none of the mazes of {', '.join(test)} can be tested on.")
         held_out = TaskBatch.from_tasks(*map(list, zip(*pairs["test"], strict=True)))
         is_test_N = np.isin(hash_N, layout_hashes(held_out.cells_NHW))
     else:

@@ -1,11 +1,10 @@
-"""Fresh tasks of a family, each with its path: fast, in parallel, and the same whatever the number of workers.
+"""Fresh tasks of a family, each with its path.
 
     batch = generate("dfs", 10, 10, seed=0, first=0, count=1000, split="train")
     batch = generate("astar", 10, 10, seed=0, count=50, split="train", all_pairs=True)      # all tasks of 50 layouts
 
-A maze is a pure function of (family, shape, seed, its index, split). Path-star graphs have height 1 and the number of
-labels as width. Layouts are redrawn until they belong to the wanted split (layouts.py), so training mazes
-and test mazes never share a layout, whatever their seeds.
+A maze is a pure function of (family, shape, seed, its index, split), whatever the number of workers. Path-star graphs
+have height 1 and the number of labels as width. Layouts are redrawn until they belong to the wanted split (layouts.py).
 
 Shape suffixes: N mazes, H rows, W columns.
 """

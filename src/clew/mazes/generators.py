@@ -349,11 +349,10 @@ def fill(
     count, height, width = cells_NHW.shape
     pairs = MAX_PAIRS if all_pairs else 1
     state = np.empty(1, dtype=np.uint64)
-    layout_path, end_K = np.empty(pairs * height * width, dtype=np.int32), np.empty(pairs, dtype=np.int32)
     label_V = np.empty(height * width, dtype=np.int32)
     workspace = Workspace(
-        path=layout_path,
-        end_K=end_K,
+        path=np.empty(pairs * height * width, dtype=np.int32),
+        end_K=np.empty(pairs, dtype=np.int32),
         free_C=label_V,
         mark_P=np.empty((height + 2) * width, dtype=np.int32),
         queue_C=np.empty(height * width + 1, dtype=np.int32),
@@ -361,6 +360,7 @@ def fill(
         search=astar_scratch(height, width),
         trace_E4=np.empty((MAX_EVENTS_PER_CELL * height * width, 4), dtype=np.int32),
     )
+    layout_path, end_K = workspace.path, workspace.end_K
     cell_NC = cells_NHW.reshape(count, height * width)
     min_length = max(min_path, max(height, width) if family == ASTAR else 2)
     length = np.empty(count * pairs, dtype=np.int32)

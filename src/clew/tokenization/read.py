@@ -4,22 +4,13 @@
         read.task, read.path, read.line
     write_maze("hrm", task, path)
 
-The kind of a file is seen from its first line. All its tasks are of one kind:
+The kind of a file is seen from its first line, and all its mazes are of that kind; docs/data.md has an example of each.
+Drawings and AlphaMaze texts have several lines and are separated by empty ones, all other mazes stand on a line. A line
+of token text may also be written with labels, or reversed. Nothing is read further than needed.
 
-| kind | form |
-|---|---|
-| drawing | several are separated by empty lines; clew.tokenization.drawings |
-| alphamaze | `<|row-column|><|up_left_wall|><|origin|>` a cell; separated by empty lines too |
-| edge-list, wall-list, grid, path-star | a line of text; clew.tokenization.format; also with labels, or reversed |
-| token-list | Searchformer's tokens as a JSON list, on a line |
-| grid-list | rows of 0, 1, 2 (start) and 3 (goal) as a JSON list of lists, on a line |
-| hrm | HRM's and TRM's Maze-Hard: side * side characters in a line, `#` wall, space free, S, G, `o` path |
-| csv | columns `question` and, with the path, `answer`, each as in hrm |
-| json | a line: `{"width","height","start":[x,y],"goal":[x,y],"walls":[[x,y],...]}` |
-
-JSON may have `cells` (rows of the open sides of each cell: 1 north, 2 south, 4 west, 8 east; 16 for a wall cell) and
-not `walls`, or `edges` and nodes instead of cells for a path-star graph. A `"path":[[x,y],...]` or a `"plan"` in
-wall-list text may be added; other keys are ignored. Nothing is read further than needed.
+JSON has `width`, `height`, `start` [x,y], `goal` and `walls`, or instead of `walls` the `cells` (rows of the open sides
+of each cell: 1 north, 2 south, 4 west, 8 east; 16 for a wall cell), or `edges` and nodes for a path-star graph. A
+`path` or a `plan` in wall-list text may be added; other keys are ignored.
 """
 
 from __future__ import annotations
@@ -133,8 +124,8 @@ def _lines_of(stream: BinaryIO) -> Iterator[tuple[int, str]]:
 def _mazes_of(stream: BinaryIO) -> Iterator[tuple[str, int, list[str]]]:
     """Yield the kind, the first line and the lines of each maze of a file; before a row of CSV stands its head.
 
-    A line of spaces between two drawings is passed with both: it may be a row of free cells, which the reader decides.
-    What begins with a line of no known kind ends at an empty line, or at a maze that is one line; its kind is "".
+    A line of spaces between two drawings is passed with both: it may be a row of free cells. What begins with a line of
+    no known kind ends at an empty line, or at a maze that is one line; its kind is "".
     """
     kind, head, block, rows, number = "", "", list[str](), 0, 0
     is_unknown = is_in_unknown = False
@@ -268,14 +259,14 @@ def _parse_csv_row(head: str, line: str) -> Parsed:
     except csv.Error as error:
         raise UserError(f"the row of CSV cannot be read: {error}.") from None
     row = dict(zip([name.strip().lower() for name in names], values, strict=False))
-    wanted = ("question", "answer") if "o" in row.get("answer", "") else ("question",)  # a set may have no answers
-    for name in wanted:
+    parsed = []
+    for name in ("question", "answer") if "o" in row.get("answer", "") else ("question",):  # a set may have no answers
         if not _is_hrm(row.get(name, "")):
             raise UserError(f"the {name} is not a square maze of #, spaces, S and G: {quoted(row.get(name, ''))}.")
-    question, answer = _parse_hrm(row["question"]), _parse_hrm(row[wanted[-1]])
-    if question.task != answer.task:
+        parsed.append(_parse_hrm(row[name]))
+    if parsed[0].task != parsed[-1].task:
         raise UserError("the answer is that of another maze than the question.")
-    return answer
+    return parsed[-1]
 
 
 def _parse_alphamaze(text: str) -> Parsed:
@@ -382,7 +373,7 @@ def _as_json(value: Any) -> str:
     return quoted(json.dumps(value))
 
 
-# All others are token text.
+# Other lines are token text.
 _LINE_PARSERS = {"json": parse_json_task, "hrm": _parse_hrm, "grid-list": _parse_grid_list}
 
 
