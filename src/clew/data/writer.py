@@ -105,7 +105,7 @@ def write_dataset(
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise
-        done = sum(len(_load_chunk(file)["start"]) for file in directory.glob(CHUNKS))
+        done = sum(len(_load_chunk(file).get("start", ())) for file in directory.glob(CHUNKS))
         raise UserError(
             f"the disk is full after {done} of {settings.total} mazes in {directory}; make room and run the same "
             "command again to go on from there."

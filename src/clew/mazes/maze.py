@@ -164,7 +164,7 @@ class Maze:
 
     def walls(self) -> list[Cell]:
         """Return every wall cell, in index order."""
-        return [(int(row), int(col)) for row, col in np.argwhere(self.cells & WALL)]
+        return [cell for cell in np.ndindex(self.height, self.width) if self.is_wall(cell)]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Maze) and np.array_equal(self.cells, other.cells)
@@ -249,10 +249,6 @@ class PathStar(Maze):
     def edges(self) -> list[Edge]:
         """Return every edge once, the node nearer to the centre first, in the order of the second node's label."""
         return [(before, cell) for cell, before in self.before.items() if before != cell]
-
-    def walls(self) -> list[Cell]:
-        """Return the labels that no node has."""
-        return [(0, int(v)) for v in np.flatnonzero(self.cells[0] == ABSENT)]
 
     def branches(self) -> list[Path]:
         """Return the path from the centre to each leaf, in the order of the leaves' labels."""

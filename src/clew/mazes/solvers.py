@@ -358,11 +358,7 @@ def is_valid(task: Task, path: Path) -> bool:
 
 def is_shortest(task: Task, path: Path) -> bool:
     """Return whether `path` is valid and no valid path is shorter."""
-    if not is_valid(task, path):
-        return False
-    best = bfs_path(task)
-    assert best is not None, "a valid path exists"
-    return len(path) == len(best)
+    return is_valid(task, path) and len(path) == len(bfs_path(task) or [])
 
 
 def check_batch(batch: TaskBatch) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
