@@ -308,8 +308,6 @@ class _Drawing:
     def blocks(self, rows: list[_Line]) -> Parsed:
         """Return the task of rows of cells, one character each."""
         height, width = len(rows), max(map(len, rows))
-        if max(height, width) > 2 * MAX_SIDE + 1:
-            check_shape(height, width)
         solid, halved = np.zeros((height, width), dtype=bool), False
         for row, line in enumerate(rows):
             for col, (character, column) in enumerate(line):

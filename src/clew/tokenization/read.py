@@ -230,7 +230,8 @@ def _parse_tokens(line: str) -> Parsed:
     if not isinstance(value, list) or not all(isinstance(token, str | int) for token in value):
         raise UserError("the list of tokens must hold words and numbers only.")
     tokens = [str(token) for token in value]
-    name = KIND_OF_WORD.get(tokens[0], "path-star") if tokens else "wall-list"
+    word = tokens[0] if tokens else ""
+    name = KIND_OF_WORD.get(word, "path-star" if word.isdecimal() else "wall-list")
     if name == "grid" and not {*LABELS}.isdisjoint(tokens):
         name = "cell-labels"
     parsed = format_named(name).parse(tokens)
