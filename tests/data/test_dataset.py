@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from clew.data.config import DatasetSettings
-from clew.data.dataset import DATASET_FILE, FILE_NAMES, JOURNAL_FILE, Dataset, open_dataset
+from clew.data.dataset import DATASET_FILE, FILE_NAMES, UNFINISHED_FILE, Dataset, open_dataset
 from clew.data.writer import write_dataset
 from clew.errors import UserError
 from clew.mazes.generate import generate
@@ -80,7 +80,7 @@ def set_field(name: str, value: object) -> Callable[[Path], object]:
     [
         (lambda d: shutil.rmtree(d), "does not exist; make a dataset with `clew generate"),
         (lambda d: (d / DATASET_FILE).unlink(), "holds no dataset"),
-        (lambda d: (d / DATASET_FILE).rename(d / JOURNAL_FILE), "only half made; run the same `clew generate`"),
+        (lambda d: (d / DATASET_FILE).rename(d / UNFINISHED_FILE), "only half made; run the same `clew generate`"),
         (edit(DATASET_FILE, lambda text: text[:100]), "dataset.json is not whole JSON"),
         (edit(DATASET_FILE, lambda text: b""), "dataset.json is empty"),
         (edit(DATASET_FILE, lambda text: b"[]"), "dataset.json does not describe a dataset"),

@@ -3,7 +3,6 @@ from __future__ import annotations
 import dataclasses
 import errno
 import io
-import json
 import os
 import random
 import signal
@@ -19,7 +18,7 @@ import pytest
 
 import clew.data.writer as writer
 from clew.data.config import DatasetSettings
-from clew.data.dataset import DATASET_FILE, JOURNAL_FILE, open_dataset, verify_dataset
+from clew.data.dataset import DATASET_FILE, UNFINISHED_FILE, open_dataset, verify_dataset
 from clew.data.writer import write_dataset
 from clew.errors import UserError
 from clew.files import read_json, write_json
@@ -109,7 +108,7 @@ def test_one_task_a_layout_is_what_streams_show(tmp_path: Path) -> None:
         assert np.array_equal(mazes.path, streamed.path)
 
 
-def test_a_dataset_of_version_0_1_opens_and_is_gone_on_with(tmp_path: Path, uninterrupted: dict[str, bytes]) -> None:
+def test_a_dataset_of_version_0_1_opens(tmp_path: Path) -> None:
     one = DatasetSettings("astar", 6, 5, 0, {"train": 60, "test": 4}, tasks_per_layout="one")
     write_dataset(one, tmp_path / "astar")
     file = tmp_path / "astar" / DATASET_FILE
@@ -119,16 +118,6 @@ def test_a_dataset_of_version_0_1_opens_and_is_gone_on_with(tmp_path: Path, unin
     assert not write_dataset(one, tmp_path / "astar")
     with pytest.raises(UserError, match="tasks per layout one and not all"):
         write_dataset(dataclasses.replace(one, tasks_per_layout="all"), tmp_path / "astar")
-
-    half_made(tmp_path / "dfs")
-    journal = tmp_path / "dfs" / JOURNAL_FILE
-    lines = [json.loads(line) for line in journal.read_text().splitlines()]
-    for line in lines:
-        line.pop("layouts", None)
-        line.pop("tasks_per_layout", None)
-    journal.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    write_dataset(SETTINGS, tmp_path / "dfs")
-    assert content(tmp_path / "dfs") == uninterrupted
 
 
 def run_in_child(work: Callable[[], object]) -> int:
@@ -155,13 +144,13 @@ def test_a_kill_at_every_step_and_the_same_bytes(tmp_path: Path, uninterrupted: 
         calls, late = 0, k % 2 == 1
 
         def dying(function: Callable[..., Any]) -> Callable[..., Any]:
-            def call(*arguments: Any) -> Any:
+            def call(*arguments: Any, **options: Any) -> Any:
                 nonlocal calls
                 calls += 1
-                result = function(*arguments) if late else None
+                result = function(*arguments, **options) if late else None
                 if calls == k:
                     os.kill(os.getpid(), signal.SIGKILL)
-                return result if late else function(*arguments)
+                return result if late else function(*arguments, **options)
 
             return call
 
@@ -214,29 +203,34 @@ def test_kills_at_random_moments(tmp_path: Path) -> None:
     assert content(directory) == content(tmp_path / "whole")
 
 
-def half_made(directory: Path, mazes: int = 20) -> None:
-    """Stop after the first chunk, as a kill would."""
+def half_made(directory: Path, mazes: int = 20, stop_at: int = 20) -> None:
+    """Stop after some chunks, as a kill would."""
 
     class Stop(Exception):
         pass
 
     def stop(done: int) -> None:
-        if done >= mazes:
+        if done >= stop_at:
             raise Stop
 
     with pytest.raises(Stop):
         write_dataset(SETTINGS, directory, chunk=mazes, progress=stop)
 
 
-def test_what_was_not_made_safe_is_cut_off(tmp_path: Path, uninterrupted: dict[str, bytes]) -> None:
+@pytest.mark.parametrize("damage", [b"", b"not a chunk", None])
+def test_a_chunk_that_is_damaged_or_missing_is_made_again(
+    tmp_path: Path, uninterrupted: dict[str, bytes], damage: bytes | None
+) -> None:
     directory = tmp_path / "d"
-    half_made(directory)
-    for path in directory.glob("*.npy"):
-        with open(path, "ab") as file:
-            file.write(b"half a maze")
-    with open(directory / JOURNAL_FILE, "ab") as journal:
-        journal.write(b'{"split": "train", "maz')
-    write_dataset(SETTINGS, directory)
+    half_made(directory, mazes=10, stop_at=30)
+    chunks = sorted(directory.glob(".*.npz"))
+    assert len(chunks) == 3
+    (directory / ".train.cells.npy.x.tmp").write_bytes(b"half a file")
+    if damage is None:
+        chunks[1].unlink()
+    else:
+        chunks[1].write_bytes(chunks[1].read_bytes()[:-40] + damage)
+    write_dataset(SETTINGS, directory, chunk=7)
     assert content(directory) == uninterrupted
 
 
@@ -246,21 +240,11 @@ def test_going_on_with_other_settings_is_refused(tmp_path: Path) -> None:
         write_dataset(DatasetSettings("dfs", 4, 4, 1, SETTINGS.counts), tmp_path / "d")
 
 
-def test_a_half_made_dataset_that_lost_mazes_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("begun", [b"[]", b"nonsense", b"\xff", b"7"])
+def test_a_half_made_dataset_with_damaged_settings_is_refused(tmp_path: Path, begun: bytes) -> None:
     half_made(tmp_path / "d")
-    os.truncate(tmp_path / "d" / "train.path.npy", 130)
-    with pytest.raises(UserError, match=r"train.path.npy lacks mazes"):
-        write_dataset(SETTINGS, tmp_path / "d")
-
-
-@pytest.mark.parametrize(
-    "line", [b"[]", b"nonsense", b'{"split": "train", "mazes": -3, "path_cells": 0}', b"\xff", b"7"]
-)
-def test_a_damaged_journal_is_refused(tmp_path: Path, line: bytes) -> None:
-    half_made(tmp_path / "d")
-    with open(tmp_path / "d" / JOURNAL_FILE, "ab") as journal:
-        journal.write(line + b"\n")
-    with pytest.raises(UserError, match="damaged; remove the folder"):
+    (tmp_path / "d" / UNFINISHED_FILE).write_bytes(begun)
+    with pytest.raises(UserError, match=r"half-made dataset in .* (is damaged; remove|does not describe)"):
         write_dataset(SETTINGS, tmp_path / "d")
 
 
@@ -324,15 +308,15 @@ def test_full_disk_keeps_what_was_made(
     tmp_path: Path, uninterrupted: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory = tmp_path / "d"
-    append = writer._append
+    save = writer._save_chunk
 
-    def full(files: Any, tasks: Any, safe: writer.Safe) -> None:
-        if safe.mazes >= 20:
-            files["cells"].write(b"a part of it")
+    def full(file: Path, arrays: Any) -> None:
+        if "-0" not in file.name:
+            file.with_suffix(".tmp").write_bytes(b"a part of it")
             raise OSError(errno.ENOSPC, "No space left on device")
-        append(files, tasks, safe)
+        save(file, arrays)
 
-    monkeypatch.setattr(writer, "_append", full)
+    monkeypatch.setattr(writer, "_save_chunk", full)
     with pytest.raises(UserError, match=r"disk is full after 20 of 40 mazes .* run the same command again"):
         write_dataset(SETTINGS, directory, chunk=20)
     monkeypatch.undo()

@@ -3,8 +3,8 @@
     batch = encode_tasks("edge-list", tasks, text_seeds(seed, "train", index_N), index_N)     # a TokenBatch
     batch = encode_tasks("cell-labels", tasks, text_seed_N)                                   # a CellBatch
 
-Both have T positions, some of which, the response, may be hidden and predicted: the tokens of a text, whose response
-is the path with its end, or the cells of a maze, whose response is one label for each cell.
+Both have T positions, some of which, the response, may be hidden and predicted: the path with its end, or one label for
+each cell of a maze.
 
 Shape suffixes: N, B mazes, T positions, H rows, W columns.
 """
@@ -74,10 +74,7 @@ _TEXT_STREAMS = {"train": 1, "test": 2, "stream": 3}
 
 
 def text_seeds(seed: int, source: str, index_N: npt.NDArray[np.integer]) -> npt.NDArray[np.uint64]:
-    """Return the seed of each maze's text (the order of its edges), a function of dataset seed, split and maze number.
-
-    `source` is "train", "test" or "stream".
-    """
+    """Return the seed of each maze's text (the order of its edges); `source` is "train", "test" or "stream"."""
     state = mix(np.array([seed], dtype=np.uint64) + STEP)
     state = mix((state ^ np.uint64(_TEXT_STREAMS[source])) + STEP)
     return mix((state ^ np.asarray(index_N).astype(np.uint64)) + STEP)
@@ -90,10 +87,7 @@ def encode_tasks(
     index_N: npt.NDArray[np.integer] | None = None,
     vocabulary: Vocabulary | None = None,
 ) -> Batch:
-    """Return the tasks in a format, numbered `index_N`, as ids of the tasks' own vocabulary or of a model's.
-
-    UserError if the model's vocabulary lacks a token that mazes of this size may have.
-    """
+    """Return the tasks in a format, numbered `index_N`, as ids of the tasks' own vocabulary or of a model's."""
     index_N = np.arange(len(tasks)) if index_N is None else index_N
     if format_named(format_name).name == CELL_LABELS:
         return cell_batch(tasks, index_N)

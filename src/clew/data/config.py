@@ -25,8 +25,7 @@ DATASET_VERSION = 1
 SPLITS = ("train", "test")
 
 # Of `astar`. all: the training split keeps every good start and goal of 100 draws in each layout, as Searchformer's
-# set does, and the test split has as many layouts as tasks, drawn so that its tasks have the same distribution. one:
-# both splits keep the first good pair of each layout.
+# set does, and the test split one of each, with the same distribution. one: both splits keep the first good pair.
 TASKS_PER_LAYOUT = ("all", "one")
 
 # The format whose models read cells instead of tokens, and take mazes of any size.

@@ -3,9 +3,8 @@
     dataset = open_dataset("data/dfs-10")
     tasks = dataset.split("train").select(np.arange(128))  # a TaskBatch; reads only these mazes
 
-dataset.json is written last, so a folder without it is not a dataset. Texts are not stored: see
-clew.data.batch.text_seeds. The .npy header is a fixed 128 bytes that follow from the array's name and shape. It is
-compared, not parsed, so a damaged one is refused, and its length does not depend on the number of rows.
+Texts are not stored: see clew.data.batch.text_seeds. The .npy header is a fixed 128 bytes that follow from the array's
+name and shape. It is compared, not parsed, so a damaged one is refused.
 
 Shape suffixes: N mazes, H rows, W columns, M any number of cells.
 """
@@ -64,8 +63,7 @@ def array_shapes(settings: DatasetSettings, mazes: int, path_cells: int) -> dict
 
 
 DATASET_FILE = "dataset.json"
-# Present while a dataset is being made: see clew.data.writer.
-JOURNAL_FILE = ".unfinished.jsonl"
+UNFINISHED_FILE = ".unfinished.json"  # present while a dataset is being made
 
 
 def file_name(split: str, array: str) -> str:
@@ -183,7 +181,7 @@ def _absent(directory: Path) -> UserError:
         return UserError(f"{directory} does not exist; make a dataset with `clew generate ... --out {directory}`.")
     if not directory.is_dir():
         return UserError(f"{directory} is a file; give the folder of a dataset.")
-    if (directory / JOURNAL_FILE).exists():
+    if (directory / UNFINISHED_FILE).exists():
         return UserError(
             f"the dataset in {directory} is only half made; run the same `clew generate` command again to finish it."
         )

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -40,23 +40,6 @@ _FIRST_LONG = 1 << 40
 # A lower bound for each cell of a maze in a batch: a text has three to four tokens a cell, of ten bytes each.
 _BYTES_PER_CELL = 10
 _BATCHES_IN_MEMORY = 4  # one in use, and three that `prefetched` has made or is making
-
-
-class Loader(Protocol):
-    """Batches by step."""
-
-    @property
-    def steps_per_epoch(self) -> int | None:
-        """None for a stream."""
-        ...
-
-    def batch(self, step: int, rank: int = 0, world_size: int = 1) -> Batch:
-        """Return this process's part of the global batch of a step."""
-        ...
-
-    def batch_size(self, step: int) -> int:
-        """Return the number of mazes in the global batch of a step."""
-        ...
 
 
 def build_loader(data: DataConfig, batch_size: int, seed: int) -> Loader:
@@ -85,14 +68,18 @@ class StreamLoader:
         self._batch_sizes = [batch_size * height * width // (rows * columns) for rows, columns in data.shapes]
 
     def batch(self, step: int, rank: int = 0, world_size: int = 1) -> Batch:
-        size = self.batch_size(step)
-        _check_shares(size, world_size)
-        index_N = step * size + np.arange(size)[rank_rows(size, rank, world_size)]
-        tasks = self.tasks(step, rank, world_size)
+        """Return this process's part of the global batch of a step."""
+        _check_shares(self.batch_size(step), world_size)
+        index_N, tasks = self._numbers(step, rank, world_size), self.tasks(step, rank, world_size)
         return encode_tasks(self._data.format, tasks, text_seeds(self._data.seed, "stream", index_N), index_N)
 
     def batch_size(self, step: int) -> int:
+        """Return the number of mazes in the global batch of a step."""
         return self._batch_sizes[self.shape_number(step)]
+
+    def _numbers(self, step: int, rank: int, world_size: int) -> Ints:
+        size = self.batch_size(step)
+        return step * size + np.arange(size)[rank_rows(size, rank, world_size)]
 
     def shape_number(self, step: int) -> int:
         """Return which of the shapes a step has."""
@@ -103,12 +90,10 @@ class StreamLoader:
 
     def tasks(self, step: int, rank: int = 0, world_size: int = 1) -> TaskBatch:
         """Return this process's mazes of a step."""
-        data, size = self._data, self.batch_size(step)
-        row_N = np.arange(size)[rank_rows(size, rank, world_size)]
-        number_N = step * size + row_N
-        # The last rows of a step are those with long paths.
+        data, size, number_N = self._data, self.batch_size(step), self._numbers(step, rank, world_size)
+        # The last mazes of a step are those with long paths.
         long_rows = round(data.long_share * size) if data.longest_of > 1 else 0
-        ordinary = int((row_N < size - long_rows).sum())
+        ordinary = int((number_N < (step + 1) * size - long_rows).sum())
         candidate_LK = _FIRST_LONG + number_N[ordinary:, None] * data.longest_of + np.arange(data.longest_of)
         tasks = generate(
             data.family,
@@ -124,12 +109,10 @@ class StreamLoader:
 
 
 class DatasetLoader:
-    """The mazes of a split in shuffled batches, each maze exactly once an epoch.
+    """The mazes of a split in shuffled batches, each maze exactly once an epoch; docs/data.md says why.
 
-    The loss is a mean over a batch's tokens, so which mazes share a batch must not depend on their lengths: batches of
-    one length would give a token of a short path more weight. Length only orders the rows within a batch, so that
-    processes, which take every world_size-th row, get equal shares of long and short sequences, and micro-batches need
-    little padding. Where the mazes do not fill the last batch, all batches are a little smaller, equal to within one.
+    Length only orders the rows within a batch, so that processes, which take every world_size-th row, get equal shares
+    of long and short sequences. Where the mazes do not fill the last batch, all are a little smaller.
     """
 
     def __init__(
@@ -174,6 +157,9 @@ class DatasetLoader:
         return self._permuted[1]
 
 
+Loader: TypeAlias = StreamLoader | DatasetLoader
+
+
 def rank_rows(count: int, rank: int, world_size: int) -> slice:
     """Return the rows of a global batch that belong to a process: every world_size-th."""
     assert 0 <= rank < world_size
@@ -187,11 +173,7 @@ def _check_shares(mazes: int, world_size: int) -> None:
 
 
 def sequence_lengths(split: Split | TaskBatch, format_name: str, count: int) -> Ints:
-    """Return a number for each of the first `count` mazes that grows with the length of its sequence.
-
-    Every passage, or every wall cell, and every step of a wall-list path take three tokens. The length of a search
-    trace is not known before it is run; it grows with the path too.
-    """
+    """Return a number for each of the first `count` mazes that grows with the length of its sequence."""
     length_N: Ints = np.diff(split.offset_N1[: count + 1])
     # The cell formats list all cells, and path-star graphs of one family have the same number of edges.
     if format_name in ("grid", CELL_LABELS) or split.height == 1:
@@ -203,7 +185,7 @@ def sequence_lengths(split: Split | TaskBatch, format_name: str, count: int) -> 
         cells_NHW = split.cells_NHW[first : min(first + block, count)]
         marks_NHW = (cells_NHW & WALL) // WALL if is_wall_list else np.bitwise_count(cells_NHW & 15)
         listed_N[first : first + block] = marks_NHW.sum(axis=(1, 2), dtype=np.int64)
-    if is_wall_list:
+    if is_wall_list:  # a trace is not known before it is run; it grows with the path
         return 3 * listed_N + 3 * length_N
     return 3 * listed_N // 2 + length_N  # both ends of a passage count it
 
@@ -243,10 +225,9 @@ def open_matching(data: DataConfig) -> Dataset:
 
 
 def adopt_dataset(plain: dict[str, Any], preset: DataConfig) -> DataConfig:
-    """Return the config of plain fields, with family, shape, seed and format of the folder it names.
+    """Return the config of plain fields; what is still the preset's is taken from the folder it names.
 
-    So `--data.source dataset --data.folder my-mazes` is enough to train on other mazes. It changes what is still the
-    preset's only: explicit options win.
+    So `--data.source dataset --data.folder my-mazes` is enough to train on other mazes.
     """
     before, folder = to_plain(preset), plain["folder"]
     same = all(plain[name] == before[name] for name in ("family", "sizes", "width", "seed", "format"))
@@ -274,7 +255,7 @@ def held_out_tasks(data: DataConfig, count: int) -> list[TaskBatch]:
     """Return mazes that are never trained on, `count` in sum, equally many of each shape.
 
     Those of a dataset are the first of its test split. Those of a stream are the same that a dataset of the same
-    family, shape and seed has, so both kinds of run can be compared; of `astar`, one with one task per layout.
+    family, shape and seed has; of `astar`, one with one task per layout.
     """
     if data.source == "dataset":
         split = open_matching(data).split("test")

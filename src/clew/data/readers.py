@@ -32,8 +32,7 @@ from clew.tokenization.tokens import Parsed, quoted
 
 IMAGE_HEADS = (b"\x89PNG", b"GIF8", b"BM", b"\xff\xd8\xff", b"RIFF", b"II*\0", b"MM\0*")
 MAX_PIXELS = 16_000_000
-# A pixel is dark, and so a wall, if its brightness is below this.
-DARK = 128
+DARK = 128  # a pixel of less brightness is a wall
 MIN_COLOUR = 100  # by how much one channel must exceed the others to be a mark
 
 
@@ -43,7 +42,7 @@ def read_mazes(source: Any, start: Cell | None = None, goal: Cell | None = None)
         return list(iter_mazes(source))
     if isinstance(source, bytes):
         if is_image(source):
-            return [_read_one(parse_image(source), "image")]
+            return [_read_image(source)]
         try:
             source = source.decode("utf-8")
         except UnicodeDecodeError:
@@ -52,22 +51,21 @@ def read_mazes(source: Any, start: Cell | None = None, goal: Cell | None = None)
         source = " ".join(source) if KIND_OF_WORD.get(source[0]) else "\n".join(source)  # tokens, or lines
     if isinstance(source, str):
         return tasks_in_text(source)
-    return [_read_one(read_object(source, start, goal), type(source).__name__)]
+    return [ReadTask(**vars(read_object(source, start, goal)), kind=type(source).__name__)]
 
 
 def iter_mazes(file: str | os.PathLike[str], on_error: OnError | None = None) -> Iterator[ReadTask]:
     """Yield the mazes of a file, an image among them, or of standard input if it is "-"; see `iter_tasks`."""
-    path, peek = FilePath(file), getattr(sys.stdin.buffer if str(file) == "-" else None, "peek", None)
-    if peek and is_image(peek(8)):
-        yield _read_one(parse_image(sys.stdin.buffer.read(16 * MAX_PIXELS)), "image")
-        return
-    if str(file) != "-" and path.is_file():
+    head, path = b"", FilePath(file)
+    if str(file) == "-":
+        head = sys.stdin.buffer.peek(8) if hasattr(sys.stdin.buffer, "peek") else b""
+    elif path.is_file():
         with open(path, "rb") as stream:
-            image = is_image(stream.read(8))
-        if image:
-            yield _read_one(parse_image(path), "image")
-            return
-    yield from iter_tasks(str(file), on_error)
+            head = stream.read(8)
+    if is_image(head):
+        yield _read_image(sys.stdin.buffer.read(16 * MAX_PIXELS) if str(file) == "-" else path)
+    else:
+        yield from iter_tasks(str(file), on_error)
 
 
 def read_maze(source: Any) -> Task:
@@ -102,17 +100,12 @@ def _is_file(text: str) -> bool:
         return False
 
 
-def _read_one(parsed: Parsed, kind: str) -> ReadTask:
-    return ReadTask(parsed.task, parsed.path, kind, 1)
+def _read_image(source: bytes | FilePath) -> ReadTask:
+    return ReadTask(**vars(parse_image(source)), kind="image")
 
 
 def read_object(value: Any, start: Cell | None = None, goal: Cell | None = None) -> Parsed:
-    """Return the task of an array, an image, a networkx graph or a maze-dataset object, and its path if it has one.
-
-    Args:
-        start: (row, column), where the object does not say it.
-        goal: (row, column), where the object does not say it.
-    """
+    """Return the task of an array, an image, a graph or another library's maze, which may lack start and goal."""
     start, goal = _pair(start), _pair(goal)
     if isinstance(value, Task):
         return Parsed(value, None)

@@ -1,4 +1,4 @@
-"""Building blocks of compiled code: random streams and threads.
+"""Random streams of compiled code, and its threads.
 
     state = np.empty(1, np.uint64)
     begin_stream(state, seed, index, attempt)
@@ -99,7 +99,6 @@ def parallel_map(work: Callable[[slice], T], mazes: int, cells: int, workers: in
     if workers is not None and workers < 1:
         raise UserError(f"{workers} workers cannot work; use 1 or more, or leave it out for all cores.")
     workers = workers or os.cpu_count() or 1
-    # Small chunks also when there is little work, so that every worker has some.
     size = max(1, min(_CHUNK_CELLS // cells, -(-mazes // workers)))
     chunks = [slice(i, min(i + size, mazes)) for i in range(0, mazes, size)]
     if workers == 1 or len(chunks) <= 1:

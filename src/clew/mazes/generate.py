@@ -1,11 +1,10 @@
-"""Fresh tasks of a family, each with its path: fast, in parallel, and the same whatever the number of workers.
+"""Fresh tasks of a family, each with its path.
 
     batch = generate("dfs", 10, 10, seed=0, first=0, count=1000, split="train")
     batch = generate("astar", 10, 10, seed=0, count=50, split="train", all_pairs=True)      # all tasks of 50 layouts
 
-A maze is a pure function of (family, shape, seed, its index, split). Path-star graphs have height 1 and the number of
-labels as width. Layouts are redrawn until they belong to the wanted split (layouts.py), so training mazes
-and test mazes never share a layout, whatever their seeds.
+A maze is a pure function of (family, shape, seed, its index, split), whatever the number of workers. Path-star graphs
+have height 1 and the number of labels as width. Layouts are redrawn until they belong to the wanted split (layouts.py).
 
 Shape suffixes: N mazes, H rows, W columns.
 """
@@ -37,12 +36,9 @@ FAMILIES = {
 _FORMER_NAMES = {"walls": "astar"}  # in datasets, runs and weights that were written before the family was renamed
 _SPLITS = get_args(Split)
 
-# After so many layouts there is none of the wanted split, or none with a long enough path.
-MAX_ATTEMPTS = 100_000
-# With a minimum path length, which few layouts may have.
-MAX_LONG_ATTEMPTS = 1_000_000
-# Of a registered family, which is not compiled.
-MAX_REGISTERED_ATTEMPTS = 10_000
+# After so many layouts there is none of the wanted split, or none with a path that is long enough, which few may have.
+MAX_ATTEMPTS, MAX_LONG_ATTEMPTS = 100_000, 1_000_000
+MAX_REGISTERED_ATTEMPTS = 10_000  # of a registered family, which is not compiled
 DEFAULT_OPEN_SHARE = 0.6
 
 
@@ -64,19 +60,12 @@ def generate(
 ) -> TaskBatch:
     """Return the tasks with indices `first` to `first + count - 1`, or `index_N`, each with a layout of its own.
 
-    Args:
-        family: one of FAMILIES, path-star-ARMSxLENGTH, or a registered one.
-        height: rows; 1 for a path-star graph.
-        width: columns; the number of labels of a path-star graph.
-        index_N: the indices instead, in any order.
-        workers: threads; all cores if None.
-        open_share: of `percolation`, the chance of each passage to be open; 0.6 if None.
-        draws: of `astar` and `percolation`: a layout that has no good start and goal among so many pairs is drawn
-            again. With 1, tasks of `astar` have the distribution of `all_pairs`: a layout is taken as often as its
-            pairs are good.
-        all_pairs: of `astar`: every good pair of MAX_PAIRS draws gives a task, as in Searchformer's set. Indices are
-            those of layouts; a layout has at least one task, and they follow one another.
-        min_path: mazes are redrawn until their path has at least so many cells.
+    Mazes are redrawn until their path has at least `min_path` cells; `workers` are threads, all cores if None.
+
+    Of `astar` and `percolation`, a layout that has no good start and goal among `draws` pairs is drawn again. With
+    `all_pairs`, of `astar`, every good pair of MAX_PAIRS draws gives a task, as in Searchformer's set; indices are then
+    those of layouts, whose tasks follow one another. With one draw tasks have the same distribution, since a layout is
+    taken as often as its pairs are good.
     """
     if index_N is None:
         if first < 0 or count < 0 or first + count > 2**63:
@@ -203,6 +192,5 @@ def _generate_registered(
         tasks.append(task)
         paths.append(path)
     if not tasks:
-        none = np.empty(0, dtype=np.int32)
-        return TaskBatch(np.empty((0, height, width), dtype=np.uint8), none, none, none, offsets(none))
+        return generate("dfs", height, width, seed=seed, split="any")  # an empty batch of this shape
     return TaskBatch.from_tasks(tasks, paths)

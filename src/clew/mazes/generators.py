@@ -187,8 +187,6 @@ def place_walls(cells_HW: Cells, state: Stream) -> None:
 class Workspace(NamedTuple):
     """Arrays that the functions below work in; they serve many mazes of one shape, one after the other."""
 
-    path: Indices  # the paths of one layout, one after the other
-    end_K: Indices  # where each path ends
     free_C: Indices  # the free cells
     mark_P: Indices  # the component of a cell, counted from 1; its place is the cell's index + W
     queue_C: Indices
@@ -211,13 +209,21 @@ def draw_path(cells_HW: Cells, state: Stream, min_length: int, path: Indices, en
 
 @njit(_nrt=False)
 def draw_astar_paths(
-    cell_C: Cells, width: int, state: Stream, min_length: int, draws: int, all_pairs: bool, workspace: Workspace
+    cell_C: Cells,
+    width: int,
+    state: Stream,
+    min_length: int,
+    draws: int,
+    all_pairs: bool,
+    workspace: Workspace,
+    path: Indices,
+    end_K: Indices,
 ) -> int:
     """Draw up to `draws` pairs of free cells, write A* paths of at least `min_length` cells, and return how many.
 
-    The first one alone, or with `all_pairs` that of every pair, each pair once.
+    The first one alone, or with `all_pairs` that of every pair, each pair once; `end_K` gets where each ends.
     """
-    path, end_K, free_C, mark_P, queue_C, size_K, search, trace_E4 = workspace
+    free_C, mark_P, queue_C, size_K, search, trace_E4 = workspace
     free = 0
     for cell in range(cell_C.size):
         free_C[free] = cell  # stays only if counted: a branch would mostly be predicted wrong
@@ -349,11 +355,8 @@ def fill(
     count, height, width = cells_NHW.shape
     pairs = MAX_PAIRS if all_pairs else 1
     state = np.empty(1, dtype=np.uint64)
-    layout_path, end_K = np.empty(pairs * height * width, dtype=np.int32), np.empty(pairs, dtype=np.int32)
     label_V = np.empty(height * width, dtype=np.int32)
     workspace = Workspace(
-        path=layout_path,
-        end_K=end_K,
         free_C=label_V,
         mark_P=np.empty((height + 2) * width, dtype=np.int32),
         queue_C=np.empty(height * width + 1, dtype=np.int32),
@@ -363,8 +366,9 @@ def fill(
     )
     cell_NC = cells_NHW.reshape(count, height * width)
     min_length = max(min_path, max(height, width) if family == ASTAR else 2)
+    end_K = np.empty(pairs, dtype=np.int32)
     length = np.empty(count * pairs, dtype=np.int32)
-    path = np.empty(count * height * width, dtype=np.int32)
+    path = np.empty(count * pairs * height * width, dtype=np.int32)  # what is not used takes no memory
     tasks, used = 0, 0
     for i in range(count):
         found = 0
@@ -378,27 +382,23 @@ def fill(
                 if (code % np.uint64(HELD_OUT_IN) == np.uint64(0)) != (split == TEST):
                     continue
             if family == STAR:
-                found = draw_star_path(state, star, label_V, layout_path, end_K)
+                found = draw_star_path(state, star, label_V, path[used:], end_K)
             elif family in (ASTAR, PERCOLATION):
-                found = draw_astar_paths(cell_NC[i], width, state, min_length, draws, all_pairs, workspace)
+                found = draw_astar_paths(
+                    cell_NC[i], width, state, min_length, draws, all_pairs, workspace, path[used:], end_K
+                )
             else:
-                found = draw_path(cells_NHW[i], state, min_path, layout_path, end_K)
+                found = draw_path(cells_NHW[i], state, min_path, path[used:], end_K)
             if found > 0:
                 break
         else:
             stop[0] = True
             return length[:0], path[:0]
-        new = end_K[found - 1]
-        while used + new > path.size:
-            longer = np.empty(2 * path.size, dtype=np.int32)
-            longer[:used] = path[:used]
-            path = longer
-        path[used : used + new] = layout_path[:new]
-        used += new
         begin = 0
         for k in range(found):
             length[tasks + k] = end_K[k] - begin
             begin = end_K[k]
+        used += begin
         tasks_N[i] = found
         tasks += found
     return length[:tasks].copy(), path[:used].copy()

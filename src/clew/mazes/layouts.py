@@ -3,9 +3,9 @@
     held_out_N = is_held_out(layout_hashes(batch.cells_NHW))
 
 Every passage and every wall cell has a random 64-bit key, and a layout's hash is the XOR of its keys (Zobrist
-hashing), the smallest over all rotations and reflections of the maze. So a maze and its mirror image are in one split,
-and augmenting training mazes cannot make a held-out one. The split is a function of the hash alone: two sets that were
-made apart never share a layout across the splits. A path-star graph has a key for every edge, and no symmetries.
+hashing), the smallest over all rotations and reflections of the maze. The split is a function of the hash alone: two
+sets that were made apart never share a layout across the splits. A path-star graph has a key for every edge, and no
+symmetries.
 
 Shape suffixes: N mazes, H rows, W columns, C = H * W cells, K = 3 kinds of keys, M = K * C keys, S = 8 symmetries,
 V labels.

@@ -1,19 +1,12 @@
 """Maze, PathStar, Task and TaskBatch: the types that every other module works on.
 
-Inside the package a cell is (row, col), row 0 at the top; its index is row * width + col. Formats that write
-x y convert at their own border (x = col, y = row, so the index is x + y * width, the same number).
-
     maze = Maze.from_edges(2, 2, [((0, 0), (0, 1)), ((0, 1), (1, 1))])
     task = Task(maze, start=(0, 0), goal=(1, 1))
-
-A path-star graph is stored as a maze of one row, in which node v is cell (0, v) and an edge may join any two cells:
-
-    graph = PathStar.from_pairs(9, [(3, 5), (5, 1), (3, 2), (2, 6)])
-    task = Task(graph, start=(0, 3), goal=(0, 6))
-
-So batches, datasets, decoders and scores treat both alike. Mazes have at least two rows, graphs one.
-
     len(batch), batch[0]                      # a TaskBatch gives (task, path) pairs, and smaller batches for slices
+
+Inside the package a cell is (row, col), row 0 at the top; its index is row * width + col. Formats that write
+x y convert at their own border. A path-star graph is a maze of one row, in which node v is cell (0, v) and an edge may
+join any two cells, so batches, datasets, decoders and scores treat both alike. Mazes have at least two rows.
 
 Shape suffixes: N mazes, H rows, W columns, V labels.
 """
@@ -171,7 +164,7 @@ class Maze:
 
     def walls(self) -> list[Cell]:
         """Return every wall cell, in index order."""
-        return [(int(row), int(col)) for row, col in np.argwhere(self.cells & WALL)]
+        return [cell for cell in np.ndindex(self.height, self.width) if self.is_wall(cell)]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Maze) and np.array_equal(self.cells, other.cells)
@@ -256,10 +249,6 @@ class PathStar(Maze):
     def edges(self) -> list[Edge]:
         """Return every edge once, the node nearer to the centre first, in the order of the second node's label."""
         return [(before, cell) for cell, before in self.before.items() if before != cell]
-
-    def walls(self) -> list[Cell]:
-        """Return the labels that no node has."""
-        return [(0, int(v)) for v in np.flatnonzero(self.cells[0] == ABSENT)]
 
     def branches(self) -> list[Path]:
         """Return the path from the centre to each leaf, in the order of the leaves' labels."""
@@ -357,7 +346,7 @@ def cells_from_solid(solid: npt.NDArray[np.bool_]) -> Cells:
     return cells
 
 
-def offsets(count_N: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
+def offsets(count_N: npt.ArrayLike) -> npt.NDArray[np.int64]:
     """Return where each of several lists begins when they stand one after the other, and where the last ends."""
     return np.concatenate([[0], np.cumsum(count_N)]).astype(np.int64)
 
@@ -399,11 +388,8 @@ class TaskBatch:
     def __getitem__(self, i: int | slice) -> tuple[Task, Path] | TaskBatch:
         if isinstance(i, slice):
             return self.select(np.arange(len(self))[i])
-        if not -len(self) <= i < len(self):
-            raise IndexError(f"task {i} of a batch of {len(self)}")
-        i %= len(self)
         task = Task(maze_of(self.cells_NHW[i]), self.cell(self.start_N[i]), self.cell(self.goal_N[i]))
-        return task, [self.cell(index) for index in self.path_of(i)]
+        return task, [self.cell(index) for index in self.path_of(i % len(self))]
 
     def __iter__(self) -> Iterator[tuple[Task, Path]]:
         return (self[i] for i in range(len(self)))
@@ -433,17 +419,13 @@ class TaskBatch:
 
     @classmethod
     def from_tasks(cls, tasks: Sequence[Task], paths: Sequence[Path]) -> TaskBatch:
-        """Stack tasks of one shape and their paths."""
-        if len(tasks) != len(paths) or not tasks:
-            raise UserError(f"a batch needs at least one task and a path for each: {len(tasks)} and {len(paths)}.")
-        shapes = {task.maze.cells.shape for task in tasks}
-        if len(shapes) > 1:
-            raise UserError(f"tasks of one batch must have one shape, not {sorted(shapes)}.")
+        """Stack tasks of one shape, at least one, and their paths."""
+        assert len({task.maze.cells.shape for task in tasks}) == 1
         index = tasks[0].maze.index
         return cls(
             np.stack([task.maze.cells for task in tasks]),
             np.array([index(task.start) for task in tasks], dtype=np.int32),
             np.array([index(task.goal) for task in tasks], dtype=np.int32),
             np.array([index(cell) for path in paths for cell in path], dtype=np.int32),
-            offsets(np.array([len(path) for path in paths])),
+            offsets([len(path) for path in paths]),
         )

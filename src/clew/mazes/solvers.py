@@ -4,12 +4,12 @@
     astar(task).path, astar(task).trace
     trace_batch(batch), one_shortest(batch)      # compiled, for many tasks
 
-A task without a way through has the path None and 0 shortest paths; its trace ends when no cell is open. In a
-path-star graph the path is unique, and its trace is empty, since A*'s heuristic needs a grid.
+A task without a way through has the path None; its trace ends when no cell is open. In a path-star graph the trace is
+empty, since A*'s heuristic needs a grid.
 
 The rule of A*: unit costs, h = Manhattan distance. Pop the open cell with the smallest f = g + h; ties go to the
-smallest row, then the smallest column, which is the smallest index. Neighbours in the order south, north, west, east.
-Skip a neighbour if an open or closed copy of it has f <= the new f; otherwise replace the open copy.
+smallest index. Neighbours in the order south, north, west, east. Skip a neighbour if an open or closed copy of it has
+f <= the new f; otherwise replace the open copy.
 
 This needs no heap: a step changes h by exactly 1, so a neighbour has either the f of the cell that was popped or 2
 more. Two sets of open cells are enough, those with the present f and those with f + 2. As sets of bits they give their
@@ -71,6 +71,18 @@ def bfs_path(task: Task) -> Path | None:
     return _path(came_from_C, start, goal, task.maze.width) if came_from_C[goal] >= 0 else None
 
 
+def path_through(task: Task, cells: set[Cell]) -> Path | None:
+    """Return the path that consists of exactly these cells, or None if they do not determine one."""
+    path, left = [task.start], cells - {task.start}
+    while path[-1] != task.goal:
+        near = [cell for cell in task.maze.neighbours(path[-1]) if cell in left]
+        if len(near) != 1:
+            return None
+        path.append(near[0])
+        left.remove(near[0])
+    return path if task.start in cells and not left else None
+
+
 def astar(task: Task) -> AStarResult:
     """Return the path and the trace of the deterministic A*."""
     if isinstance(task.maze, PathStar):
@@ -113,10 +125,7 @@ def one_shortest(batch: TaskBatch) -> npt.NDArray[np.bool_]:
 
 
 def trace_batch(batch: TaskBatch, workers: int | None = None) -> tuple[Events, npt.NDArray[np.int64]]:
-    """Return the events of all A* traces, rows (kind, cell index, g, h), and where each task's begin and end, [N + 1].
-
-    A kind is CREATE or CLOSE.
-    """
+    """Return all A* traces, rows (CREATE or CLOSE, cell index, g, h), and where each task's begin and end, [N + 1]."""
     count_N = np.empty(len(batch), dtype=np.int64)
 
     def trace(chunk: slice) -> Events:
@@ -137,8 +146,7 @@ def search_breadth_first(cells_HW: Cells, start: int, goal: int) -> tuple[Indice
     height, width = cells_HW.shape
     came_from_C = np.full(height * width, -1, dtype=np.int32)
     queue_C = np.empty(height * width, dtype=np.int32)
-    came_from_C[start] = start
-    queue_C[0] = start
+    came_from_C[start] = queue_C[0] = start
     head, tail = 0, 1
     flat_C = cells_HW.ravel()
     while head < tail:
@@ -159,8 +167,7 @@ def search_breadth_first(cells_HW: Cells, start: int, goal: int) -> tuple[Indice
 @njit(_nrt=False)
 def write_path(came_from_C: Indices, start: int, goal: int, path: Indices) -> int:
     """Follow `came_from_C` back from the goal, write the path from the start into `path`, and return its length."""
-    length = 1
-    cell = goal
+    length, cell = 1, goal
     while cell != start:
         cell = came_from_C[cell]
         length += 1
@@ -194,8 +201,7 @@ class Scratch(NamedTuple):
 
 @njit()
 def astar_scratch(height: int, width: int) -> Scratch:
-    cells = height * width
-    below = np.uint64(width)
+    cells, below = height * width, np.uint64(width)
     return Scratch(
         np.empty(cells + 2 * width, dtype=np.int32),
         np.empty(cells, dtype=np.int32),
@@ -288,10 +294,8 @@ def search_astar(
 
 @njit(_nrt=False)
 def _log(trace_E4: Events, events: np.uint64, kind: int, cell: int | np.uint64, g: int, h: int) -> np.uint64:
-    trace_E4[events, 0] = kind
-    trace_E4[events, 1] = cell
-    trace_E4[events, 2] = g
-    trace_E4[events, 3] = h
+    trace_E4[events, 0], trace_E4[events, 1] = kind, cell
+    trace_E4[events, 2], trace_E4[events, 3] = g, h
     return events + _ONE
 
 
@@ -354,11 +358,7 @@ def is_valid(task: Task, path: Path) -> bool:
 
 def is_shortest(task: Task, path: Path) -> bool:
     """Return whether `path` is valid and no valid path is shorter."""
-    if not is_valid(task, path):
-        return False
-    best = bfs_path(task)
-    assert best is not None, "a valid path exists"
-    return len(path) == len(best)
+    return is_valid(task, path) and len(path) == len(bfs_path(task) or [])
 
 
 def check_batch(batch: TaskBatch) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:

@@ -40,6 +40,7 @@ import numpy.typing as npt
 
 from clew.errors import UserError, counted
 from clew.mazes.maze import EAST, MAX_SIDE, SIDES, SOUTH, WALL, Cell, Maze, Path, PathStar, Task, check_shape
+from clew.mazes.solvers import path_through
 from clew.tokenization.tokens import Parsed, cell_token, quoted
 
 Style = Literal["passages", "walls"]
@@ -122,8 +123,8 @@ def draw_blocks(task: Task, path: Path | None) -> str:
     return "\n".join("".join(row) for row in grid)
 
 
-def draw_box(task: Task) -> str:
-    """Return a box drawing, three characters a cell. Its upper wall has a corner at every cell, to be read back."""
+def draw_box(task: Task, path: Path | None = None) -> str:
+    """Return a box drawing without the path. Its upper wall has a corner at every cell, to be read back."""
     solid = lattice(task.maze)
     padded = np.pad(solid, 1)
     lines = []
@@ -172,18 +173,12 @@ def maze_of_blocks(solid_HW: Bools, start: Cell, goal: Cell, on_path: set[Cell] 
     else:
         maze = Maze.from_walls(height, width, [(int(row), int(col)) for row, col in np.argwhere(solid_HW)])
     task = Task(maze, start, goal)
-    return Parsed(task, None if on_path is None else _ordered(task, on_path))
+    return Parsed(task, None if on_path is None else _marked_path(task, on_path))
 
 
-def _ordered(task: Task, on_path: set[Cell]) -> Path:
-    """Return the marked cells in the order of a walk from the start; UserError if they are not one path."""
-    path, left = [task.start], on_path - {task.start}
-    while left:
-        onward = [cell for cell in task.maze.neighbours(path[-1]) if cell in left]
-        if len(onward) != 1:
-            raise UserError("the marked cells are not one path from start to goal.")
-        path.append(onward[0])
-        left.remove(onward[0])
+def _marked_path(task: Task, on_path: set[Cell]) -> Path:
+    if (path := path_through(task, on_path)) is None:
+        raise UserError("the marked cells are not one path from start to goal.")
     return path
 
 
@@ -271,7 +266,8 @@ def _cells_of_lines(rows: list[str], drawing: _Drawing, outside: _Places = (), l
 def _binary_cells(rows: list[str], drawing: _Drawing) -> list[_Line]:
     """Return the cells of lines, or lists, of 0 and 1; UserError unless they stand at one distance from each other."""
     lines = [[column for column, character in enumerate(row) if character in _BINARY] for row in rows]
-    (step, first), is_list = next((_step(line), line[0]) for line in lines if line), any("[" in row for row in rows)
+    first_line, is_list = next(line for line in lines if line), any("[" in row for row in rows)
+    first, step = first_line[0], first_line[1] - first_line[0] if len(first_line) > 1 else 1
     is_certain = step == 1 or {"0", ","} & set("".join(rows))  # or else spaces may be the free cells
     for number, (row, line) in enumerate(zip(rows, lines, strict=True)):
         if not line:
@@ -283,10 +279,6 @@ def _binary_cells(rows: list[str], drawing: _Drawing) -> list[_Line]:
             problem = "the columns of the 0 and 1 are not certain; write each row on a line, with equal spaces"
             raise drawing.error(number, [*wrong, line[0]][0], problem)
     return [[(_BINARY[row[column]], column) for column in line] for row, line in zip(rows, lines, strict=True) if line]
-
-
-def _step(line: list[int]) -> int:
-    return line[1] - line[0] if len(line) > 1 else 1
 
 
 class _Drawing:
@@ -316,8 +308,6 @@ class _Drawing:
     def blocks(self, rows: list[_Line]) -> Parsed:
         """Return the task of rows of cells, one character each."""
         height, width = len(rows), max(map(len, rows))
-        if max(height, width) > 2 * MAX_SIDE + 1:
-            check_shape(height, width)
         solid, halved = np.zeros((height, width), dtype=bool), False
         for row, line in enumerate(rows):
             for col, (character, column) in enumerate(line):
@@ -357,7 +347,7 @@ class _Drawing:
         task = Task(Maze(cells), start, goal)
         if self.arrows:
             return Parsed(task, self.path(task))
-        return Parsed(task, _ordered(task, {start, goal, *self.marks}) if self.marks else None)
+        return Parsed(task, _marked_path(task, {start, goal, *self.marks}) if self.marks else None)
 
     def cell_width(self, rows: list[str]) -> int:
         """Return how many columns a cell and the wall beside it have; UserError if that is not certain."""

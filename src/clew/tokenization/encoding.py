@@ -3,8 +3,8 @@
     encoded = encode_batch("edge-list", tasks, seed_N)
     encoded.tokens_NT[i, : encoded.total_length_N[i]]   # the ids of EdgeList().encode(task, path, seed=seed_N[i])
 
-Each built-in text format is written for all tasks at once, token for token as its `encode` writes one; the tests
-compare the two. Cell labels and registered formats are written task by task.
+Each built-in format but cell-labels is written for all tasks at once, token for token as its `encode` writes one;
+the tests compare the two. Registered formats are written task by task.
 
 Shape suffixes: N mazes, H rows, W columns, C = H * W cells, V labels, T tokens, P items of all mazes, K tokens of each,
 E edges of all mazes.

@@ -4,9 +4,6 @@
     encoded = form.encode(task, path, seed=7)           # encoded.prompt, encoded.response: lists of tokens
     parsed = form.parse(encoded.tokens)                 # parsed.task, parsed.path
 
-Lists of edges or walls do not determine the maze's size. Where `parse` is not given it, it takes the smallest shape,
-for a wall-list the smallest square, that holds all cells of the text.
-
 Shape suffixes: N mazes, E edges of all mazes.
 """
 
@@ -23,14 +20,11 @@ from clew.errors import UserError
 from clew.jit import njit
 from clew.mazes.compiled import begin_stream, next_64, shuffle_first
 from clew.mazes.maze import (
-    EAST,
     MAX_SIDE,
     MIN_LABELS,
     MIN_SIDE,
-    NORTH,
-    SOUTH,
+    SIDES,
     WALL,
-    WEST,
     Cell,
     Edge,
     Maze,
@@ -41,7 +35,7 @@ from clew.mazes.maze import (
     check_shape,
     offsets,
 )
-from clew.mazes.solvers import Event, astar
+from clew.mazes.solvers import Event, astar, path_through
 from clew.registry import registered, registered_names
 from clew.tokenization.tokens import (
     PATH_END,
@@ -67,9 +61,9 @@ LABELS = ("off", "on")
 GRID_START, GRID_END, ROW_END = "<GRID_START>", "<GRID_END>", "/"
 # The role of a cell, by whether it is the start (1) and whether it is the goal (2).
 ROLES = ("", "start:", "goal:", "start+goal:")
-_LETTERS = ((NORTH, "N"), (SOUTH, "S"), (WEST, "W"), (EAST, "E"))
 # The value of a cell in Maze.cells -> its token without role.
-SIDES_TOKENS = ["".join(letter for bit, letter in _LETTERS if sides & bit) or "-" for sides in range(WALL)] + ["#"]
+SIDES_TOKENS = ["".join(name for bit, name in zip(SIDES, "NSWE", strict=True) if sides & bit) for sides in range(WALL)]
+SIDES_TOKENS = ["-", *SIDES_TOKENS[1:], "#"]
 # A cell's token -> its value in Maze.cells and its role.
 _MEANING = {role + token: (sides, role) for role in ROLES for sides, token in enumerate(SIDES_TOKENS[:WALL])}
 _MEANING["#"] = (WALL, "")
@@ -83,9 +77,10 @@ class Format(Protocol):
     """A way to write tasks and paths as tokens."""
 
     name: str
-    end_token: str  # the last token of every response
+    end_token: str = PATH_END  # the last token of every response
 
-    def __hash__(self) -> int: ...
+    def __hash__(self) -> int:
+        return id(self)
 
     def vocabulary(self, height: int, width: int) -> Vocabulary:
         """Return all tokens that texts of mazes of this shape may have."""
@@ -100,21 +95,12 @@ class Format(Protocol):
         ...
 
     def parse_response(self, tokens: Sequence[str], *, height: int, width: int) -> Path:
-        """Return the path that response tokens say, or raise a UserError that names the wrong token."""
-        ...
-
-
-class _CellResponse:
-    """A response with one token a cell."""
-
-    end_token = PATH_END
-
-    def parse_response(self, tokens: Sequence[str], *, height: int, width: int) -> Path:
+        """Return the path that response tokens say, by default one token a cell; UserError as in `parse`."""
         reader = TokenReader(tokens)
         return reader.response(lambda otherwise: reader.cell(height, width, otherwise))
 
 
-class EdgeList(_CellResponse):
+class EdgeList(Format):
     """The format of the DFS mazes, as maze-dataset writes it; a wall cell reads back as a cell without passages."""
 
     name = "edge-list"
@@ -165,14 +151,8 @@ class EdgeList(_CellResponse):
         return Parsed(Task(maze, start, goal), path, edges=tuple(edges))
 
 
-class PathStarList:
-    """The format of path-star graphs.
-
-    `reverse` writes the path from the goal to the start, so that every node is the predecessor of the last one and
-    nothing is left to choose.
-    """
-
-    end_token = PATH_END
+class PathStarList(Format):
+    """The format of path-star graphs; `reverse` writes the path from the goal to the start."""
 
     def __init__(self, reverse: bool = False) -> None:
         self.reverse, self.name = reverse, "path-star-reversed" if reverse else "path-star"
@@ -219,7 +199,7 @@ class PathStarList:
         return path[::-1] if self.reverse else path
 
 
-class WallList:
+class WallList(Format):
     """The format of the A* mazes, as Searchformer writes it; its plain texts, without brackets, are read too.
 
     `with_trace` puts the log of the search before the plan: `create x y cG cH` (put on the open list) and
@@ -302,7 +282,7 @@ class WallList:
         return trace, path
 
 
-class Grid(_CellResponse):
+class Grid(Format):
     """One token a cell."""
 
     name = "grid"
@@ -382,7 +362,7 @@ class CellLabels(Grid):
         if path is None:
             return Encoded(prompt, [])
         on = set(path)
-        if path_from_labels(task, on) != list(path):
+        if path_through(task, on) != list(path):
             raise UserError("this path touches itself, so labels on cells do not determine it; use another format.")
         labels = [LABELS[(row, col) in on] for row in range(task.maze.height) for col in range(task.maze.width)]
         return Encoded(prompt, [*labels, PATH_END])
@@ -394,10 +374,10 @@ class CellLabels(Grid):
         if first == len(tokens):
             return Parsed(task, None)
         cells = self.parse_response(tokens[first:], height=task.maze.height, width=task.maze.width)
-        return Parsed(task, path_from_labels(task, set(cells)))
+        return Parsed(task, path_through(task, set(cells)))
 
     def parse_response(self, tokens: Sequence[str], *, height: int, width: int) -> Path:
-        """Return the labelled cells in reading order; their order on the path needs the maze: `path_from_labels`."""
+        """Return the labelled cells in reading order; `path_through` gives their order on the path."""
         reader = TokenReader(tokens)
         on = []
         for cell in range(height * width):
@@ -413,15 +393,7 @@ class CellLabels(Grid):
 
 FORMATS: dict[str, Format] = {
     form.name: form
-    for form in (
-        EdgeList(),
-        WallList(with_trace=False),
-        WallList(with_trace=True),
-        Grid(),
-        CellLabels(),
-        PathStarList(),
-        PathStarList(reverse=True),
-    )
+    for form in (EdgeList(), WallList(False), WallList(True), Grid(), CellLabels(), PathStarList(), PathStarList(True))
 }
 
 
@@ -449,20 +421,6 @@ def check_kind(name: str, is_graph: bool) -> None:
     if is_graph != name.startswith("path-star"):
         kinds, other = ("mazes", "path-star graphs"), "path-star" if is_graph else "edge-list or grid"
         raise UserError(f"{name} text is for {kinds[not is_graph]}, not for {kinds[is_graph]}; use {other}.")
-
-
-def path_from_labels(task: Task, on: set[Cell]) -> Path | None:
-    """Return the path that consists of exactly these cells, or None if they do not determine one."""
-    path, left = [task.start], on - {task.start}
-    if task.start not in on:
-        return None
-    while path[-1] != task.goal:
-        near = [cell for cell in task.maze.neighbours(path[-1]) if cell in left]
-        if len(near) != 1:
-            return None
-        path.append(near[0])
-        left.remove(near[0])
-    return None if left else path
 
 
 def prompt_tokens(task: Task) -> list[str]:

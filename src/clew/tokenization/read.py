@@ -4,22 +4,13 @@
         read.task, read.path, read.line
     write_maze("hrm", task, path)
 
-The kind of a file is seen from its first line. All its tasks are of one kind:
+The kind of a file is seen from its first line, and all its mazes are of that kind; docs/data.md has an example of each.
+Drawings and AlphaMaze texts have several lines and are separated by empty ones, all other mazes stand on a line. A line
+of token text may also be written with labels, or reversed. Nothing is read further than needed.
 
-| kind | form |
-|---|---|
-| drawing | several are separated by empty lines; clew.tokenization.drawings |
-| alphamaze | `<|row-column|><|up_left_wall|><|origin|>` a cell; separated by empty lines too |
-| edge-list, wall-list, grid, path-star | a line of text; clew.tokenization.format; also with labels, or reversed |
-| token-list | Searchformer's tokens as a JSON list, on a line |
-| grid-list | rows of 0, 1, 2 (start) and 3 (goal) as a JSON list of lists, on a line |
-| hrm | HRM's and TRM's Maze-Hard: side * side characters in a line, `#` wall, space free, S, G, `o` path |
-| csv | columns `question` and, with the path, `answer`, each as in hrm |
-| json | a line: `{"width","height","start":[x,y],"goal":[x,y],"walls":[[x,y],...]}` |
-
-JSON may have `cells` (rows of the open sides of each cell: 1 north, 2 south, 4 west, 8 east; 16 for a wall cell) and
-not `walls`, or `edges` and nodes instead of cells for a path-star graph. A `"path":[[x,y],...]` or a `"plan"` in
-wall-list text may be added; other keys are ignored. Nothing is read further than needed.
+JSON has `width`, `height`, `start` [x,y], `goal` and `walls`, or instead of `walls` the `cells` (rows of the open sides
+of each cell: 1 north, 2 south, 4 west, 8 east; 16 for a wall cell), or `edges` and nodes for a path-star graph. A
+`path` or a `plan` in wall-list text may be added; other keys are ignored.
 """
 
 from __future__ import annotations
@@ -33,13 +24,14 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from io import BytesIO
+from itertools import chain, pairwise
 from pathlib import Path as FilePath
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from clew.errors import UserError, counted
-from clew.mazes.maze import MAX_SIDE, SIDES, WALL, Cell, Edge, Maze, Path, PathStar, Task, check_shape
+from clew.mazes.maze import MAX_SIDE, SIDES, WALL, Cell, Maze, Path, PathStar, Task, check_shape
 from clew.tokenization import drawings
 from clew.tokenization.format import (
     ADJLIST_START,
@@ -59,7 +51,10 @@ MAX_DRAWING_LINES = 2 * MAX_SIDE + 1
 _BLOCKS = ("drawing", "alphamaze")  # kinds of several lines, separated by empty ones
 KIND_OF_WORD = {ADJLIST_START: "edge-list", "bos": "wall-list", "start": "wall-list", GRID_START: "grid"}
 _JSON_KEYS = ("width", "height", "start", "goal", "walls")
-_ALPHAMAZE = re.compile(r"<\|(\d{1,4})-(\d{1,4})\|><\|(no|[a-z_]+)_wall\|><\|(blank|origin|target)\|>")
+_SIDE = "(?:up|down|left|right)"
+_ALPHAMAZE = re.compile(
+    rf"<\|(\d{{1,4}})-(\d{{1,4}})\|><\|(no|{_SIDE}(?:_{_SIDE})*)_wall\|><\|(blank|origin|target)\|>"
+)
 _ALPHAMAZE_SIDES = dict(zip(("up", "down", "left", "right"), SIDES, strict=True))
 
 # Gets a sentence about each maze that cannot be read; the others are read.
@@ -67,14 +62,11 @@ OnError = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class ReadTask:
-    """A task that was read, and where it stood."""
+class ReadTask(Parsed):
+    """A task that was read, with the path as written, and where it stood."""
 
-    task: Task
-    path: Path | None  # the path the text gives, as written; it may not be valid
-    kind: str
-    line: int  # its first line, counted from 1
-    edges: tuple[Edge, ...] | None = None  # of edge-list and path-star text, its edges as they stand there
+    kind: str = ""
+    line: int = 1  # its first line, counted from 1
     number: int = 1  # of the mazes of the file, counted from 1
 
 
@@ -100,6 +92,21 @@ def tasks_in_text(text: str) -> list[ReadTask]:
     return list(_tasks_of(BytesIO(text.encode("utf-8", "surrogatepass")), "the text", None))
 
 
+def _tasks_of(stream: BinaryIO, name: str, on_error: OnError | None) -> Iterator[ReadTask]:
+    number = first = 0
+    for number, (kind, line, lines) in enumerate(_mazes_of(stream), start=1):
+        first = first or (line if kind else 0)
+        try:
+            yield ReadTask(**vars(_parse(kind, lines, line, first)), kind=kind, line=line, number=number)
+        except UserError as error:
+            sentence = str(error) if str(error).startswith("line ") else f"line {line}: {error}"
+            if on_error is None:
+                raise UserError(sentence) from None
+            on_error(f"maze {number}, {sentence}")
+    if not number:
+        raise UserError(f"{name} holds no maze: it is empty.")
+
+
 def _lines_of(stream: BinaryIO) -> Iterator[tuple[int, str]]:
     """Yield the lines with their numbers, without their ends."""
     number = 0
@@ -114,35 +121,15 @@ def _lines_of(stream: BinaryIO) -> Iterator[tuple[int, str]]:
         yield number, text.rstrip("\r\n")
 
 
-def _tasks_of(stream: BinaryIO, name: str, on_error: OnError | None) -> Iterator[ReadTask]:
-    number = first = 0
-    for number, (kind, line, lines) in enumerate(_mazes_of(stream), start=1):
-        first = first or (line if kind else 0)
-        try:
-            parsed = _parse(kind, lines, line, first)
-        except UserError as error:
-            sentence = str(error) if str(error).startswith("line ") else f"line {line}: {error}"
-            if on_error is None:
-                raise UserError(sentence) from None
-            on_error(f"maze {number}, {sentence}")
-            continue
-        yield ReadTask(parsed.task, parsed.path, kind, line, parsed.edges, number)
-    if not number:
-        raise UserError(f"{name} holds no maze: it is empty.")
-
-
 def _mazes_of(stream: BinaryIO) -> Iterator[tuple[str, int, list[str]]]:
     """Yield the kind, the first line and the lines of each maze of a file; before a row of CSV stands its head.
 
-    A line of spaces between two drawings is passed with both: it may be a row of free cells, which the reader decides.
-    What begins with a line of no known kind ends at an empty line, or at a maze that is one line; its kind is "".
+    A line of spaces between two drawings is passed with both: it may be a row of free cells. What begins with a line of
+    no known kind ends at an empty line, or at a maze that is one line; its kind is "".
     """
     kind, head, block, rows, number = "", "", list[str](), 0, 0
     is_unknown = is_in_unknown = False
-    lines = _lines_of(stream)
-    following = next(lines, None)
-    while following is not None:
-        (number, line), following = following, next(lines, None)
+    for (number, line), (_, after) in pairwise(chain(_lines_of(stream), [(0, "")])):
         if not line.strip():
             is_in_unknown = False
             spaces = [line] * bool(line)
@@ -158,7 +145,6 @@ def _mazes_of(stream: BinaryIO) -> Iterator[tuple[str, int, list[str]]]:
                     yield "", number, [line]
                 kind, block, is_unknown, is_in_unknown = "", [], True, True
                 continue
-            after = following[1] if following else ""
             # A line of a drawing may look like a whole maze, but then the other has neither S nor G.
             is_wide = min(len(line), len(after)) > MAX_DRAWING_LINES
             if kind == "hrm" and after.strip() and not is_wide and not {"S", "G"} & {*after}:
@@ -220,11 +206,7 @@ def _parse(kind: str, lines: list[str], first_line: int, first_of_file: int) -> 
     if kind == "csv" and "\0" not in lines[-1]:
         return _parse_csv_row(*lines)
     for number, line in enumerate(filter(str.strip, lines[kind == "csv" :]), first_line):
-        if (
-            kind == "drawing"
-            and not line.strip().startswith(("{", "<|", "\0"))
-            and KIND_OF_WORD.get(line.split()[0]) is None
-        ):
+        if kind == "drawing" and not line.strip().startswith(("{", "<|", "\0", *KIND_OF_WORD)):
             continue  # it names the character that is no part of it
         if (found := _kind_of(line, number)) != kind:
             if kind == "hrm" and found == "drawing":
@@ -237,35 +219,33 @@ def _parse(kind: str, lines: list[str], first_line: int, first_of_file: int) -> 
         raise UserError(f"{where}: the {kind} has more lines than a maze of {MAX_SIDE} rows.")
     if kind == "drawing":
         return drawings.parse_drawing(lines, first_line)
-    if kind == "grid-list":
-        return drawings.parse_drawing(_rows_of_list(_json(lines[0])))
     if kind == "alphamaze":
         return _parse_alphamaze("".join(lines))
-    if kind == "json":
-        return parse_json_task(lines[0])
-    if kind == "hrm":
-        return _parse_hrm(lines[0])
-    tokens = _tokens(lines[0], kind)
-    if kind == "grid" and not {*LABELS}.isdisjoint(tokens):
-        return format_named("cell-labels").parse(tokens)
-    parsed = format_named("wall-list" if kind == "token-list" else kind).parse(tokens)
-    if kind == "path-star" and parsed.path and parsed.path[0] == parsed.task.goal:
+    return _LINE_PARSERS.get(kind, _parse_tokens)(lines[0])
+
+
+def _parse_tokens(line: str) -> Parsed:
+    """Return the task of token text, or of a JSON list of tokens."""
+    value = _json(line) if line.strip().startswith("[") else line.split()
+    if not isinstance(value, list) or not all(isinstance(token, str | int) for token in value):
+        raise UserError("the list of tokens must hold words and numbers only.")
+    tokens = [str(token) for token in value]
+    word = tokens[0] if tokens else ""
+    name = KIND_OF_WORD.get(word, "path-star" if word.isdecimal() else "wall-list")
+    if name == "grid" and not {*LABELS}.isdisjoint(tokens):
+        name = "cell-labels"
+    parsed = format_named(name).parse(tokens)
+    if name == "path-star" and parsed.path and parsed.path[0] == parsed.task.goal:
         return replace(parsed, path=parsed.path[::-1])  # path-star-reversed
     return parsed
 
 
-def _tokens(line: str, kind: str) -> list[str]:
-    value = _json(line) if kind == "token-list" else line.split()
-    if not isinstance(value, list) or not all(isinstance(token, str | int) for token in value):
-        raise UserError("the list of tokens must hold words and numbers only.")
-    return [str(token) for token in value]
-
-
-def _rows_of_list(rows: Any) -> list[str]:
-    """Return the lines of a 0/1 grid that is a JSON list of rows."""
+def _parse_grid_list(line: str) -> Parsed:
+    """Return the task of a 0/1 grid that is a JSON list of rows."""
+    rows = _json(line)
     if not all(isinstance(row, list) and row and all(item in (0, 1, 2, 3) for item in row) for row in rows):
         raise UserError("a list must hold rows of 0 for free cells, 1 for walls, 2 for the start and 3 for the goal.")
-    return ["".join(str(int(item)) for item in row) for row in rows]
+    return drawings.parse_drawing(["".join(str(int(item)) for item in row) for row in rows])
 
 
 def _parse_hrm(line: str) -> Parsed:
@@ -280,14 +260,14 @@ def _parse_csv_row(head: str, line: str) -> Parsed:
     except csv.Error as error:
         raise UserError(f"the row of CSV cannot be read: {error}.") from None
     row = dict(zip([name.strip().lower() for name in names], values, strict=False))
-    wanted = ("question", "answer") if "o" in row.get("answer", "") else ("question",)  # a set may have no answers
-    for name in wanted:
+    parsed = []
+    for name in ("question", "answer") if "o" in row.get("answer", "") else ("question",):  # a set may have no answers
         if not _is_hrm(row.get(name, "")):
             raise UserError(f"the {name} is not a square maze of #, spaces, S and G: {quoted(row.get(name, ''))}.")
-    question, answer = _parse_hrm(row["question"]), _parse_hrm(row[wanted[-1]])
-    if question.task != answer.task:
+        parsed.append(_parse_hrm(row[name]))
+    if parsed[0].task != parsed[-1].task:
         raise UserError("the answer is that of another maze than the question.")
-    return answer
+    return parsed[-1]
 
 
 def _parse_alphamaze(text: str) -> Parsed:
@@ -299,92 +279,15 @@ def _parse_alphamaze(text: str) -> Parsed:
     check_shape(height, width)
     if len({cell[:2] for cell in found}) != len(found) or len(found) != height * width:
         raise UserError(f"the AlphaMaze text gives {len(found)} cells of a maze of {height} rows and {width} columns.")
-    cells, ends = np.zeros((height, width), dtype=np.uint8), {}
+    cells, ends = np.zeros((height, width), dtype=np.uint8), []
     for row, column, walls, role in found:
-        closed = [] if walls == "no" else walls.split("_")
-        if unknown := [word for word in closed if word not in _ALPHAMAZE_SIDES]:
-            raise UserError(f"cell {row}-{column} has the wall {unknown[0]!r}; walls are up, down, left and right.")
-        cells[int(row), int(column)] = sum(side for word, side in _ALPHAMAZE_SIDES.items() if word not in closed)
-        if role != "blank" and role in ends:
-            raise UserError(f"the AlphaMaze text has two cells <|{role}|>.")
-        ends[role] = (int(row), int(column))
-    if not {"origin", "target"} <= set(ends):
+        cell = int(row), int(column)
+        cells[cell] = sum(side for word, side in _ALPHAMAZE_SIDES.items() if word not in walls.split("_"))
+        if role != "blank":
+            ends.append((role, cell))
+    if [role for role, _ in sorted(ends)] != ["origin", "target"]:
         raise UserError("the AlphaMaze text must have one <|origin|> and one <|target|>.")
-    return Parsed(Task(Maze(cells), ends["origin"], ends["target"]), None)
-
-
-WRITTEN_KINDS = ("ascii", "block", "box", "binary", "hrm", "csv", "alphamaze", "token-list", "json", *FORMATS)
-
-
-def write_maze(kind: str, task: Task, path: Path | None = None) -> str:
-    """Return a task in one of WRITTEN_KINDS; UserError if that cannot express the maze.
-
-    The path is left out where the kind has no place for it: box, binary, alphamaze.
-    """
-    if kind not in WRITTEN_KINDS:
-        raise UserError(f"mazes cannot be written as {kind!r}; use one of {', '.join(WRITTEN_KINDS)}.")
-    if kind in FORMATS:
-        return format_named(kind).encode(task, path).text
-    if kind == "ascii":
-        return drawings.draw_ascii(task, path)
-    if kind == "token-list":
-        return json.dumps([*prompt_tokens(task), *(plan_tokens(path) if path else ())])
-    if kind == "json":
-        return json.dumps(_json_task(task, path))
-    if isinstance(task.maze, PathStar):
-        raise UserError(f"a path-star graph cannot be written as {kind}; use path-star or json.")
-    if kind == "block":
-        return drawings.draw_blocks(task, path)
-    if kind == "box":
-        return drawings.draw_box(task)
-    if kind == "alphamaze":
-        return _write_alphamaze(task)
-    ends = {task.start: "S", task.goal: "G"}
-    if kind == "binary":
-        return drawings.draw_cells(task, ends, "0", "1")
-    if task.maze.height != task.maze.width:
-        raise UserError(f"{kind} does not tell the size, so it is for square mazes only; use block.")
-    question = drawings.draw_cells(task, ends, " ", "#").replace("\n", "")
-    answer = drawings.draw_cells(task, dict.fromkeys(path or (), "o") | ends, " ", "#").replace("\n", "")
-    return answer if kind == "hrm" else f"question,answer\n{question},{answer if path else ''}"
-
-
-def _write_alphamaze(task: Task) -> str:
-    if (task.maze.cells & WALL).any():
-        raise UserError("AlphaMaze text has walls between cells only; use block, hrm or json for wall cells.")
-    lines = [""] * task.maze.height
-    for (row, column), sides in np.ndenumerate(task.maze.cells):
-        closed = [word for word, side in _ALPHAMAZE_SIDES.items() if not sides & side]
-        role = {task.goal: "target", task.start: "origin"}.get((row, column), "blank")
-        lines[row] += f"<|{row}-{column}|><|{'_'.join(closed) or 'no'}_wall|><|{role}|>"
-    return "\n".join(lines)
-
-
-def _json_task(task: Task, path: Path | None) -> dict[str, Any]:
-    maze, is_graph = task.maze, isinstance(task.maze, PathStar)
-
-    def plain(cell: Cell) -> Any:
-        return cell[1] if is_graph else [cell[1], cell[0]]
-
-    shape: dict[str, Any] = {"width": maze.width, "height": maze.height}
-    if is_graph:
-        shape = {"labels": maze.width, "edges": [[plain(a), plain(b)] for a, b in maze.edges()]}
-    elif maze.has_wall_cells_only:
-        shape["walls"] = [plain(cell) for cell in maze.walls()]
-    else:
-        shape["cells"] = maze.cells.tolist()
-    found = {**shape, "start": plain(task.start), "goal": plain(task.goal)}
-    return found | ({"path": [plain(cell) for cell in path]} if path else {})
-
-
-def _json(line: str) -> Any:
-    try:
-        return json.loads(line)
-    except json.JSONDecodeError as error:
-        where = f"at character {error.pos + 1} ({error.msg})"
-        raise UserError(f"the JSON is broken {where}; each line must hold one whole object.") from None
-    except (RecursionError, ValueError):  # a number with thousands of digits
-        raise UserError("the JSON is nested too deeply, or holds a number that is too large.") from None
+    return Parsed(Task(Maze(cells), *(cell for _, cell in sorted(ends))), None)
 
 
 def parse_json_task(line: str) -> Parsed:
@@ -442,22 +345,109 @@ def _rows_of_sides(value: dict[str, Any]) -> list[list[int]]:
 
 def _parse_graph(value: dict[str, Any]) -> Parsed:
     """Return the task of a path-star graph: edges [[a, b], ...] between nodes, a start, a goal, maybe a path."""
-    edges = value["edges"]
+    edges, path = value["edges"], value.get("path") or []
     ends: list[Any] = [value.get(key) for key in ("start", "goal")]
-    path = value.get("path") or []
     pairs = isinstance(edges, list) and all(isinstance(edge, list) and len(edge) == 2 for edge in edges)
-    nodes = [*(node for edge in edges for node in edge), *ends, *path] if pairs and isinstance(path, list) else []
-    if not nodes or not edges or not all(type(node) is int for node in nodes):
+    nodes = [node for edge in edges for node in edge] if pairs else []
+    if not nodes or not isinstance(path, list) or not all(type(node) is int for node in [*nodes, *ends, *path]):
         raise UserError("a graph needs edges [[a, b], ...], a start and a goal, all of them node numbers.")
-    labels = value.get("labels", 1 + max(nodes))
+    labels = value.get("labels", 1 + max([*nodes, *path]))
     if type(labels) is not int:
         raise UserError(f"labels is {_as_json(labels)}, but it must be the number of possible nodes.")
+    if missing := [node for node in ends if node not in nodes]:
+        raise UserError(f"node {missing[0]} is not in the graph.")
     graph = PathStar.from_pairs(labels, [(a, b) for a, b in edges])
-    for node in ends:
-        if not any(node in edge for edge in edges):
-            raise UserError(f"node {node} is not in the graph.")
     return Parsed(Task(graph, (0, ends[0]), (0, ends[1])), [(0, node) for node in path] or None)
+
+
+def _json(line: str) -> Any:
+    try:
+        return json.loads(line)
+    except json.JSONDecodeError as error:
+        where = f"at character {error.pos + 1} ({error.msg})"
+        raise UserError(f"the JSON is broken {where}; each line must hold one whole object.") from None
+    except (RecursionError, ValueError):  # a number with thousands of digits
+        raise UserError("the JSON is nested too deeply, or holds a number that is too large.") from None
 
 
 def _as_json(value: Any) -> str:
     return quoted(json.dumps(value))
+
+
+# Other lines are token text.
+_LINE_PARSERS = {"json": parse_json_task, "hrm": _parse_hrm, "grid-list": _parse_grid_list}
+
+
+def write_maze(kind: str, task: Task, path: Path | None = None) -> str:
+    """Return a task in one of WRITTEN_KINDS; UserError if that cannot express the maze.
+
+    The path is left out where the kind has no place for it: box, binary, alphamaze.
+    """
+    if kind in FORMATS:
+        return format_named(kind).encode(task, path).text
+    if kind not in _WRITERS:
+        raise UserError(f"mazes cannot be written as {kind!r}; use one of {', '.join(WRITTEN_KINDS)}.")
+    if isinstance(task.maze, PathStar) and kind not in ("ascii", "token-list", "json"):
+        raise UserError(f"a path-star graph cannot be written as {kind}; use path-star or json.")
+    return _WRITERS[kind](task, path)
+
+
+def _write_tokens(task: Task, path: Path | None) -> str:
+    return json.dumps([*prompt_tokens(task), *plan_tokens(path or [])])
+
+
+def _write_hrm(task: Task, path: Path | None) -> str:
+    if task.maze.height != task.maze.width:
+        raise UserError("a line of HRM does not tell the size, so it is for square mazes only; use block.")
+    marks = dict.fromkeys(path or (), "o") | {task.start: "S", task.goal: "G"}
+    return drawings.draw_cells(task, marks, " ", "#").replace("\n", "")
+
+
+def _write_csv(task: Task, path: Path | None) -> str:
+    return f"question,answer\n{_write_hrm(task, None)},{_write_hrm(task, path) if path else ''}"
+
+
+def _write_binary(task: Task, path: Path | None) -> str:
+    return drawings.draw_cells(task, {task.start: "S", task.goal: "G"}, "0", "1")
+
+
+def _write_alphamaze(task: Task, path: Path | None) -> str:
+    if (task.maze.cells & WALL).any():
+        raise UserError("AlphaMaze text has walls between cells only; use block, hrm or json for wall cells.")
+    lines = [""] * task.maze.height
+    for (row, column), sides in np.ndenumerate(task.maze.cells):
+        closed = [word for word, side in _ALPHAMAZE_SIDES.items() if not sides & side]
+        role = {task.goal: "target", task.start: "origin"}.get((row, column), "blank")
+        lines[row] += f"<|{row}-{column}|><|{'_'.join(closed) or 'no'}_wall|><|{role}|>"
+    return "\n".join(lines)
+
+
+def _write_json(task: Task, path: Path | None) -> str:
+    maze, is_graph = task.maze, isinstance(task.maze, PathStar)
+
+    def plain(cell: Cell) -> Any:
+        return cell[1] if is_graph else [cell[1], cell[0]]
+
+    found: dict[str, Any] = {"width": maze.width, "height": maze.height}
+    if is_graph:
+        found = {"labels": maze.width, "edges": [[plain(a), plain(b)] for a, b in maze.edges()]}
+    elif maze.has_wall_cells_only:
+        found["walls"] = [plain(cell) for cell in maze.walls()]
+    else:
+        found["cells"] = maze.cells.tolist()
+    found |= {"start": plain(task.start), "goal": plain(task.goal)}
+    return json.dumps(found | ({"path": [plain(cell) for cell in path]} if path else {}))
+
+
+_WRITERS: dict[str, Callable[[Task, Path | None], str]] = {
+    "ascii": drawings.draw_ascii,
+    "block": drawings.draw_blocks,
+    "box": drawings.draw_box,
+    "binary": _write_binary,
+    "hrm": _write_hrm,
+    "csv": _write_csv,
+    "alphamaze": _write_alphamaze,
+    "token-list": _write_tokens,
+    "json": _write_json,
+}
+WRITTEN_KINDS = (*_WRITERS, *FORMATS)

@@ -1,10 +1,8 @@
 """The encoded and the parsed task, the reader of tokens, and vocabularies, for all formats.
 
-    reader = TokenReader("start 0 1".split())
-    reader.expect("start")
-    x = reader.number(limit=10, what="an x")
-
-A text is its tokens joined by single spaces. Messages count tokens from 1.
+reader = TokenReader("start 0 1".split())
+reader.expect("start")
+x = reader.number(limit=10, what="an x")
 """
 
 from __future__ import annotations
@@ -67,7 +65,7 @@ def cell_tokens(height: int, width: int) -> list[str]:
 
 
 class TokenReader:
-    """A position in a list of tokens; padding at the end is ignored."""
+    """A position in a list of tokens; padding at the end is ignored, and messages count tokens from 1."""
 
     def __init__(self, tokens: Sequence[str]) -> None:
         self.tokens = tokens
