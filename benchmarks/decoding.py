@@ -32,8 +32,8 @@ from clew.decoding.decode import decode, decode_steps
 from clew.decoding.text_decoders import LeftToRight, fill_best
 from clew.errors import UserError, guarded
 from clew.mazes.generate import generate
-from clew.models.build import build_model, sized_config
-from clew.models.config import Model
+from clew.models.build import build_model
+from clew.models.config import Model, sized_config
 from clew.provenance import provenance
 
 TARGET = 4.0

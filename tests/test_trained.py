@@ -16,8 +16,7 @@ from clew.data.config import DataConfig
 from clew.errors import UserError
 from clew.mazes.generate import generate
 from clew.models.build import build_model
-from clew.models.cell_network import CellNetworkConfig
-from clew.models.config import DecoderOnlyConfig
+from clew.models.config import CellNetworkConfig, DecoderOnlyConfig
 from clew.models.weights import read_weights, write_weights
 from clew.registry import shipped_models
 from clew.tokenization.read import write_maze

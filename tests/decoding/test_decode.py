@@ -21,7 +21,8 @@ from clew.decoding.decode import (
 )
 from clew.decoding.text_decoders import Certainty, LeftToRight, Threshold
 from clew.errors import UserError
-from clew.models.cell_network import CellNetwork, CellNetworkConfig
+from clew.models.cell_network import CellNetwork
+from clew.models.config import CellNetworkConfig
 
 
 @pytest.fixture(autouse=True)

@@ -8,8 +8,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from clew.errors import UserError
-from clew.models.build import build_model, count_parameters, from_json, kind_of, sized_config, to_json, training_flops
-from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
+from clew.models.build import build_model, count_parameters, training_flops
+from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig, from_json, kind_of, sized_config, to_json
 
 CONFIGS = [
     EncoderDecoderConfig(VOCABULARY, 16, 2, "rope-fp32", encoder_depth=2, decoder_depth=1),

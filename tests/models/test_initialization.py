@@ -10,8 +10,8 @@ from torch import Tensor
 
 from clew.errors import UserError
 from clew.models.blocks import CrossBlock, SelfBlock, init_gpt2, init_lookup_heads, make_positions
-from clew.models.build import build_model, from_json, to_json
-from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
+from clew.models.build import build_model
+from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig, from_json, to_json
 
 WIDTH, HEADS, LENGTH = 128, 4, 60
 HEAD_WIDTH = WIDTH // HEADS

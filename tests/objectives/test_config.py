@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from clew.errors import UserError
-from clew.objectives.builtin import AdaptiveRate, MaskedTokens, OrderedMask
-from clew.objectives.config import OBJECTIVES, ObjectiveConfig, RateConfig, adaptive_of, build_objective
+from clew.objectives.builtin import AdaptiveRate, MaskedTokens, OrderedMask, adaptive_of, build_objective
+from clew.objectives.config import OBJECTIVES, ObjectiveConfig, RateConfig
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)

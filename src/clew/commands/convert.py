@@ -44,8 +44,8 @@ def convert(
     from clew.data.config import DataConfig
     from clew.mazes.generate import canonical_family
     from clew.models.build import count_parameters
-    from clew.models.config import DecoderOnlyConfig
-    from clew.models.published import load_published, published_tokens, read_sidecar, reorder_ids
+    from clew.models.config import DecoderOnlyConfig, published_tokens
+    from clew.models.published import load_published, read_sidecar, reorder_ids
     from clew.objectives.config import ObjectiveConfig
     from clew.tokenization.format import format_named
     from clew.tokenization.tokens import padded_size

@@ -31,7 +31,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -39,17 +39,15 @@ from torch import Tensor, nn
 
 from clew.data.batch import Batch
 from clew.errors import UserError
+from clew.models.config import Activation, PositionChoice
 from clew.models.cpu_kernels import use_cpu_kernel
 from clew.models.cpu_kernels.attention import HEAD_WIDTH_FACTOR, Segments, packed_attention
 
-Activation = Literal["gelu", "relu"]
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "relu": F.relu}
 GROUP_TOKENS = 2048
-PositionChoice = Literal["rope-fp32", "rope-fp16", "learned", "none"]
 Rotate = Callable[[Tensor], Tensor]  # [B, H, T, E] -> the same shape and dtype
 
 ROPE_BASE = 10_000.0
-Initialization = Literal["gpt-2", "lookup", "pytorch"]
 
 # Chosen by short runs on 4x4 mazes (docs/experiments-log.md, no. 16).
 EMBEDDING_DEVIATION = 0.1  # larger than GPT-2's

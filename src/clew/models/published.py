@@ -27,7 +27,6 @@ from clew.models.build import build_model
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
 from clew.models.transformers import DecoderOnly, EncoderDecoder
 from clew.models.weights import check_tensors, read_tensors
-from clew.tokenization.format import format_named
 from clew.tokenization.tokens import PAD, SPECIAL_TOKENS, Vocabulary
 
 DEFAULT_HEADS = 4
@@ -259,20 +258,6 @@ def _published_names(config: TextConfig) -> dict[str, tuple[str, bool]]:
 
 def _stack(ours: str, depth: int, theirs: str, block: Mapping[str, str]) -> dict[str, str]:
     return {f"{ours}.{n}.{name}": f"{theirs}.{n}.{block[name]}" for n in range(depth) for name in block}
-
-
-def published_tokens(family: str, height: int, width: int) -> list[str]:
-    """Return the tokens of the published models in the order of their ids.
-
-    For DFS mazes these are ours. For A* mazes: four words, then numbers, costs (0 to cells - 1, for search traces) and
-    words of Searchformer's vocabulary, sorted as strings.
-    """
-    if family == "dfs":
-        return list(format_named("edge-list").vocabulary(height, width).tokens)
-    words = ["start", "goal", "wall", "create", "close", "plan"]
-    numbers = [str(number) for number in range(max(height, width))]
-    costs = [f"c{cost}" for cost in range(height * width)]
-    return ["pad", "bos", "eos", "<PATH_START>", *sorted([*words, *numbers, *costs])]
 
 
 @torch.no_grad()

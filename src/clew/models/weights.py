@@ -23,7 +23,8 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from clew.errors import UserError, machine_memory
 from clew.files import atomic_write, json_checksum, read_json, write_json
-from clew.models.build import KINDS, ModelConfig, build_model, kind_of
+from clew.models.build import NETWORKS, build_model
+from clew.models.config import ModelConfig, kind_of
 
 WEIGHTS_FILE, WEIGHTS_JSON = "model.safetensors", "model.json"
 CHECKSUMS = "sha256"
@@ -126,7 +127,7 @@ def _plan(config: ModelConfig, most: int, count: int, problem: str) -> dict[str,
         with torch.device("meta"):
             return dict(build_model(config, seed=0).state_dict())
     except (_TooLarge, RuntimeError, ArithmeticError, TypeError, ValueError) as error:  # also sizes beyond 64 bits
-        if isinstance(error, _TooLarge) or kind_of(config) in KINDS:
+        if isinstance(error, _TooLarge) or kind_of(config) in NETWORKS:
             raise UserError(problem) from None
         return None
     finally:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from torch import Tensor
 from clew.data.batch import Batch, CellBatch
 from clew.errors import UserError
 from clew.mazes.maze import EAST, NORTH, SOUTH, WEST
+from clew.objectives.config import MASKED, MAX_WEIGHT, ObjectiveConfig, RateConfig, Sampling, Weighting
 from clew.objectives.targets import (
     CONFIDENCE,
     HIDE,
@@ -37,11 +38,8 @@ from clew.objectives.targets import (
     path_position,
     response_position,
 )
+from clew.registry import registered
 
-Weighting = Literal["token", "rate"]
-# The weight 1/u has no finite variance as u goes to 0, so it is capped.
-MAX_WEIGHT = 100.0
-Sampling = Literal["sequence", "stratified", "batch"]
 Quantile = Callable[[Tensor], Tensor]  # p in [0, 1) -> the rate below which a share p of the rates lies
 _BETA_TABLE_CELLS = 4096
 
@@ -325,3 +323,50 @@ class AnyOrder(Objective):
         # Other positions sort last, so that the response gets the orders 1 .. n. Ties among 64 bits do not occur.
         bits_BT = bits_BT.masked_fill(~batch.response_BT, torch.iinfo(torch.int64).max)
         return make_targets(batch, (bits_BT.argsort(1).argsort(1) + 1) * batch.response_BT)
+
+
+def build_rates(config: RateConfig) -> Rates:
+    """Return the sampler of masking rates that a config describes."""
+    return Rates(_quantile(config), config.sampling, config.fully_hidden)
+
+
+def _quantile(config: RateConfig) -> Quantile:
+    match config.shape:
+        case "uniform":
+            return uniform_rate
+        case "fixed":
+            return fixed_rate(config.fixed)
+        case "beta":
+            return beta_rate(config.beta_a, config.beta_b)
+        case "cosine":
+            return cosine_rate
+        case "adaptive":
+            return AdaptiveRate(config.adaptive_bins, config.adaptive_floor, config.adaptive_memory)
+    component: Any = registered("mask-rate", config.shape)
+    quantile: Quantile = component().quantile
+    return quantile
+
+
+def build_objective(config: ObjectiveConfig) -> Objective:
+    """Return the objective that a config describes."""
+    rates, name = config.rates, config.name
+    if name in MASKED:
+        drawn = build_rates(replace(rates, shape="fixed") if name == "fixed-rate" else rates)
+        return MaskedTokens(drawn, config.weighting, config.at_least_one, config.max_weight, config.confidence_share)
+    if name in ("ordered", "ordered-reverse"):
+        return OrderedMask(build_rates(rates), reverse=name == "ordered-reverse")
+    if name == "prefix-next-token":
+        return NextAfterPrefix(build_rates(rates))
+    if name == "any-order":
+        return AnyOrder()
+    if name in ("next-token", "trace"):
+        return NextToken()
+    component: Any = registered("objective", name)
+    made: Objective = type(name, (component, Objective), {})()  # what the class lacks comes from Objective
+    return made
+
+
+def adaptive_of(objective: Objective) -> AdaptiveRate | None:
+    """Return the adaptive rates of an objective, which training updates with the losses, or None."""
+    quantile = getattr(getattr(objective, "rates", None), "quantile", None)
+    return quantile if isinstance(quantile, AdaptiveRate) else None

@@ -1,39 +1,25 @@
-"""Objectives by name, and their options.
+"""Names of the objectives, and their options; imports no torch.
 
-    build_objective(ObjectiveConfig())                                              # MLM-U, as in the paper
-    build_objective(ObjectiveConfig("mlm-u", RateConfig(sampling="stratified", fully_hidden=0.5)))
+    ObjectiveConfig()                                                                   # MLM-U, as in the paper
+    ObjectiveConfig("mlm-u", RateConfig(sampling="stratified", fully_hidden=0.5))
 
 Names that are not built in are those of classes registered from outside the package (docs/extend.md).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Any, Self, TypeAlias, get_args
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self, TypeAlias, get_args
 
 from clew.errors import UserError
 from clew.files import from_plain, to_plain
-from clew.objectives.builtin import (
-    MAX_WEIGHT,
-    AdaptiveRate,
-    AnyOrder,
-    MaskedTokens,
-    NextAfterPrefix,
-    NextToken,
-    OrderedMask,
-    Quantile,
-    Rates,
-    Sampling,
-    Weighting,
-    beta_rate,
-    cosine_rate,
-    fixed_rate,
-    uniform_rate,
-)
-from clew.objectives.targets import Objective
 from clew.registry import registered, unknown_component
 
 ObjectiveName: TypeAlias = str
+Weighting = Literal["token", "rate"]
+Sampling = Literal["sequence", "stratified", "batch"]
+# The weight 1/u has no finite variance as u goes to 0, so it is capped.
+MAX_WEIGHT = 100.0
 MASKED = ("mlm-u", "fixed-rate")
 WITHOUT_RATES = ("next-token", "any-order", "trace")
 OBJECTIVES = (*MASKED, "ordered", "ordered-reverse", "prefix-next-token", *WITHOUT_RATES)
@@ -137,53 +123,6 @@ _RATE_LIMITS: dict[str, tuple[float, float]] = {
     "adaptive_floor": (0.01, 1),
     "adaptive_memory": (0, 0.9999),
 }
-
-
-def build_rates(config: RateConfig) -> Rates:
-    """Return the sampler of masking rates that a config describes."""
-    return Rates(_quantile(config), config.sampling, config.fully_hidden)
-
-
-def _quantile(config: RateConfig) -> Quantile:
-    match config.shape:
-        case "uniform":
-            return uniform_rate
-        case "fixed":
-            return fixed_rate(config.fixed)
-        case "beta":
-            return beta_rate(config.beta_a, config.beta_b)
-        case "cosine":
-            return cosine_rate
-        case "adaptive":
-            return AdaptiveRate(config.adaptive_bins, config.adaptive_floor, config.adaptive_memory)
-    component: Any = registered("mask-rate", config.shape)
-    quantile: Quantile = component().quantile
-    return quantile
-
-
-def build_objective(config: ObjectiveConfig) -> Objective:
-    """Return the objective that a config describes."""
-    rates, name = config.rates, config.name
-    if name in MASKED:
-        drawn = build_rates(replace(rates, shape="fixed") if name == "fixed-rate" else rates)
-        return MaskedTokens(drawn, config.weighting, config.at_least_one, config.max_weight, config.confidence_share)
-    if name in ("ordered", "ordered-reverse"):
-        return OrderedMask(build_rates(rates), reverse=name == "ordered-reverse")
-    if name == "prefix-next-token":
-        return NextAfterPrefix(build_rates(rates))
-    if name == "any-order":
-        return AnyOrder()
-    if name in ("next-token", "trace"):
-        return NextToken()
-    component: Any = registered("objective", name)
-    made: Objective = type(name, (component, Objective), {})()  # what the class lacks comes from Objective
-    return made
-
-
-def adaptive_of(objective: Objective) -> AdaptiveRate | None:
-    """Return the adaptive rates of an objective, which training updates with the losses, or None."""
-    quantile = getattr(getattr(objective, "rates", None), "quantile", None)
-    return quantile if isinstance(quantile, AdaptiveRate) else None
 
 
 def _check_range(name: str, value: object, low: float, high: float) -> None:
