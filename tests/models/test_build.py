@@ -54,7 +54,7 @@ def test_a_config_survives_json(config):
         ({"kind": "decoder-only", "vocabulary": 8.5}, "a whole number"),
         ({"kind": "decoder-only", "vocabulary": 8, "positions": "rope"}, "one of rope-fp32"),
         ({"kind": "encoder-decoder", "vocabulary": 8, "causal": 1}, "true or false"),
-        ({"kind": "encoder-decoder", "vocabulary": 8, "decoder_depth": 0}, "at least 1"),
+        ({"kind": "encoder-decoder", "vocabulary": 8, "decoder_depth": 0}, "use a number from 1"),
         ({"kind": "decoder-only", "vocabulary": 8, "width": 10}, "4 heads"),
         ({"kind": "decoder-only", "vocabulary": 8, "width": 12}, "pairs"),
     ],

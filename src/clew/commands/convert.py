@@ -68,7 +68,7 @@ def convert(
         raise UserError("the published GPT-2 reads dfs mazes, with next-token; leave out --family and --objective.")
     tokens = sidecar.vocab or published_tokens(family, size, size)
     expected = padded_size(len(tokens))
-    if sidecar.vocab is None and model.config.vocabulary != expected:
+    if not sidecar.vocab and model.config.vocabulary != expected:
         raise UserError(
             f"the weights have {model.config.vocabulary} ids, but published models of {mazes} have {expected}; "
             "give the --size and --family that the model was trained on."

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args
@@ -57,9 +56,11 @@ def autocast(precision: Precision, device: torch.device) -> AbstractContextManag
     return torch.autocast(device.type, dtype=torch.bfloat16 if precision == "bf16" else torch.float16)
 
 
-# Width, heads and depth of the paper's models, named after their rounded parameter counts, and of one for laptops. An
-# encoder-decoder gives half of the depth to each of its two stacks.
+# Width, heads and depth of the paper's models, named after their rounded parameter counts, and of one for laptops.
 SIZES = {"tiny": (64, 4, 8), "3m": (128, 4, 14), "8m": (128, 4, 40), "25m": (256, 4, 32)}
+
+# A damaged config must not describe a model that takes minutes to refuse, or sizes beyond 64 bits.
+_BLOCKS, _WIDTH, _TOKENS = (1, 1000), (1, 1 << 16), (1, 1 << 30)
 
 # Multiples of an irrational number are equidistributed modulo 1: one for each random choice that a maze's number makes.
 _FRACTIONS = ((math.sqrt(5) - 1) / 2, math.sqrt(2) - 1, math.sqrt(3) - 1)
@@ -83,7 +84,7 @@ class TransformerConfig:
     head_bias: bool = True  # whether the output layer has a bias
 
     def __post_init__(self) -> None:
-        check_positive(self, ("vocabulary", "width", "heads", "max_length"))
+        _check_limits(self, vocabulary=_TOKENS, width=_WIDTH, heads=_WIDTH, max_length=_TOKENS)
         if self.width % self.heads:
             raise UserError(f"a width of {self.width} cannot be shared among {self.heads} heads; choose a multiple.")
         for name, choices in (("positions", PositionChoice), ("init", Initialization), ("activation", Activation)):
@@ -124,7 +125,7 @@ class EncoderDecoderConfig(TransformerConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_positive(self, ("encoder_depth", "decoder_depth"))
+        _check_limits(self, encoder_depth=_BLOCKS, decoder_depth=_BLOCKS)
         if not self.attend_self and not self.causal:
             raise UserError("attend_self can be turned off in a causal encoder only; set causal, or leave it on.")
 
@@ -151,7 +152,7 @@ class DecoderOnlyConfig(TransformerConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_positive(self, ("depth",))
+        _check_limits(self, depth=_BLOCKS)
         if self.bos_id is not None and not 0 <= self.bos_id < self.vocabulary:
             raise UserError(f"bos_id is {self.bos_id}, but the vocabulary has the ids 0 to {self.vocabulary - 1}.")
 
@@ -190,12 +191,9 @@ class CellNetworkConfig:
     warm_start: float = 0.5
 
     def __post_init__(self) -> None:
-        check_positive(self, ("width", "hidden", "steps"))
-        limits = {"base_loops": (1, 10_000), "max_units": (0, 1), "warm_start": (0, 1), "side_bias": (0, 10)}
-        limits |= dict.fromkeys(("loops_per_side", "loops_per_cell", "loops_per_step"), (0, 100))
-        for name, (low, high) in limits.items():
-            if not low <= (value := getattr(self, name)) <= high:
-                raise UserError(f"a cell network's {name} is {value}; use a number from {low} to {high}.")
+        _check_limits(self, width=_WIDTH, hidden=_WIDTH, steps=_BLOCKS, max_units=(0, 1), base_loops=(1, 10_000))
+        _check_limits(self, loops_per_side=(0, 100), loops_per_cell=(0, 100), loops_per_step=(0, 100))
+        _check_limits(self, side_bias=(0, 10), warm_start=(0, 1))
 
     @property
     def sum_units(self) -> int:
@@ -235,11 +233,11 @@ def attended(order_BT: Tensor, query_BT: Tensor) -> Tensor:
     return (order_BT >= 0) & (order_BT < limit_B1)
 
 
-def check_positive(config: object, names: Sequence[str]) -> None:
-    """Raise UserError if one of these fields is below 1."""
-    for name in names:
-        if getattr(config, name) < 1:
-            raise UserError(f"a model's {name} must be at least 1, but it is {getattr(config, name)}.")
+def _check_limits(config: object, **limits: tuple[float, float]) -> None:
+    """Raise UserError if one of these fields is below its lower or above its upper limit."""
+    for name, (low, high) in limits.items():
+        if not low <= (value := getattr(config, name)) <= high:
+            raise UserError(f"a model's {name} is {value}; use a number from {low} to {high}.")
 
 
 class ModelConfig(Protocol):
@@ -280,15 +278,12 @@ def sized_config(kind: str, size: str, vocabulary: int, **changes: Any) -> Encod
     """Return the config of a text model of one of the paper's sizes (`3m`, `8m`, `25m`) or `tiny`, with changes."""
     if size not in SIZES:
         raise UserError(f"there is no size '{size}'; choose one of {', '.join(SIZES)}.")
-    width, heads, depth = SIZES[size]
-    fields: Json = {"kind": kind, "vocabulary": vocabulary, "width": width, "heads": heads}
-    if kind == "encoder-decoder":
-        fields |= {"encoder_depth": depth // 2, "decoder_depth": depth // 2}
-    elif kind == "decoder-only":
-        fields |= {"depth": depth}
-    else:
+    if kind not in ("encoder-decoder", "decoder-only"):
         raise UserError(f"the size '{size}' is for encoder-decoder and decoder-only models, not for '{kind}'.")
-    config = from_json(fields | changes)
+    width, heads, depth = SIZES[size]
+    halves = {"encoder_depth": depth // 2, "decoder_depth": depth // 2}
+    blocks = {"depth": depth} if kind == "decoder-only" else halves
+    config = from_json({"kind": kind, "vocabulary": vocabulary, "width": width, "heads": heads} | blocks | changes)
     assert isinstance(config, EncoderDecoderConfig | DecoderOnlyConfig)
     return config
 

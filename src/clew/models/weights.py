@@ -19,11 +19,10 @@ import safetensors.torch
 import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
-from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from clew.errors import UserError, machine_memory
 from clew.files import atomic_write, json_checksum, read_json, write_json
-from clew.models.build import NETWORKS, build_model
+from clew.models.build import NETWORKS, build_model, count_parameters
 from clew.models.config import ModelConfig, kind_of
 
 WEIGHTS_FILE, WEIGHTS_JSON = "model.safetensors", "model.json"
@@ -71,13 +70,16 @@ def build_trained(config: ModelConfig, tensors: Mapping[str, Tensor], where: Pat
 
     UserError, before memory is allocated for the model, if the weights are of another model or not finite.
     """
-    problem = f"the config describes a larger model than {where} holds; use the weights with their own config."
-    # Twice: a tied weight is registered under its second name and then replaced.
-    own = _plan(config, 2 * sum(tensor.numel() for tensor in tensors.values()), 2 * len(tensors), problem)
-    check_tensors(build_model(config, seed=0).state_dict() if own is None else own, tensors, where)
+    check_tensors(build_without_memory(config).state_dict(), tensors, where)
     model = build_model(config, seed=0)
     model.load_state_dict(dict(tensors))
     return model.eval()
+
+
+def build_without_memory(config: ModelConfig) -> nn.Module:
+    """Return the model with names and shapes alone; a class from outside the package may need memory."""
+    with torch.device("meta" if kind_of(config) in NETWORKS else "cpu"):
+        return build_model(config, seed=0)
 
 
 def check_tensors(own: Mapping[str, Tensor], tensors: Mapping[str, Tensor], where: Path | str) -> None:
@@ -96,39 +98,10 @@ def check_tensors(own: Mapping[str, Tensor], tensors: Mapping[str, Tensor], wher
 
 
 def check_memory(config: ModelConfig) -> None:
-    """Raise UserError, before anything is built, if training a model takes more memory than this machine has."""
-    problem = (
-        f"the model is too large to be trained here: with its optimizer it takes more than the "
-        f"{machine_memory() / 1e9:,.0f} GB of memory of this machine; use a smaller --model.width or depth."
-    )
-    _plan(config, machine_memory() // 16, 50_000, problem)  # bytes of a value, its gradient and AdamW's two averages
-
-
-class _TooLarge(Exception):
-    pass
-
-
-def _plan(config: ModelConfig, most: int, count: int, problem: str) -> dict[str, Tensor] | None:
-    """Return the names and shapes of a model as tensors without memory; None if its class needs memory.
-
-    A config may have 10**18 layers: construction ends, with the `problem` as UserError, after `most` values or
-    `count` parameters.
-    """
-    total = registered = 0
-
-    def check_parameter(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
-        nonlocal total, registered
-        total, registered = total + (0 if parameter is None else parameter.numel()), registered + 1
-        if total > most or registered > count:
-            raise _TooLarge
-
-    hook = register_module_parameter_registration_hook(check_parameter)
-    try:
-        with torch.device("meta"):
-            return dict(build_model(config, seed=0).state_dict())
-    except (_TooLarge, RuntimeError, ArithmeticError, TypeError, ValueError) as error:  # also sizes beyond 64 bits
-        if isinstance(error, _TooLarge) or kind_of(config) in NETWORKS:
-            raise UserError(problem) from None
-        return None
-    finally:
-        hook.remove()
+    """Raise UserError if training a model takes more memory than this machine has."""
+    # Bytes of a value, its gradient and AdamW's two averages.
+    if 16 * count_parameters(build_without_memory(config)) > machine_memory():
+        raise UserError(
+            "the model is too large to be trained here: with its optimizer it takes more than the "
+            f"{machine_memory() / 1e9:,.0f} GB of memory of this machine; use a smaller --model.width or depth."
+        )

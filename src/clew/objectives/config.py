@@ -24,8 +24,6 @@ MASKED = ("mlm-u", "fixed-rate")
 WITHOUT_RATES = ("next-token", "any-order", "trace")
 OBJECTIVES = (*MASKED, "ordered", "ordered-reverse", "prefix-next-token", *WITHOUT_RATES)
 RATE_SHAPES = ("uniform", "fixed", "beta", "cosine", "adaptive")
-# The text format in which the response is the search trace followed by the plan.
-TRACE_FORMAT = "wall-list-trace"
 
 
 @dataclass(frozen=True)
@@ -52,8 +50,13 @@ class RateConfig:
         if self.shape not in RATE_SHAPES and registered("mask-rate", self.shape) is None:
             raise unknown_component("mask-rate", self.shape, RATE_SHAPES)
         _check_choice("rates.sampling", self.sampling, get_args(Sampling))
-        for name, (low, high) in _RATE_LIMITS.items():
-            _check_range(f"rates.{name}", getattr(self, name), low, high)
+        _check_range("rates.fully_hidden", self.fully_hidden, 0, 1)
+        _check_range("rates.fixed", self.fixed, 0.001, 1)
+        _check_range("rates.beta_a", self.beta_a, 0.5, 100)
+        _check_range("rates.beta_b", self.beta_b, 0.5, 100)
+        _check_range("rates.adaptive_bins", self.adaptive_bins, 1, 1000)
+        _check_range("rates.adaptive_floor", self.adaptive_floor, 0.01, 1)
+        _check_range("rates.adaptive_memory", self.adaptive_memory, 0, 0.9999)
 
 
 @dataclass(frozen=True)
@@ -94,8 +97,8 @@ class ObjectiveConfig:
 
     @property
     def required_format(self) -> str | None:
-        """The only text format that this objective works with, or None."""
-        return TRACE_FORMAT if self.name == "trace" else None
+        """Return the only text format that this objective works with, or None."""
+        return "wall-list-trace" if self.name == "trace" else None
 
     def to_json(self) -> dict[str, Any]:
         return dict(to_plain(self))
@@ -113,16 +116,6 @@ class ObjectiveConfig:
 
 # Names of fields before version 0.2.
 _RENAMED = {"spread": "sampling"} | {f"dwell_{name}": f"adaptive_{name}" for name in ("bins", "floor", "memory")}
-
-_RATE_LIMITS: dict[str, tuple[float, float]] = {
-    "fully_hidden": (0, 1),
-    "fixed": (0.001, 1),
-    "beta_a": (0.5, 100),
-    "beta_b": (0.5, 100),
-    "adaptive_bins": (1, 1000),
-    "adaptive_floor": (0.01, 1),
-    "adaptive_memory": (0, 0.9999),
-}
 
 
 def _check_range(name: str, value: object, low: float, high: float) -> None:
