@@ -15,9 +15,8 @@ from clew import registry
 from clew.data.config import DataConfig
 from clew.errors import UserError
 from clew.mazes.generate import generate
-from clew.models.build import build_model
+from clew.models.build import build_model, read_weights, write_weights
 from clew.models.config import CellNetworkConfig, DecoderOnlyConfig
-from clew.models.weights import read_weights, write_weights
 from clew.registry import shipped_models
 from clew.tokenization.read import write_maze
 from clew.trained import SomeUnread, export_weights, load

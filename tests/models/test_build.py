@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -123,3 +125,8 @@ def test_a_triangle_counts_half():
     keys, targets = int(case.batch.valid_BT.sum()) - 1, int(case.query_BT.sum())
     forward = depth * (24 * width**2 * keys + 4 * width * keys * (keys + 1) / 2) + 2 * width * vocabulary * targets
     assert training_flops(CONFIGS[2], case.batch, case.order_BT, case.query_BT) == 3 * forward
+
+
+def test_configs_are_made_without_torch():
+    program = "import sys, clew.models.config, clew.objectives.config; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -1,8 +1,7 @@
-"""Choose a decoder by name, and run it step by step or to the end.
+"""Choose a decoder by name, and run it.
 
     decoder = parse_decoder("threshold:probability=0.8")      # as on the command line
-    decoded = decode(model, codec.decoding_state(tasks), decoder)
-    for step in decode_steps(model, codec.decoding_state(tasks), decoder): ...
+    decoded = decode(model, codec.decoding_state(tasks), decoder, on_step=steps.append)
 
 Decoders from outside the package are registered with clew.register("decoder", NAME); see clew.decoding.codec.Decoder.
 
@@ -12,7 +11,7 @@ Shape suffixes: B mazes, R positions of the response.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, get_type_hints
@@ -87,10 +86,12 @@ def decoder_named(name: str, **options: Any) -> Decoder:
             raise UserError(f"the decoder {name} has no option {option!r}; its options: {names}.")
         kind = kinds[option] if kinds[option] in (int, float) else str
         try:
-            values[option] = decoder_named(value) if option == "inner" else kind(value)
+            values[option] = kind(value)
         except ValueError:
             wanted = type_name(kind)
             raise UserError(f"the option {option} of the decoder {name} cannot be {value!r}; give {wanted}.") from None
+    if "inner" in values:  # a decoder inside another
+        values["inner"] = decoder_named(values["inner"])
     decoder: Decoder = make(**values)
     return decoder
 
@@ -121,41 +122,31 @@ class DecodedBatch:
 
 
 @torch.no_grad()
-def decode_steps(model: Model, state: DecodingState | CellState, decoder: Decoder) -> Iterator[Step]:
-    """Fill the state, without gradients and with the model in evaluation mode, and yield every step."""
-    check_decoder(model, decoder, isinstance(state, CellState))
-    device = device_of(model)
-    state.to(device)
-    steps = decoder.steps(model, state, torch.arange(len(state), device=device))
-    module = model if isinstance(model, nn.Module) else nn.Module()
-    while True:
-        # Set and restored around each step, so that the caller's code between two steps is not affected.
-        training = module.training
-        module.eval()
-        try:
-            step = next(steps, None)
-        finally:
-            module.train(training)
-        if step is None:
-            return
-        yield step
-
-
 def decode(
     model: Model,
     state: DecodingState | CellState,
     decoder: Decoder,
     on_step: Callable[[Step], None] = lambda step: None,
 ) -> DecodedBatch:
-    """Decode to the end; `on_step` is called with every step and may raise an exception to stop."""
-    began = time.perf_counter()
+    """Decode to the end, without gradients and with the model in evaluation mode.
+
+    `on_step` is called with every step and may raise an exception to stop.
+    """
+    check_decoder(model, decoder, isinstance(state, CellState))
+    began, device = time.perf_counter(), device_of(model)
     passes_B = torch.zeros(len(state), dtype=torch.int64)
-    for step in decode_steps(model, state, decoder):
-        on_step(step)
-        if not step.hidden:
-            passes_B += torch.zeros_like(passes_B).index_fill(0, step.row_F.cpu(), 1)  # once a maze
-    token_BR, probability_BR, length_B = state.responses()
-    return DecodedBatch(token_BR, probability_BR, length_B, passes_B, time.perf_counter() - began)
+    state.to(device)
+    module = model if isinstance(model, nn.Module) else nn.Module()
+    training = module.training
+    module.eval()
+    try:
+        for step in decoder.steps(model, state, torch.arange(len(state), device=device)):
+            on_step(step)
+            if not step.hidden:
+                passes_B += torch.zeros_like(passes_B).index_fill(0, step.row_F.cpu(), 1)  # once a maze
+    finally:
+        module.train(training)
+    return DecodedBatch(*state.responses(), passes_B, time.perf_counter() - began)
 
 
 @dataclass(frozen=True)

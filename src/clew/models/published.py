@@ -22,10 +22,9 @@ from torch import Tensor
 
 from clew.errors import UserError
 from clew.files import from_plain, read_json
-from clew.models.build import build_model
+from clew.models.build import build_model, build_without_memory, check_tensors, read_tensors
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
 from clew.models.transformers import DecoderOnly, EncoderDecoder
-from clew.models.weights import build_without_memory, check_tensors, read_tensors
 from clew.tokenization.tokens import PAD, SPECIAL_TOKENS, Vocabulary
 
 DEFAULT_HEADS = 4

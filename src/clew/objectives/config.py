@@ -50,13 +50,8 @@ class RateConfig:
         if self.shape not in RATE_SHAPES and registered("mask-rate", self.shape) is None:
             raise unknown_component("mask-rate", self.shape, RATE_SHAPES)
         _check_choice("rates.sampling", self.sampling, get_args(Sampling))
-        _check_range("rates.fully_hidden", self.fully_hidden, 0, 1)
-        _check_range("rates.fixed", self.fixed, 0.001, 1)
-        _check_range("rates.beta_a", self.beta_a, 0.5, 100)
-        _check_range("rates.beta_b", self.beta_b, 0.5, 100)
-        _check_range("rates.adaptive_bins", self.adaptive_bins, 1, 1000)
-        _check_range("rates.adaptive_floor", self.adaptive_floor, 0.01, 1)
-        _check_range("rates.adaptive_memory", self.adaptive_memory, 0, 0.9999)
+        _check_limits(self, "rates.", fully_hidden=(0, 1), fixed=(0.001, 1), beta_a=(0.5, 100), beta_b=(0.5, 100))
+        _check_limits(self, "rates.", adaptive_bins=(1, 1000), adaptive_floor=(0.01, 1), adaptive_memory=(0, 0.9999))
 
 
 @dataclass(frozen=True)
@@ -79,8 +74,7 @@ class ObjectiveConfig:
         if self.name not in OBJECTIVES and registered("objective", self.name) is None:
             raise unknown_component("objective", self.name, OBJECTIVES)
         _check_choice("weighting", self.weighting, get_args(Weighting))
-        _check_range("max_weight", self.max_weight, 1, 1e6)
-        _check_range("confidence_share", self.confidence_share, 0, 1)
+        _check_limits(self, "", max_weight=(1, 1e6), confidence_share=(0, 1))
         # Options without effect are refused.
         if self.max_weight != MAX_WEIGHT and self.weighting != "rate":
             raise UserError("max_weight limits the weights of weighting 'rate': use that, or leave it out.")
@@ -118,10 +112,12 @@ class ObjectiveConfig:
 _RENAMED = {"spread": "sampling"} | {f"dwell_{name}": f"adaptive_{name}" for name in ("bins", "floor", "memory")}
 
 
-def _check_range(name: str, value: object, low: float, high: float) -> None:
-    # Written so that NaN fails too.
-    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise UserError(f"{name} of the objective is {value!r}: use a number from {low} to {high}.")
+def _check_limits(config: object, prefix: str, **limits: tuple[float, float]) -> None:
+    for name, (low, high) in limits.items():
+        value = getattr(config, name)
+        # Written so that NaN fails too.
+        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+            raise UserError(f"{prefix}{name} of the objective is {value!r}: use a number from {low} to {high}.")
 
 
 def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
