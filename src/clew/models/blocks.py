@@ -112,8 +112,8 @@ class SelfBlock(nn.Module):
         return out_BKD
 
     def projections(self) -> tuple[Tensor, ...]:
-        """Return the weights of queries, keys and values, then the biases of queries and keys."""
-        return *self.query_key_value.weight.chunk(3), *self.query_key_value.bias.chunk(3)[:2]
+        """Return the weights of queries, keys and values, then their biases."""
+        return *self.query_key_value.weight.chunk(3), *self.query_key_value.bias.chunk(3)
 
 
 class CrossBlock(nn.Module):
@@ -144,9 +144,9 @@ class CrossBlock(nn.Module):
         return out_BQD
 
     def projections(self) -> tuple[Tensor, ...]:
-        """Return the weights of queries, keys and values, then the biases of queries and keys."""
+        """Return the weights of queries, keys and values, then their biases."""
         key_value = self.memory_key_value
-        return self.query.weight, *key_value.weight.chunk(2), self.query.bias, key_value.bias.chunk(2)[0]
+        return self.query.weight, *key_value.weight.chunk(2), self.query.bias, *key_value.bias.chunk(2)
 
 
 def run_in_groups(
@@ -356,7 +356,7 @@ def init_lookup_heads(blocks: nn.ModuleList, offsets: Sequence[int], rotary: boo
     """
     for block in blocks:
         assert isinstance(block, SelfBlock | CrossBlock)
-        query_DD, key_DD, value_DD, query_D, key_D = block.projections()
+        query_DD, key_DD, value_DD, query_D, key_D, _ = block.projections()
         for head, rows in enumerate(torch.arange(len(query_DD)).chunk(block.heads)):
             if head >= len(offsets):
                 same_ED = _equal_token_projection(query_DD[rows])

@@ -47,6 +47,12 @@ class Model(Protocol):
         ...
 
 
+class ModelConfig(Protocol):
+    """A config of any kind."""
+
+    def __hash__(self) -> int: ...
+
+
 def autocast(precision: Precision, device: torch.device) -> AbstractContextManager[Any]:
     """Run matrix products in the precision; no effect for fp32."""
     import torch
@@ -238,12 +244,6 @@ def _check_limits(config: object, **limits: tuple[float, float]) -> None:
     for name, (low, high) in limits.items():
         if not low <= (value := getattr(config, name)) <= high:
             raise UserError(f"a model's {name} is {value}; use a number from {low} to {high}.")
-
-
-class ModelConfig(Protocol):
-    """A config of any kind."""
-
-    def __hash__(self) -> int: ...
 
 
 CONFIGS: dict[str, type[Any]] = {
