@@ -33,7 +33,6 @@ from clew.objectives.targets import (
     Predict,
     Targets,
     make_targets,
-    path_position,
     response_position,
 )
 from clew.registry import registered
@@ -237,7 +236,7 @@ class OrderedMask(Objective):
     reverse: bool = False
 
     def targets(self, batch: Batch, noise: Noise) -> Targets:
-        position_BT = path_position(batch)
+        position_BT = batch.step_BT if isinstance(batch, CellBatch) else response_position(batch)
         hidden_B1 = hidden_count(self.rates.draw(noise), position_BT > 0)[:, None]
         if self.reverse:
             hide_BT = position_BT <= hidden_B1

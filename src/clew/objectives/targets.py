@@ -23,7 +23,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from clew.data.batch import Batch, CellBatch
+from clew.data.batch import Batch
 
 PADDING_ORDER = -1
 # Random streams; two uses never share one. RATE_JITTER and RATE_ORDER are the two draws of stratified rates.
@@ -147,11 +147,6 @@ class Objective:
 def response_position(batch: Batch) -> Tensor:
     """Return 1, 2, 3, ... at the positions of the response, and 0 elsewhere: int64 [B, T]."""
     return batch.response_BT.cumsum(1) * batch.response_BT
-
-
-def path_position(batch: Batch) -> Tensor:
-    """Return 1, 2, 3, ... along the path and 0 elsewhere: int64 [B, T]; labels of cells off the path have no order."""
-    return batch.step_BT if isinstance(batch, CellBatch) else response_position(batch)
 
 
 def make_targets(batch: Batch, order_BT: Tensor) -> Targets:
