@@ -28,12 +28,12 @@ from work import SEED, announce, command_line, save
 
 from clew.data.batch import Batch
 from clew.decoding.codec import Codec, DecodingState, Step
-from clew.decoding.decode import decode, decode_steps
+from clew.decoding.decode import decode
 from clew.decoding.text_decoders import LeftToRight, fill_best
 from clew.errors import UserError, guarded
 from clew.mazes.generate import generate
-from clew.models.build import build_model, sized_config
-from clew.models.config import Model
+from clew.models.build import build_model
+from clew.models.config import Model, sized_config
 from clew.provenance import provenance
 
 TARGET = 4.0
@@ -151,20 +151,22 @@ def measure(mazes: int, size: str) -> dict[str, Any]:
     length_B = codec.truth(tasks)[1]
     bare = build_model(sized_config("encoder-decoder", size, vocabulary=codec.vocabulary.size), seed=SEED).eval()
     assert isinstance(states[0], DecodingState)
-    model = KnownLengths(bare, states[0], length_B)
+    assert isinstance(states[1], DecodingState)
+    model = KnownLengths(bare, states[0], length_B).eval()
 
     # A short pass first, so that neither form pays for what is only done once.
     decode(model, codec.decoding_state(tasks.select(np.arange(1)), max_response_length=2), LeftToRight())
     announce(f"{mazes} mazes of {SIDE}x{SIDE}, {int(length_B.max())} tokens at most")
     # The forms take turns, a token each, so that other work on the machine slows down both alike.
-    fast = Timed(decode_steps(model, states[0], LeftToRight()))
-    naive = Timed(decode_steps(model, states[1], LeftToRightNaive()))
+    fast = Timed(LeftToRight().steps(model, states[0], torch.arange(mazes)))
+    naive = Timed(LeftToRightNaive().steps(model, states[1], torch.arange(mazes)))
     same, tokens = True, 0
-    while (quick := fast.next()) is not None:
-        slow = naive.next()
-        same = same and slow is not None and _equal(quick, slow)
-        tokens += len(quick.row_F)
-    same = same and naive.next() is None and tokens == int(length_B.sum())
+    with torch.no_grad():
+        while (quick := fast.next()) is not None:
+            slow = naive.next()
+            same = same and slow is not None and _equal(quick, slow)
+            tokens += len(quick.row_F)
+        same = same and naive.next() is None and tokens == int(length_B.sum())
     return {
         "provenance": provenance(command_line(), [SEED]),
         "model": f"encoder-decoder {size}",

@@ -35,7 +35,8 @@ from clew.files import read_json, write_json
 from clew.mazes.maze import TaskBatch
 from clew.models.build import build_model, count_parameters
 from clew.models.config import SIZES, EncoderDecoderConfig, Model
-from clew.objectives.config import ObjectiveConfig, build_objective
+from clew.objectives.builtin import build_objective
+from clew.objectives.config import ObjectiveConfig
 from clew.paper.cell_configs import SMALL_SIZES, cells
 from clew.paper.named_configs import config_named
 from clew.provenance import provenance

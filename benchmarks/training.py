@@ -35,10 +35,11 @@ from clew.data.batch import Batch
 from clew.data.config import DataConfig
 from clew.data.loader import StreamLoader
 from clew.errors import UserError, guarded
-from clew.models.build import build_model, count_parameters, sized_config, training_flops
-from clew.models.config import EncoderDecoderConfig
+from clew.models.build import build_model, count_parameters, training_flops
+from clew.models.config import EncoderDecoderConfig, sized_config
 from clew.models.transformers import EncoderDecoder
-from clew.objectives.config import ObjectiveConfig, build_objective
+from clew.objectives.builtin import build_objective
+from clew.objectives.config import ObjectiveConfig
 from clew.objectives.targets import Targets, cross_entropy_sum
 from clew.provenance import provenance
 from clew.tokenization.format import format_named

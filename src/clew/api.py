@@ -273,7 +273,7 @@ def change_config(config: TrainConfig, changes: Mapping[str, Any]) -> TrainConfi
     A dataset folder that is given decides family, size and format, and the vocabulary follows the mazes.
     """
     from clew.data.loader import adopt_dataset
-    from clew.models.build import change_kind, from_json, to_json
+    from clew.models.config import change_kind, from_json, to_json
     from clew.training.config import TrainConfig, vocabulary_of, with_vocabulary
 
     plain = config.to_json()

@@ -44,9 +44,8 @@ from clew.evaluation.tasks import (
 from clew.files import PathLike, from_plain
 from clew.mazes.generate import canonical_family, describe_tasks
 from clew.mazes.maze import MAX_SIDE, Cell, Task, TaskBatch
-from clew.models.build import count_parameters, from_json, to_json
-from clew.models.config import Precision
-from clew.models.weights import WEIGHTS_FILE, WEIGHTS_JSON, build_trained, read_weights, write_weights
+from clew.models.build import WEIGHTS_FILE, WEIGHTS_JSON, build_trained, count_parameters, read_weights, write_weights
+from clew.models.config import Precision, from_json, to_json
 from clew.registry import model_folder
 from clew.solution import Solution, solve_tasks
 from clew.training.checkpoint import CONFIG_FILE, STATE_FILE, load_model, model_tensors

@@ -11,8 +11,7 @@ from clew.data.config import DataConfig
 from clew.evaluation.tasks import default_count
 from clew.mazes.solvers import bfs_path, path_problem
 from clew.models.build import build_model
-from clew.models.cell_network import CellNetworkConfig
-from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
+from clew.models.config import CellNetworkConfig, DecoderOnlyConfig, EncoderDecoderConfig
 from clew.objectives.config import ObjectiveConfig
 from clew.solution import Solution
 from clew.tokenization.read import write_maze

@@ -35,7 +35,8 @@ from clew.data.writer import write_dataset
 from clew.errors import UserError
 from clew.mazes.generate import FAMILIES, generate
 from clew.mazes.layouts import is_held_out, layout_hashes
-from clew.objectives.config import ObjectiveConfig, ObjectiveName, build_objective
+from clew.objectives.builtin import build_objective
+from clew.objectives.config import ObjectiveConfig, ObjectiveName
 from clew.tokenization.format import format_named
 from clew.training.distributed import World
 from clew.training.step import local_batch

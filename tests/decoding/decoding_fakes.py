@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from clew.data.batch import Batch
-from clew.decoding.codec import Codec
+from clew.decoding.codec import Codec, Decoder, Step
+from clew.decoding.decode import decode
 from clew.mazes.generate import generate
 from clew.mazes.maze import TaskBatch
 from clew.models.build import build_model
@@ -69,6 +70,13 @@ def random_models(codec: Codec) -> dict[str, torch.nn.Module]:
         ),
     }
     return {name: perturbed(build_model(config, seed=0)) for name, config in configs.items()}
+
+
+def steps_of(model, codec: Codec, tasks: TaskBatch, decoder: Decoder) -> list[Step]:
+    """Return every step of decoding these tasks."""
+    steps: list[Step] = []
+    decode(model, codec.decoding_state(tasks), decoder, on_step=steps.append)
+    return steps
 
 
 def perturbed(model):

@@ -13,7 +13,8 @@ from clew.errors import UserError
 from clew.mazes.generate import generate
 from clew.mazes.maze import Maze, Task, TaskBatch
 from clew.models.build import build_model
-from clew.models.cell_network import CellNetwork, CellNetworkConfig, Stop
+from clew.models.cell_network import CellNetwork, Stop
+from clew.models.config import CellNetworkConfig
 
 DECODERS = ("one-pass", "walk", "walk:origin=goal", "walk:query=cell", "walk-repair")
 CODEC = Codec.of("cell-labels", 5, 5)

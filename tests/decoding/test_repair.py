@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from decoding_fakes import Oracle, tasks_for
+from decoding_fakes import Oracle, steps_of, tasks_for
 
 from clew.decoding.codec import Codec
-from clew.decoding.decode import decode, decode_steps
+from clew.decoding.decode import decode
 from clew.decoding.text_decoders import Repair, Threshold, check_repairable, wrong_positions
 from clew.errors import UserError
 from clew.mazes.maze import Maze, PathStar, Task
@@ -74,7 +74,7 @@ def test_a_wrong_position_is_hidden_with_its_margin_and_queried_again():
     truth_BR, _ = codec.truth(tasks)
     wrong_B = (broken.token_BR[:, : truth_BR.shape[1]] != truth_BR).any(1)
     assert wrong_B.any()
-    steps = list(decode_steps(WrongOnce(codec, tasks), codec.decoding_state(tasks), decoder))
+    steps = steps_of(WrongOnce(codec, tasks), codec, tasks, decoder)
     assert [step.hidden for step in steps] == [False, True, False]
     # Only the mazes that are wrong, positions 0 to 4: 1 to 3 are to blame (the steps into 2 and out of it), 1 around.
     assert set(steps[1].row_F.tolist()) == set(wrong_B.nonzero()[:, 0].tolist())
@@ -92,7 +92,7 @@ def test_repair_ends_after_its_rounds():
         def __call__(self, batch, order_BT, query_BT):
             return super().__call__(batch, order_BT, query_BT).roll(1, dims=1)
 
-    steps = list(decode_steps(Hopeless(codec, tasks), codec.decoding_state(tasks), Repair(Threshold(0.5), rounds=3)))
+    steps = steps_of(Hopeless(codec, tasks), codec, tasks, Repair(Threshold(0.5), rounds=3))
     assert sum(step.hidden for step in steps) == 3
 
 

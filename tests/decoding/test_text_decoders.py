@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 import torch
 from decoding import LeftToRightNaive
-from decoding_fakes import FORMS, Oracle, random_models, tasks_for
+from decoding_fakes import FORMS, Oracle, random_models, steps_of, tasks_for
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
 from clew.data.batch import TokenBatch
 from clew.decoding.codec import Codec, DecodingState
-from clew.decoding.decode import DECODERS, decode, decode_steps, decoder_named
+from clew.decoding.decode import DECODERS, decode, decoder_named
 from clew.decoding.text_decoders import Certainty, EntropyBound, LeftToRight, Predictions, Threshold
 from clew.models.published import load_published
 
@@ -74,16 +74,14 @@ def test_certainty_takes_the_surest_first():
     oracle = Oracle(codec, tasks)
     length = int(oracle.length_B)
     for name in ("certainty", "certainty-margin", "certainty-entropy"):
-        order = [
-            int(step.position_F) for step in decode_steps(oracle, codec.decoding_state(tasks), decoder_named(name))
-        ]
+        order = [int(step.position_F) for step in steps_of(oracle, codec, tasks, decoder_named(name))]
         assert order == oracle.sure_BR[0, :length].argsort(descending=True).tolist()
 
 
 def test_right_to_left_goes_from_right_to_left():
     tasks = tasks_for("grid", count=1)
     codec = Codec.of("grid", 5, 5)
-    steps = list(decode_steps(Oracle(codec, tasks), codec.decoding_state(tasks), decoder_named("right-to-left")))
+    steps = steps_of(Oracle(codec, tasks), codec, tasks, decoder_named("right-to-left"))
     assert [int(step.position_F) for step in steps] == list(range(len(steps)))[::-1]
 
 

@@ -11,9 +11,8 @@ import torch
 from torch import Tensor
 
 from clew.data.batch import TokenBatch
-from clew.models.blocks import PositionChoice
 from clew.models.build import build_model
-from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
+from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig, PositionChoice
 from clew.models.transformers import DecoderOnly, EncoderDecoder
 
 VOCABULARY = 24

@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -8,8 +10,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from clew.errors import UserError
-from clew.models.build import build_model, count_parameters, from_json, kind_of, sized_config, to_json, training_flops
-from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
+from clew.models.build import build_model, count_parameters, training_flops
+from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig, from_json, kind_of, sized_config, to_json
 
 CONFIGS = [
     EncoderDecoderConfig(VOCABULARY, 16, 2, "rope-fp32", encoder_depth=2, decoder_depth=1),
@@ -54,7 +56,7 @@ def test_a_config_survives_json(config):
         ({"kind": "decoder-only", "vocabulary": 8.5}, "a whole number"),
         ({"kind": "decoder-only", "vocabulary": 8, "positions": "rope"}, "one of rope-fp32"),
         ({"kind": "encoder-decoder", "vocabulary": 8, "causal": 1}, "true or false"),
-        ({"kind": "encoder-decoder", "vocabulary": 8, "decoder_depth": 0}, "at least 1"),
+        ({"kind": "encoder-decoder", "vocabulary": 8, "decoder_depth": 0}, "use a number from 1"),
         ({"kind": "decoder-only", "vocabulary": 8, "width": 10}, "4 heads"),
         ({"kind": "decoder-only", "vocabulary": 8, "width": 12}, "pairs"),
     ],
@@ -123,3 +125,8 @@ def test_a_triangle_counts_half():
     keys, targets = int(case.batch.valid_BT.sum()) - 1, int(case.query_BT.sum())
     forward = depth * (24 * width**2 * keys + 4 * width * keys * (keys + 1) / 2) + 2 * width * vocabulary * targets
     assert training_flops(CONFIGS[2], case.batch, case.order_BT, case.query_BT) == 3 * forward
+
+
+def test_configs_are_made_without_torch():
+    program = "import sys, clew.models.config, clew.objectives.config; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -12,10 +12,12 @@ from clew.data.batch import CellBatch, cell_batch
 from clew.errors import UserError
 from clew.mazes.generate import generate
 from clew.models import cell_network
-from clew.models.build import build_model, from_json, to_json
-from clew.models.cell_network import CellNetwork, CellNetworkConfig, Stop
+from clew.models.build import build_model
+from clew.models.cell_network import CellNetwork, Stop
+from clew.models.config import CellNetworkConfig, from_json, to_json
 from clew.models.cpu_kernels import message_passing
-from clew.objectives.config import ObjectiveConfig, build_objective
+from clew.objectives.builtin import build_objective
+from clew.objectives.config import ObjectiveConfig
 
 SMALL = CellNetworkConfig(width=8, hidden=16, base_loops=2, loops_per_side=0.5)
 

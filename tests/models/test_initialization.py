@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from clew.errors import UserError
-from clew.models.blocks import CrossBlock, SelfBlock, init_gpt2, init_lookup_heads, make_positions
-from clew.models.build import build_model, from_json, to_json
-from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
+from clew.models.blocks import CrossBlock, Positions, SelfBlock, init_gpt2, init_lookup_heads
+from clew.models.build import build_model
+from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig, from_json, to_json
 
 WIDTH, HEADS, LENGTH = 128, 4, 60
 HEAD_WIDTH = WIDTH // HEADS
@@ -26,7 +26,7 @@ def scores(block: SelfBlock | CrossBlock, head: int, token_TD: Tensor) -> Tensor
     x_TD = torch.nn.functional.layer_norm(token_TD, (WIDTH,))
     query = x_TD @ query_DD[rows].T + query_D[rows]
     key = x_TD @ key_DD[rows].T + key_D[rows]
-    rotate = make_positions("rope-fp32", WIDTH, HEADS, LENGTH).rotation(torch.arange(len(token_TD))[None])
+    rotate = Positions("rope-fp32", WIDTH, HEADS, LENGTH).rotation(torch.arange(len(token_TD))[None])
     turned = [rotate(x[None, None])[0, 0] for x in (query, key)]
     return turned[0] @ turned[1].T / HEAD_WIDTH**0.5
 

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from model_cases import any_order, decoder_only, encoder_decoder, hide, left_to_right, make_batch
 from torch import Tensor
 
-from clew.models.blocks import RotaryPositions, record_attention, use_packed_attention
+from clew.models.blocks import Positions, record_attention, use_packed_attention
 from clew.models.config import DecoderOnlyConfig
 from clew.models.cpu_kernels.attention import Segments, packed_attention
 from clew.models.transformers import DecoderOnly
@@ -21,7 +21,7 @@ QUERIES = {"self": KEYS, "causal": KEYS, "cross": [3, 1, 0, 20, 16, 17]}
 
 def segments(kind: str, head_width: int) -> Segments:
     """Sequences of several lengths; in cross-attention queries attend to different numbers of keys."""
-    generator, positions = torch.Generator().manual_seed(0), RotaryPositions(head_width)
+    generator, positions = torch.Generator().manual_seed(0), Positions("rope-fp32", 2 * head_width, 2, 16)
     visible, rotations = [], []
     for queries, keys in zip(QUERIES[kind], KEYS, strict=True):
         visible.append(

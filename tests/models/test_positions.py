@@ -4,13 +4,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clew.errors import UserError
-from clew.models.blocks import make_positions, round_to_half
+from clew.models.blocks import Positions, round_to_half
 
 HEAD_WIDTH = 8
 
 
 def rope(choice="rope-fp32"):
-    return make_positions(choice, width=2 * HEAD_WIDTH, heads=2, max_length=16)
+    return Positions(choice, width=2 * HEAD_WIDTH, heads=2, max_length=16)
 
 
 def score(choice, query, key, query_place, key_place):
@@ -114,7 +114,7 @@ def test_rounding_passes_the_gradient_unrounded():
 
 
 def test_learned_positions_are_added_and_bounded():
-    learned = make_positions("learned", width=4, heads=2, max_length=5)
+    learned = Positions("learned", width=4, heads=2, max_length=5)
     x = torch.zeros(1, 2, 4)
     assert torch.equal(learned.add(x, torch.tensor([[4, 1]])), learned.table.weight[[4, 1]][None])
     assert learned.rotation(torch.tensor([[4, 1]]))(x) is x
@@ -123,7 +123,7 @@ def test_learned_positions_are_added_and_bounded():
 
 
 def test_no_positions_change_nothing():
-    nothing = make_positions("none", width=4, heads=2, max_length=5)
+    nothing = Positions("none", width=4, heads=2, max_length=5)
     x = torch.zeros(1, 2, 4)
     assert nothing.add(x, torch.tensor([[4, 1]])) is x
     assert nothing.rotation(torch.tensor([[4, 1]]))(x) is x

@@ -18,8 +18,8 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from clew.errors import UserError
-from clew.models.build import build_model, from_json
-from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
+from clew.models.build import build_model
+from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig, from_json
 from clew.models.published import load_published
 from clew.models.transformers import DecoderOnly
 

@@ -15,8 +15,8 @@ from clew.data.batch import Batch
 from clew.data.config import DataConfig
 from clew.errors import UserError
 from clew.files import read_json
-from clew.models.build import build_model, from_json, kind_of, to_json
-from clew.models.config import EncoderDecoderConfig
+from clew.models.build import build_model
+from clew.models.config import EncoderDecoderConfig, from_json, kind_of, to_json
 from clew.objectives.config import ObjectiveConfig, RateConfig
 from clew.objectives.targets import HIDE, Noise, Targets, make_targets, response_position
 from clew.registry import register
@@ -107,7 +107,7 @@ def test_a_registered_component_is_trained_saved_and_loaded(
 
 def test_the_objective_and_the_rates_are_used() -> None:
     from clew.data.loader import StreamLoader
-    from clew.objectives.config import build_objective
+    from clew.objectives.builtin import build_objective
 
     batch = StreamLoader(DataConfig(sizes=(3,)), 64).batch(0)
     one = build_objective(ObjectiveConfig("hide-one"))(batch, torch.Generator())

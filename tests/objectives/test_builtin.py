@@ -7,7 +7,8 @@ from objective_batches import token_batch
 
 from clew.data.batch import Batch, CellBatch, cell_batch
 from clew.mazes.generate import generate
-from clew.objectives.config import ObjectiveConfig, RateConfig, build_objective
+from clew.objectives.builtin import build_objective
+from clew.objectives.config import ObjectiveConfig, RateConfig
 from clew.objectives.targets import Noise, Targets
 
 ROWS = 6000

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from clew.errors import UserError
-from clew.objectives.builtin import AdaptiveRate, MaskedTokens, OrderedMask
-from clew.objectives.config import OBJECTIVES, ObjectiveConfig, RateConfig, adaptive_of, build_objective
+from clew.objectives.builtin import AdaptiveRate, MaskedTokens, OrderedMask, adaptive_of, build_objective
+from clew.objectives.config import OBJECTIVES, ObjectiveConfig, RateConfig
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
@@ -28,8 +28,8 @@ def test_settings_reach_the_objective():
     objective = build_objective(ObjectiveConfig("fixed-rate", RateConfig(fixed=0.4), "rate", True))
     assert isinstance(objective, MaskedTokens)
     assert float(objective.rates.quantile(torch.zeros(1))) == pytest.approx(0.4)
-    assert objective.weighting == "rate"
-    assert objective.at_least_one
+    assert objective.config.weighting == "rate"
+    assert objective.config.at_least_one
     reverse = build_objective(ObjectiveConfig("ordered-reverse", RateConfig(sampling="stratified")))
     assert isinstance(reverse, OrderedMask)
     assert reverse.reverse

@@ -7,7 +7,8 @@ import torch
 import torch.nn.functional as F
 from objective_batches import token_batch
 
-from clew.objectives.config import ObjectiveConfig, build_objective
+from clew.objectives.builtin import build_objective
+from clew.objectives.config import ObjectiveConfig
 from clew.objectives.targets import Targets, cross_entropy_sum, row_losses
 
 

@@ -4,7 +4,8 @@ import pytest
 import torch
 from objective_batches import padded, token_batch
 
-from clew.objectives.config import ObjectiveConfig, RateConfig, build_objective
+from clew.objectives.builtin import build_objective
+from clew.objectives.config import ObjectiveConfig, RateConfig
 from clew.objectives.targets import Noise, _mix
 
 OBJECTIVES = [

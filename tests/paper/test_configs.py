@@ -16,7 +16,8 @@ import torch
 from clew.api import change_config
 from clew.data.config import DataConfig
 from clew.errors import UserError
-from clew.models.build import build_model, count_parameters, kind_of
+from clew.models.build import build_model, count_parameters
+from clew.models.config import kind_of
 from clew.paper.configs import paper, published
 from clew.paper.named_configs import config_named
 from clew.tokenization.format import format_named

@@ -13,7 +13,7 @@ import torch
 from clew.data.batch import encode_tasks, text_seeds
 from clew.data.loader import make_dataset
 from clew.mazes.generate import generate
-from clew.models.build import kind_of
+from clew.models.config import kind_of
 from clew.paper.configs import paper
 from clew.paper.estimate import needs
 from clew.paper.runner import Options, runs_of

@@ -14,7 +14,7 @@ from tiny_runs import mean_weight, tiny_config
 
 from clew.data.config import DataConfig
 from clew.errors import UserError
-from clew.models.cell_network import CellNetworkConfig
+from clew.models.config import CellNetworkConfig
 from clew.objectives.config import ObjectiveConfig, RateConfig
 from clew.training.callbacks import Callback, StepReport
 from clew.training.distributed import World, joined_world

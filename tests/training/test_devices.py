@@ -18,8 +18,7 @@ from clew.decoding.codec import Codec
 from clew.decoding.decode import DECODERS, parse_decoder
 from clew.evaluation.evaluate import evaluate_tasks
 from clew.models.build import build_model
-from clew.models.cell_network import CellNetworkConfig
-from clew.models.config import DecoderOnlyConfig
+from clew.models.config import CellNetworkConfig, DecoderOnlyConfig
 from clew.objectives.config import ObjectiveConfig
 from clew.training.config import Budget, TrainConfig
 from clew.training.distributed import World

@@ -17,9 +17,7 @@ import pytest
 import torch
 
 from clew.data.config import DataConfig
-from clew.models.build import ModelConfig
-from clew.models.cell_network import CellNetworkConfig
-from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
+from clew.models.config import CellNetworkConfig, DecoderOnlyConfig, EncoderDecoderConfig, ModelConfig
 from clew.objectives.config import ObjectiveConfig, ObjectiveName
 from clew.training.config import Budget, TrainConfig
 from clew.training.optimizers import OptimizerConfig

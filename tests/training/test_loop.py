@@ -378,7 +378,7 @@ def test_a_true_nan_in_the_weights_is_caught(tmp_path: Path, monkeypatch: pytest
 
 def test_too_few_mazes_for_the_processes_are_named() -> None:
     from clew.data.batch import TokenBatch
-    from clew.objectives.config import build_objective
+    from clew.objectives.builtin import build_objective
     from clew.training.distributed import World
     from clew.training.step import local_batch
 

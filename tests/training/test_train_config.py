@@ -11,9 +11,7 @@ from tiny_runs import encoder_decoder, next_token_config, tiny_config
 
 from clew.data.config import DataConfig
 from clew.errors import UserError
-from clew.models.build import ModelConfig
-from clew.models.cell_network import CellNetworkConfig
-from clew.models.config import DecoderOnlyConfig
+from clew.models.config import CellNetworkConfig, DecoderOnlyConfig, ModelConfig
 from clew.objectives.config import ObjectiveConfig, RateConfig
 from clew.training.config import Budget, TrainConfig
 from clew.training.optimizers import OptimizerConfig, ScheduleConfig

@@ -44,8 +44,8 @@ def convert(
     from clew.data.config import DataConfig
     from clew.mazes.generate import canonical_family
     from clew.models.build import count_parameters
-    from clew.models.config import DecoderOnlyConfig
-    from clew.models.published import load_published, published_tokens, read_sidecar, reorder_ids
+    from clew.models.config import DecoderOnlyConfig, published_tokens
+    from clew.models.published import load_published, read_sidecar, reorder_ids
     from clew.objectives.config import ObjectiveConfig
     from clew.tokenization.format import format_named
     from clew.tokenization.tokens import padded_size
@@ -68,7 +68,7 @@ def convert(
         raise UserError("the published GPT-2 reads dfs mazes, with next-token; leave out --family and --objective.")
     tokens = sidecar.vocab or published_tokens(family, size, size)
     expected = padded_size(len(tokens))
-    if sidecar.vocab is None and model.config.vocabulary != expected:
+    if not sidecar.vocab and model.config.vocabulary != expected:
         raise UserError(
             f"the weights have {model.config.vocabulary} ids, but published models of {mazes} have {expected}; "
             "give the --size and --family that the model was trained on."

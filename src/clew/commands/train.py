@@ -102,7 +102,7 @@ def parse_and_run(arguments: Sequence[str]) -> object:
         if not loaded_plugins() and not wants_help:  # models of plug-ins have fields of their own
             check_options(arguments)
         import clew
-        from clew.models.build import config_class, kind_of
+        from clew.models.config import config_class, kind_of
 
         base = clew.config(arguments[0])
         first = Parser("clew train", add_help=False)

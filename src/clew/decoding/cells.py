@@ -5,7 +5,7 @@
 
 A walk turns labels into a path: from the start, each step goes to the unvisited open neighbour with the highest
 probability, until the goal or a dead end. A step of these decoders fills positions that are cells (row-major index)
-with the label 1, on the path. The response is the path: its cells in order and the end token.
+with the label 1.
 
 Shape suffixes: B mazes, N some of them, C cells of a maze, F filled positions, L loops, H rows, W columns.
 """
@@ -28,26 +28,20 @@ from clew.mazes.maze import EAST, NORTH, SOUTH, WEST, Task, TaskBatch
 from clew.models.cell_network import OFF, ON, CellNetwork, Stop
 from clew.models.config import Model
 
-_QUERIES = ("never", "doubt", "cell")
 SURE = 0.5  # a neighbour is certainly next if it alone is above this probability
 
 
 @dataclass(frozen=True)
 class CellWalk:
-    """Walk over the labels, and query the model again where it helps.
+    """Walk over the labels, and query the model again where it helps."""
 
-    - `query`: "never" walks over the labels of one pass. "doubt" walks while exactly one next cell is above 0.5;
-      otherwise it takes the best one, makes the walk visible and queries again. "cell" queries after every cell.
-    - `origin`: walk from the start to the goal, or from the goal to the start.
-    - `rounds`: how often a walk that misses its goal returns to its last fork, labels the cells after it as off, and
-      queries again (repair).
-    - `loops`, `tolerance`, `every`: when the loops of a pass end, as in clew.models.cell_network.Stop. The defaults
-      were chosen on mazes of the training split (benchmarks/early_stop.py).
-    """
-
+    # "never" walks over the labels of one pass. "doubt" walks while exactly one next cell is above 0.5; otherwise it
+    # takes the best one, makes the walk visible and queries again. "cell" queries after every cell.
     query: Literal["never", "doubt", "cell"] = "doubt"
     origin: Literal["start", "goal"] = "start"
+    # How often a walk that misses its goal returns to its last fork, labels what follows as off, and queries again.
     rounds: int = 0
+    # As in clew.models.cell_network.Stop; chosen on mazes of the training split (benchmarks/early_stop.py).
     loops: float = 4.0
     tolerance: float = 0.1
     every: int = 4
@@ -55,10 +49,10 @@ class CellWalk:
     any_order = for_cells = True
 
     def __post_init__(self) -> None:
-        if self.query not in _QUERIES or self.origin not in ("start", "goal"):
+        if self.query not in ("never", "doubt", "cell") or self.origin not in ("start", "goal"):
             raise UserError(
                 f"a walk from the {self.origin} with queries by {self.query} is impossible; "
-                f"use origin=start or goal, and query={' or '.join(_QUERIES)}."
+                "use origin=start or goal, and query=never, doubt or cell."
             )
         if not 0 <= self.rounds <= 10_000:
             raise UserError(f"{self.rounds} rounds of repair are impossible; use 0 to 10,000.")
@@ -128,10 +122,7 @@ def _onward(sides_C: list[int], width: int, here: int, visited: set[int], on_C: 
 
 
 def loop_probabilities(model: Model, task: Task, loops: int | None = None) -> Probabilities:
-    """Return the probability that each cell is on the path after each loop of one pass, [L, H, W].
-
-    Without `loops`, the number is that of the model's config.
-    """
+    """Return the probability that each cell is on the path after each loop, by default the config's, [L, H, W]."""
     if not isinstance(model, CellNetwork):
         raise UserError("only cell networks predict in loops; use a model of that kind, such as cells-dfs.")
     device = next(model.parameters()).device

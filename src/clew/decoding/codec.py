@@ -7,8 +7,7 @@
     path = codec.read(decoded.response(0), tasks.height, tasks.width)
 
 Cell labels have no vocabulary; their response is the path itself: the index of each cell, and height * width as the
-end token. The number of positions of a response, `max_response_length`, depends only on the size of the maze, so the
-state does not reveal the length of the true path.
+end token. `max_response_length` depends only on the size of the maze, so it does not reveal the true path's length.
 
 Shape suffixes: B mazes, N some of them, T positions of the sequence, R positions of the response (0 is its first
 token), F filled positions, Q queried positions of all N mazes in row-major order, V vocabulary, C cells of a maze.
@@ -64,7 +63,7 @@ class Decoder(Protocol):
     """A decoding method; a frozen dataclass whose fields are its options.
 
     Two optional class attributes: `any_order` is True if positions are filled in another order than left to right;
-    `for_cells` is True if it decodes cell networks, whose state is a clew.decoding.cells.CellState.
+    `for_cells` is True if it decodes cell networks, whose state is a CellState.
     """
 
     def steps(self, model: Model, state: Any, row_N: Tensor) -> Iterator[Step]:
@@ -75,13 +74,11 @@ class Decoder(Protocol):
 class DecodingState:
     """Prompts, and the positions of the responses with the tokens known so far.
 
-    Position r of the response of maze b is position first_B[b] + r of its sequence.
+    Position r of the response of maze b is position first_B[b] + r of its sequence. Tasks and codec are for decoders
+    that check a path against its maze.
     """
 
-    def __init__(
-        self, prompt: Batch, end: int, max_response_length: int, tasks: TaskBatch | None, codec: Codec | None
-    ) -> None:
-        """`end` is the end token; tasks and codec are for decoders that check a path against its maze."""
+    def __init__(self, prompt: Batch, end: int, max_response_length: int, tasks: TaskBatch, codec: Codec) -> None:
         assert max_response_length >= 1, "a response has at least its end token"
         self.prompt = replace(prompt, tokens_BT=prompt.tokens_BT.masked_fill(~prompt.valid_BT, 0))
         self.first_B = prompt.valid_BT.sum(1)
@@ -97,12 +94,11 @@ class DecodingState:
     def __len__(self) -> int:
         return len(self.first_B)
 
-    def to(self, device: torch.device | str) -> DecodingState:
-        """Move the tensors to a device, in place, and return the state."""
+    def to(self, device: torch.device | str) -> None:
+        """Move the tensors to a device, in place."""
         for name, value in vars(self).items():
             if isinstance(value, (Tensor, Batch)):
                 setattr(self, name, value.to(device))
-        return self
 
     def hidden(self, row_N: Tensor) -> Tensor:
         """Return which positions of these mazes are still to be filled, [N, R]."""
@@ -178,11 +174,10 @@ class CellState:
     def __len__(self) -> int:
         return len(self.batch)
 
-    def to(self, device: torch.device | str) -> CellState:
-        """Move the labels to a device, in place, and return the state."""
+    def to(self, device: torch.device | str) -> None:
+        """Move the labels to a device, in place."""
         self.batch, self.label_BC = self.batch.to(device), self.label_BC.to(device)
         self.visible_BC = self.visible_BC.to(device)
-        return self
 
     def query(self, model: Model, row_N: Tensor, stop: Stop) -> Probabilities:
         """Return the probability that each cell of these mazes is on the path, or RULED_OUT, [N, C]."""
@@ -205,7 +200,7 @@ class CellState:
         self.visible_BC[row, cells] = True
 
     def fill(self, walks: list[tuple[int, list[int]]], on: Mapping[int, Probabilities], device: torch.device) -> Step:
-        """Label the cells of each (row, cells) as on the path, given the probabilities of the rows."""
+        """Fill the cells of each (row, cells), given the probabilities of the rows."""
         row_F = torch.tensor([row for row, cells in walks for _ in cells], dtype=torch.int64)
         cell_F = torch.tensor([cell for _, cells in walks for cell in cells], dtype=torch.int64)
         probability_F = torch.tensor([float(on[row][cell]) for row, cells in walks for cell in cells])

@@ -1,8 +1,7 @@
-"""Choose a decoder by name, and run it step by step or to the end.
+"""Choose a decoder by name, and run it.
 
     decoder = parse_decoder("threshold:probability=0.8")      # as on the command line
-    decoded = decode(model, codec.decoding_state(tasks), decoder)
-    for step in decode_steps(model, codec.decoding_state(tasks), decoder): ...
+    decoded = decode(model, codec.decoding_state(tasks), decoder, on_step=steps.append)
 
 Decoders from outside the package are registered with clew.register("decoder", NAME); see clew.decoding.codec.Decoder.
 
@@ -12,8 +11,8 @@ Shape suffixes: B mazes, R positions of the response.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, get_type_hints
 
@@ -26,14 +25,11 @@ from clew.decoding.cells import CellWalk
 from clew.decoding.codec import CellState, Codec, Decoder, DecodingState, Step
 from clew.decoding.text_decoders import Certainty, EndFirst, EntropyBound, LeftToRight, Repair, Threshold
 from clew.errors import UserError
+from clew.files import type_name
 from clew.mazes.maze import Cell, TaskBatch
 from clew.models.config import Model
 from clew.models.transformers import DecoderOnly
 from clew.registry import registered, registered_names
-
-# More than any maze has needed; each round is a pass.
-REPAIR_ROUNDS = 200
-
 
 # Classes by name; the fields that are given here are no options.
 DECODERS: dict[str, partial[Any]] = {
@@ -50,15 +46,15 @@ DECODERS: dict[str, partial[Any]] = {
 CELL_DECODERS: dict[str, partial[Any]] = {
     "one-pass": partial(CellWalk, query="never", rounds=0),
     "walk": partial(CellWalk),
-    "walk-repair": partial(CellWalk, rounds=REPAIR_ROUNDS),
+    "walk-repair": partial(CellWalk, rounds=200),  # more than any maze has needed
 }
 
 
 def all_decoders() -> dict[str, partial[Any]]:
     """Return all decoders by name; registered ones come last and do not replace others."""
-    known = DECODERS | CELL_DECODERS
-    added = {name: registered("decoder", name) for name in registered_names("decoder") if name not in known}
-    return known | {name: partial(component) for name, component in added.items() if component is not None}
+    added: dict[str, Any] = {name: registered("decoder", name) for name in registered_names("decoder")}
+    built_in = DECODERS | CELL_DECODERS
+    return built_in | {name: partial(added[name]) for name in added if name not in built_in}
 
 
 def decoders_for(model: Model, codec: Codec) -> list[str]:
@@ -80,11 +76,10 @@ def decoder_named(name: str, **options: Any) -> Decoder:
             f"there is no decoder {name!r}; choose one of {', '.join(known)}, "
             "or give --plugin with the module that registers it."
         )
-    make, values = known[name], dict[str, Any]()
+    make = known[name]
     # Not Field.type, which is text in modules that import annotations from __future__.
-    component, hints = make.func, get_type_hints(make.func)
-    own = fields(component) if is_dataclass(component) else ()
-    kinds = {f.name: hints[f.name] for f in own if f.name not in make.keywords}
+    kinds = {option: kind for option, kind in get_type_hints(make.func).items() if option not in make.keywords}
+    values: dict[str, Any] = {}
     for option, value in options.items():
         if option not in kinds:
             names = ", ".join(kinds) or "none"
@@ -93,7 +88,7 @@ def decoder_named(name: str, **options: Any) -> Decoder:
         try:
             values[option] = kind(value)
         except ValueError:
-            wanted = "a whole number" if kind is int else "a number"
+            wanted = type_name(kind)
             raise UserError(f"the option {option} of the decoder {name} cannot be {value!r}; give {wanted}.") from None
     if "inner" in values:  # a decoder inside another
         values["inner"] = decoder_named(values["inner"])
@@ -117,7 +112,7 @@ class DecodedBatch:
     token_BR: Tensor  # int64; -1 after the end
     probability_BR: Tensor  # float32; that the model gave each token when it was filled in
     length_B: Tensor  # int64; tokens up to the end token, or max_response_length where there is none
-    passes_B: Tensor  # int64; forward passes of each maze
+    passes_B: Tensor  # int64; forward passes
     seconds: float  # for the whole batch
 
     def response(self, row: int) -> list[int]:
@@ -127,40 +122,31 @@ class DecodedBatch:
 
 
 @torch.no_grad()
-def decode_steps(model: Model, state: DecodingState | CellState, decoder: Decoder) -> Iterator[Step]:
-    """Fill the state, without gradients and with the model in evaluation mode, and yield every step."""
-    check_decoder(model, decoder, isinstance(state, CellState))
-    state.to(device_of(model))
-    steps = decoder.steps(model, state, torch.arange(len(state), device=device_of(model)))
-    module = model if isinstance(model, nn.Module) else nn.Module()
-    while True:
-        # Set and restored around each step, so that the caller's code between two steps is not affected.
-        training = module.training
-        module.eval()
-        try:
-            step = next(steps, None)
-        finally:
-            module.train(training)
-        if step is None:
-            return
-        yield step
-
-
 def decode(
     model: Model,
     state: DecodingState | CellState,
     decoder: Decoder,
     on_step: Callable[[Step], None] = lambda step: None,
 ) -> DecodedBatch:
-    """Decode to the end; `on_step` is called with every step and may raise an exception to stop."""
-    began = time.perf_counter()
+    """Decode to the end, without gradients and with the model in evaluation mode.
+
+    `on_step` is called with every step and may raise an exception to stop.
+    """
+    check_decoder(model, decoder, isinstance(state, CellState))
+    began, device = time.perf_counter(), device_of(model)
     passes_B = torch.zeros(len(state), dtype=torch.int64)
-    for step in decode_steps(model, state, decoder):
-        on_step(step)
-        if not step.hidden:
-            passes_B += torch.zeros_like(passes_B).index_fill(0, step.row_F.cpu(), 1)  # once a maze
-    token_BR, probability_BR, length_B = state.responses()
-    return DecodedBatch(token_BR, probability_BR, length_B, passes_B, time.perf_counter() - began)
+    state.to(device)
+    module = model if isinstance(model, nn.Module) else nn.Module()
+    training = module.training
+    module.eval()
+    try:
+        for step in decoder.steps(model, state, torch.arange(len(state), device=device)):
+            on_step(step)
+            if not step.hidden:
+                passes_B += torch.zeros_like(passes_B).index_fill(0, step.row_F.cpu(), 1)  # once a maze
+    finally:
+        module.train(training)
+    return DecodedBatch(*state.responses(), passes_B, time.perf_counter() - began)
 
 
 @dataclass(frozen=True)

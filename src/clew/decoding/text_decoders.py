@@ -40,8 +40,7 @@ TOKENS_PER_CELL = {"edge-list": 1, "grid": 1, "path-star": 1, "wall-list": 3}
 class LeftToRight:
     """Fill the leftmost hidden position, one a pass: the paper's decoding.
 
-    Unfinished mazes only are queried, over sequences that end at that position; keys and values of decoder-only models
-    are cached.
+    Sequences end at that position; keys and values of decoder-only models are cached.
     """
 
     def steps(self, model: Model, state: DecodingState, row_N: Tensor) -> Iterator[Step]:
@@ -66,9 +65,6 @@ def fill_best(state: DecodingState, row_F: Tensor, position_F: Tensor, logits_FV
 def _cached_steps(model: DecoderOnly, state: DecodingState, row_N: Tensor) -> Iterator[Step]:
     """Decode left to right with a cache of keys and values; finished mazes are removed from it."""
     assert not bool(state.known_BR[row_N].any()), "a next-token model begins at the first position"
-    row_N = state.unfinished(row_N)
-    if not len(row_N):
-        return
     cache, first_N, prompt = model.new_cache(), state.first_B[row_N], state.prompt.rows(row_N)
     longest = int(first_N.max())
     position_NT = torch.arange(longest, device=row_N.device).expand(len(row_N), -1)
@@ -261,7 +257,7 @@ class Repair:
 
     Everything from the first to the last position that breaks a rule of valid paths is hidden again, with a margin that
     doubles from round to round, and the inner decoder fills the gap. From the second round on, everything after the
-    first wrong position is hidden, the end token included, because the length may be wrong.
+    first wrong position is hidden, because the length may be wrong.
     """
 
     inner: Decoder = field(default_factory=Threshold)
@@ -281,7 +277,6 @@ class Repair:
 
     def steps(self, model: Model, state: DecodingState, row_N: Tensor) -> Iterator[Step]:
         codec, tasks = state.codec, state.tasks
-        assert codec is not None and tasks is not None, "a repair needs the maze"  # noqa: PT018
         check_repairable(codec)
         yield from self.inner.steps(model, state, row_N)
         for number in range(self.rounds):
@@ -340,10 +335,9 @@ def wrong_positions(codec: Codec, task: Task, response: list[int]) -> list[int]:
 def attention_on_cells(model: Model, codec: Codec, task: Task, path: Path) -> npt.NDArray[np.float32]:
     """Return how much the prediction of each step of a path attends to each cell, [S, H, W].
 
-    A text model reads a cell wherever the prompt names it, so the weights of all its tokens are added up. They are
-    means over the heads of the layers that predict the path: the decoder of an encoder-decoder, all layers of a
-    decoder-only model. A model that is trained from left to right attends to the path before the step too; one that
-    predicts all hidden tokens at once sees nothing of the path, as in its first pass.
+    The weights of all tokens that name a cell are added up. They are means over the heads of the layers that predict
+    the path: the decoder of an encoder-decoder, all layers of a decoder-only model. A model that is trained from left
+    to right attends to the path before the step too; another sees nothing of the path, as in its first pass.
     """
     if not isinstance(model, (EncoderDecoder, DecoderOnly)):
         raise UserError("only text models have attention; use a model such as text-dfs-4-mlmu.")

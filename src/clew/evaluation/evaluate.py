@@ -16,8 +16,8 @@ import torch
 
 from clew.data.batch import text_seeds
 from clew.decoding.codec import Codec, Decoder, Step
-from clew.decoding.decode import DecodedBatch, TaskStep, check_decoder, decode, device_of, split_steps
-from clew.errors import UserError, machine_memory, out_of_memory
+from clew.decoding.decode import DecodedBatch, TaskStep, decode, device_of, split_steps
+from clew.errors import UserError, out_of_memory
 from clew.evaluation.scores import Evaluation, Outcome, Token
 from clew.mazes.maze import TaskBatch
 from clew.models.config import Model, Precision, autocast
@@ -46,22 +46,18 @@ def evaluate_tasks(
 ) -> Evaluation:
     """Decode all tasks, of one shape or a batch for each shape, and compare the paths with the tasks' own.
 
-    `batch_size` mazes are decoded at once; by default as many as memory is estimated to hold, and half as many after
+    At most `batch_size` mazes are decoded at once, no more than memory is estimated to hold, and half as many after
     each lack of memory. `seed`, `split` and `number_N`, the tasks' numbers in that split (by default 0, 1, ...), order
     the edges in their texts. `on_step` is called with every step of decoding and may raise an exception to stop;
     `progress` is called with the number of mazes done.
     """
-    check_decoder(model, decoder, for_cells=codec.vocabulary is None)
     if batch_size is not None and batch_size < 1:
         raise UserError(f"a batch size of {batch_size} is impossible; use 1 or more.")
     outcomes: list[Outcome] = []
     seconds = 0.0
     for group in [tasks] if isinstance(tasks, TaskBatch) else tasks:
-        numbers_N = np.arange(len(group)) if number_N is None else number_N
-        texts_N = text_seeds(seed, split, numbers_N)
-        if batch_size is not None:
-            _check_memory(model, codec, group, batch_size)
-        rows = batch_size or default_batch_size(model, codec, group)
+        texts_N = text_seeds(seed, split, np.arange(len(group)) if number_N is None else number_N)
+        rows = fitting_batch_size(model, codec, group, batch_size)
         first = 0
         while first < len(group):
             index_N = np.arange(first, min(first + rows, len(group)))
@@ -72,23 +68,17 @@ def evaluate_tasks(
                 if record_steps:
                     steps.append(step)
 
-            decoded: DecodedBatch | None = None
             try:
                 with autocast(precision, device_of(model)):
                     decoded = decode(model, codec.decoding_state(some, texts_N[index_N]), decoder, note)
             except (RuntimeError, MemoryError) as error:
                 if not out_of_memory(error):
                     raise
-            # Not in the `except` block: there the error still refers to what was computed.
-            if decoded is None:
-                if len(index_N) == 1:
-                    raise UserError("decoding a single maze ran out of memory; use smaller mazes or a smaller model.")
-                if batch_size is not None:
-                    raise UserError(
-                        f"decoding {len(index_N):,} mazes at once ran out of memory; use a smaller --batch-size, or "
-                        "leave it out."
-                    )
                 rows = len(index_N) // 2
+                if not rows:
+                    raise UserError(
+                        "decoding a single maze ran out of memory; use smaller mazes or a smaller model."
+                    ) from None
                 continue
             outcomes += _outcomes(codec, some, decoded, split_steps(codec, some, steps))
             seconds += decoded.seconds
@@ -118,31 +108,13 @@ def _outcomes(
         yield Outcome(task, path, predicted, problem, tokens, len(truth), passes, seconds, steps[i])
 
 
-def default_batch_size(model: Model, codec: Codec, tasks: TaskBatch) -> int:
-    """Return how many of the tasks are decoded at once: as many as the estimated memory allows."""
-    needed = _bytes_per_maze(model, codec, tasks)
-    if needed is None:
-        return MAX_BATCH // 2
+def fitting_batch_size(model: Model, codec: Codec, tasks: TaskBatch, most: int | None = None) -> int:
+    """Return how many of the tasks are decoded at once: as many as the model's estimate of memory allows."""
+    estimate: Callable[[int], int] | None = getattr(getattr(model, "config", None), "decoding_bytes", None)
+    if estimate is None:
+        return most or MAX_BATCH // 2
     device, budget = device_of(model), float(CPU_BUDGET)
     if device.type == "cuda":  # what is free, or reserved by torch and not used
         held = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         budget = GPU_FRACTION * (torch.cuda.mem_get_info(device)[0] + held)
-    return max(1, min(MAX_BATCH, int(budget / needed)))
-
-
-def _check_memory(model: Model, codec: Codec, tasks: TaskBatch, batch_size: int) -> None:
-    """Raise a UserError if a batch cannot fit: on a CPU, the system would kill the process."""
-    needed, rows = _bytes_per_maze(model, codec, tasks), min(batch_size, len(tasks))
-    device = device_of(model)
-    total = torch.cuda.mem_get_info(device)[1] if device.type == "cuda" else machine_memory()
-    if needed is not None and needed * rows > total:
-        raise UserError(
-            f"decoding {rows:,} mazes at once takes about {needed * rows / 1e9:,.0f} GB of memory, and there are "
-            f"{total / 1e9:,.0f}; use a --batch-size of {max(1, total // (2 * needed)):,} or less, or leave it out."
-        )
-
-
-def _bytes_per_maze(model: Model, codec: Codec, tasks: TaskBatch) -> int | None:
-    """Return the estimated bytes for decoding one of the tasks; None for a model without an estimate."""
-    estimate: Callable[[int], int] | None = getattr(getattr(model, "config", None), "decoding_bytes", None)
-    return None if estimate is None else estimate(codec.max_length(tasks))
+    return max(1, min(most or MAX_BATCH, int(budget / estimate(codec.max_length(tasks)))))

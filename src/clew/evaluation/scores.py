@@ -4,8 +4,7 @@
     evaluation.scores.valid, evaluation.by_length(), evaluation.failures(), evaluation.calibration()
     evaluation.to_json(), evaluation.save_html("report.html")
 
-docs/evaluation.md defines the scores. Of the failure classes, those that the paper describes and "longer path" for the
-remaining valid ones, the first that fits is taken, in the order of FAILURES.
+docs/evaluation.md defines the scores. Of the failure classes, the first that fits is taken, in the order of FAILURES.
 """
 
 from __future__ import annotations
@@ -103,10 +102,9 @@ class PairedDifference:
 
 
 def paired_difference(only_a: int, only_b: int, count: int) -> PairedDifference:
-    """Compare two models on the same mazes.
+    """Compare two models on the same mazes, by Agresti and Min's interval (half a maze is added to each of four cells).
 
-    The interval is Agresti and Min's (half a maze is added to each of the four cells), which stays sound when few mazes
-    are solved by one model alone.
+    It stays sound when few mazes are solved by one model alone.
     """
     n, a, b = count + 2, only_a + 0.5, only_b + 0.5
     middle, half = (a - b) / n, _Z * math.sqrt(a + b - (a - b) ** 2 / n) / n
@@ -123,9 +121,9 @@ def mcnemar(only_a: int, only_b: int) -> float:
 
 
 class Token(NamedTuple):
-    """A predicted token: the probability that the model gave it when it was filled in, and whether it is right."""
+    """A predicted token."""
 
-    confidence: float
+    confidence: float  # the probability that the model gave it when it was filled in
     right: bool
 
 

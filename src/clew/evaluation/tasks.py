@@ -41,10 +41,7 @@ def held_out(
     embedding: Embedding = "joined",
     draws: int = MAX_PAIRS,
 ) -> list[TaskBatch]:
-    """Return mazes of the test split, plain or embedded in larger square ones.
-
-    `draws` is as in clew.mazes.generate.generate.
-    """
+    """Return mazes of the test split, plain or embedded in larger square ones; `draws` is that of `generate`."""
     if count < 1:
         raise UserError(f"{count} mazes leave nothing to evaluate; use 1 or more.")
     if embedded_in is not None and star_shape(family) is not None:
@@ -54,14 +51,14 @@ def held_out(
 
 
 def default_count(cells: int) -> int:
-    """Return how many mazes are evaluated by default: 2,000 of up to 10x10, fewer of larger ones, which take longer."""
+    """Return how many mazes are evaluated by default: 2,000 of up to 10x10, fewer of larger ones."""
     return max(1, min(2000, 2000 * 100**2 // cells**2))
 
 
 def from_file(file: str, on_error: OnError | None = None) -> list[TaskBatch]:
     """Return the tasks of a file, or of standard input if it is "-", a batch for each size.
 
-    A maze that cannot be read or solved raises a UserError that names its line; with `on_error` it is left out.
+    UserError names the line of a maze that cannot be read or solved; with `on_error` the maze is left out.
     """
 
     def tasks() -> Iterator[tuple[Task, Path]]:
@@ -86,10 +83,10 @@ def group_tasks(tasks: Iterable[tuple[Task, Path]]) -> list[TaskBatch]:
 
 @dataclass(frozen=True)
 class Leakage:
-    """Number of mazes, and number of those whose layout may have been in training."""
+    """The result of `check_leakage`."""
 
     mazes: int
-    perhaps_trained: int
+    perhaps_trained: int  # mazes whose layout may have been in training
     exact: bool  # compared with the training set itself
 
     def __str__(self) -> str:
@@ -133,8 +130,7 @@ def embed(tasks: TaskBatch, height: int, width: int, seed: int, embedding: Embed
             f"mazes of {tasks.height} rows and {tasks.width} columns cannot be put into the corner of mazes of "
             f"{height} rows and {width} columns; give a larger size."
         )
-    shape = height, width
-    embedded = [_embed_one(cells_HW, *shape, seed, i, embedding) for i, cells_HW in enumerate(tasks.cells_NHW)]
+    embedded = [_embed_one(cells_HW, height, width, seed, i, embedding) for i, cells_HW in enumerate(tasks.cells_NHW)]
 
     def moved(index: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
         return (index // tasks.width * width + index % tasks.width).astype(np.int32)

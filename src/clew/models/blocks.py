@@ -2,14 +2,14 @@
 
     x_BKD = SelfBlock(width, heads)(x_BKD, rotate, AttentionMask(causal=True))
     x_BQD = CrossBlock(width, heads)(x_BQD, memory_BKD, rotate_Q, rotate_K, AttentionMask(mask_BQK))
-    positions = make_positions("rope-fp32", width=128, heads=4, max_length=4096)
-    x_BTD = positions.add(x_BTD, position_BT)     # before the first block; adds learned positions
-    rotate = positions.rotation(position_BT)      # RoPE rotates queries and keys in every block
+    positions = Positions("rope-fp32", width=128, heads=4, max_length=4096)
+    x_BTD = positions.add(x_BTD, position_BT)     # before the first block
+    rotate = positions.rotation(position_BT)      # in every block
 
-Blocks: LayerNorm before each layer, exact GELU or ReLU, biases everywhere, no dropout. A CrossBlock has no
-self-attention: queries attend to the memory and never to each other.
+Blocks: LayerNorm before each layer, exact GELU or ReLU, biases everywhere, no dropout. In a CrossBlock queries attend
+to the memory and never to each other.
 
-Positions: a position is the token's index in the whole sequence, also where a model runs over some of the tokens.
+Positions: a token's index in the whole sequence, also where a model runs over some of the tokens.
 
 - `rope-fp32`: rotary positions, base 10,000, the two halves of a head as pairs. The angles are float32 even under
   autocast: at position 2,000 a half-precision angle is off by up to half a radian.
@@ -31,7 +31,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -39,20 +39,15 @@ from torch import Tensor, nn
 
 from clew.data.batch import Batch
 from clew.errors import UserError
+from clew.models.config import Activation, PositionChoice
 from clew.models.cpu_kernels import use_cpu_kernel
 from clew.models.cpu_kernels.attention import HEAD_WIDTH_FACTOR, Segments, packed_attention
 
-Activation = Literal["gelu", "relu"]
-_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "relu": F.relu}
-GROUP_TOKENS = 2048
-PositionChoice = Literal["rope-fp32", "rope-fp16", "learned", "none"]
 Rotate = Callable[[Tensor], Tensor]  # [B, H, T, E] -> the same shape and dtype
-
+GROUP_TOKENS = 2048
 ROPE_BASE = 10_000.0
-Initialization = Literal["gpt-2", "lookup", "pytorch"]
-
-# Chosen by short runs on 4x4 mazes (docs/experiments-log.md, no. 16).
-EMBEDDING_DEVIATION = 0.1  # larger than GPT-2's
+# Of the initialization "lookup", chosen by short runs on 4x4 mazes (docs/experiments-log.md, no. 16).
+EMBEDDING_DEVIATION = 0.1
 OUT_SCALE = 0.1
 MATCH_SCALE = 1.2
 PEAK = 2.0  # what each of the fast frequencies adds to the score at the offset
@@ -78,7 +73,7 @@ class FeedForward(nn.Module):
         super().__init__()
         self.up = nn.Linear(width, 4 * width)
         self.down = nn.Linear(4 * width, width)
-        self.activation = _ACTIVATIONS[activation]
+        self.activation = F.gelu if activation == "gelu" else F.relu
 
     def forward(self, x: Tensor) -> Tensor:
         y: Tensor = self.down(self.activation(self.up(x)))
@@ -159,10 +154,8 @@ def run_in_groups(
 ) -> Tensor:
     """Return the logits of `run(batch, order_BT, query_BT)`, on a CPU computed for groups of mazes of similar length.
 
-    A group is padded to its own longest sequence and stays in the processor's caches. A GPU is faster with the whole
-    batch at once.
+    A group has less padding, enough tokens to keep a CPU busy, and stays in its caches.
     """
-    # Shortest first, in groups with enough tokens to keep a CPU busy.
     count = min(int(length_B.sum()) // GROUP_TOKENS, len(length_B)) if order_BT.device.type == "cpu" else 0
     if count < 2:
         return run(batch, order_BT, query_BT)
@@ -176,7 +169,7 @@ def run_in_groups(
 
 def use_packed_attention(positions: Positions, like: Tensor) -> bool:
     """Return whether text models can run on packed sequences of tensors like this one."""
-    if isinstance(positions, HalfRotaryPositions) or positions.head_width % HEAD_WIDTH_FACTOR:
+    if positions.choice == "rope-fp16" or positions.head_width % HEAD_WIDTH_FACTOR:
         return False
     if torch.get_num_threads() > 1:  # the kernel's threads and those of torch's operations slow each other down
         return False
@@ -235,33 +228,18 @@ def _attend(query_BHQE: Tensor, key_BHKE: Tensor, value_BHKE: Tensor, mask: Atte
 
 
 class Positions(nn.Module):
-    """No positions; the base class of the others."""
+    """Position encoding of one of the choices in the module's docstring."""
 
-    def __init__(self, head_width: int) -> None:
+    def __init__(self, choice: PositionChoice, width: int, heads: int, max_length: int) -> None:
         super().__init__()
-        self.head_width = head_width
-
-    def angle(self, position_BT: Tensor) -> Tensor:
-        """Return RoPE's angle of each pair: [B, T, P]."""
-        return torch.zeros(*position_BT.shape, self.head_width // 2, device=position_BT.device)
+        self.choice, self.head_width = choice, width // heads
+        if choice == "learned":
+            self.table = nn.Embedding(max_length, width)
 
     def add(self, x_BTD: Tensor, position_BT: Tensor) -> Tensor:
-        """Return the input of the first block."""
-        return x_BTD
-
-    def rotation(self, position_BT: Tensor) -> Rotate:
-        """Return the function that rotates queries or keys at these positions."""
-        return lambda x_BHTE: x_BHTE
-
-
-class LearnedPositions(Positions):
-    """One learned vector for each position, added to the input."""
-
-    def __init__(self, head_width: int, width: int, max_length: int) -> None:
-        super().__init__(head_width)
-        self.table = nn.Embedding(max_length, width)
-
-    def add(self, x_BTD: Tensor, position_BT: Tensor) -> Tensor:
+        """Return the input of the first block: with learned positions, plus their vectors."""
+        if self.choice != "learned":
+            return x_BTD
         longest = self.table.num_embeddings
         if position_BT.numel() and int(position_BT.max()) >= longest:
             raise UserError(
@@ -271,14 +249,17 @@ class LearnedPositions(Positions):
         summed: Tensor = x_BTD + self.table(position_BT)
         return summed
 
-
-class RotaryPositions(Positions):
-    """RoPE in float32."""
-
     def angle(self, position_BT: Tensor) -> Tensor:
-        return position_BT[..., None].float() * frequencies(self.head_width, position_BT.device)
+        """Return RoPE's angle of each pair, 0 without RoPE: [B, T, P]."""
+        frequency_P = frequencies(self.head_width, position_BT.device)
+        return position_BT[..., None].float() * (frequency_P if self.choice == "rope-fp32" else 0 * frequency_P)
 
     def rotation(self, position_BT: Tensor) -> Rotate:
+        """Return the function that rotates queries or keys at these positions."""
+        if self.choice == "rope-fp16":
+            return _half_rotation(position_BT, frequencies(self.head_width, position_BT.device))
+        if self.choice != "rope-fp32":
+            return lambda x_BHTE: x_BHTE
         angle_B1TP = self.angle(position_BT)[:, None]
         cos_B1TE, sin_B1TP = torch.cat([angle_B1TP.cos()] * 2, dim=-1), angle_B1TP.sin()
 
@@ -292,8 +273,7 @@ class RotaryPositions(Positions):
 class _Rotation(torch.autograd.Function):
     """(first, second) -> (first cos - second sin, second cos + first sin), the halves of the last dimension.
 
-    It runs in every block over all queries and keys. A custom backward pass (the opposite rotation) needs a third of
-    autograd's memory accesses and saves nothing of x.
+    The backward pass, the opposite rotation, needs a third of autograd's memory accesses and saves nothing of x.
     """
 
     @staticmethod
@@ -315,38 +295,25 @@ def _rotate(x_BHTE: Tensor, cos_B1TE: Tensor, sin_B1TP: Tensor, direction: float
     return rotated
 
 
-class HalfRotaryPositions(RotaryPositions):
-    """RoPE as float16 autocast computes it: every result is rounded to float16."""
+def _half_rotation(position_BT: Tensor, frequency_P: Tensor) -> Rotate:
+    """Return RoPE as float16 autocast computes it: every result is rounded to float16."""
+    angle_B1TP = round_to_half(round_to_half(position_BT[..., None].float()) * round_to_half(frequency_P))[:, None]
+    cos_B1TP, sin_B1TP = round_to_half(angle_B1TP.cos()), round_to_half(angle_B1TP.sin())
 
-    def rotation(self, position_BT: Tensor) -> Rotate:
-        frequency_P = round_to_half(frequencies(self.head_width, position_BT.device))
-        angle_B1TP = round_to_half(round_to_half(position_BT[..., None].float()) * frequency_P)[:, None]
-        cos_B1TP, sin_B1TP = round_to_half(angle_B1TP.cos()), round_to_half(angle_B1TP.sin())
+    def rotate(x_BHTE: Tensor) -> Tensor:
+        first, second = round_to_half(x_BHTE.float()).chunk(2, dim=-1)
+        rotated = (
+            round_to_half(first * cos_B1TP) - round_to_half(second * sin_B1TP),
+            round_to_half(second * cos_B1TP) + round_to_half(first * sin_B1TP),
+        )
+        return round_to_half(torch.cat(rotated, dim=-1)).to(x_BHTE.dtype)
 
-        def rotate(x_BHTE: Tensor) -> Tensor:
-            first, second = round_to_half(x_BHTE.float()).chunk(2, dim=-1)
-            rotated = (
-                round_to_half(first * cos_B1TP) - round_to_half(second * sin_B1TP),
-                round_to_half(second * cos_B1TP) + round_to_half(first * sin_B1TP),
-            )
-            return round_to_half(torch.cat(rotated, dim=-1)).to(x_BHTE.dtype)
-
-        return rotate
+    return rotate
 
 
 def round_to_half(x: Tensor) -> Tensor:
-    """Return the nearest float16 as float32, with the gradient of the identity.
-
-    Real half-precision training scales the loss against underflow; rounding gradients here would study underflow.
-    """
+    """Return the nearest float16 as float32, with the gradient of the identity, since training scales the loss."""
     return x + (x.half().float() - x).detach()
-
-
-def make_positions(choice: PositionChoice, width: int, heads: int, max_length: int) -> Positions:
-    """Return the module of a choice."""
-    if choice.startswith("rope"):
-        return RotaryPositions(width // heads) if choice == "rope-fp32" else HalfRotaryPositions(width // heads)
-    return LearnedPositions(width // heads, width, max_length) if choice == "learned" else Positions(width // heads)
 
 
 def frequencies(head_width: int, device: torch.device) -> Tensor:
@@ -356,10 +323,7 @@ def frequencies(head_width: int, device: torch.device) -> Tensor:
 
 
 def init_gpt2(module: nn.Module, depth: int) -> None:
-    """Initialize as GPT-2: normal with deviation 0.02 and zero biases.
-
-    Outputs to the residual stream are scaled by 1 / sqrt(2 depth), so that it does not grow with the depth.
-    """
+    """Initialize as GPT-2: outputs to the residual stream are smaller, so that it does not grow with the depth."""
     for name, parameter in module.named_parameters():
         if "norm" in name:
             nn.init.constant_(parameter, 1.0 if name.endswith("weight") else 0.0)
@@ -387,8 +351,8 @@ def init_pytorch(module: nn.Module) -> None:
 def init_lookup_heads(blocks: nn.ModuleList, offsets: Sequence[int], rotary: bool) -> None:
     """Make the first heads of each block attend to these offsets, one each, and the others to equal tokens.
 
-    Without RoPE the first heads stay GPT-2's. Values and outputs are orthogonal and small, so that the residual stream
-    stays dominated by the token. (After "Mimetic initialization of self-attention layers", Trockman and Kolter, 2023.)
+    Without RoPE the first heads stay GPT-2's. Outputs are small, so that the token dominates the residual stream.
+    (After "Mimetic initialization of self-attention layers", Trockman and Kolter, 2023.)
     """
     for block in blocks:
         assert isinstance(block, SelfBlock | CrossBlock)
@@ -417,8 +381,7 @@ def _equal_token_projection(like_ED: Tensor) -> Tensor:
 def _offset_query_and_key(like_E: Tensor, offset: int) -> tuple[Tensor, Tensor]:
     """Return a constant query and key whose score after RoPE is highest for keys `offset` positions further on.
 
-    RoPE rotates pair p at position t by t w_p, so the score at distance d is sum_p |q_p| |k_p| cos(w_p d + their
-    angle); the key is rotated back by w_p offset. The fast pairs make the peak narrow.
+    The score at distance d is sum_p |q_p| |k_p| cos(w_p d + their angle). The fast pairs make the peak narrow.
     """
     pairs = like_E.shape[0] // 2
     fast = min(FAST_PAIRS, pairs)

@@ -1,99 +1,51 @@
-"""Build, count, save and load models by the name of their kind.
+"""Build and count models, and keep their weights on disk: safetensors and a model.json with checksums.
 
-    config = sized_config("encoder-decoder", "8m", vocabulary=128)
-    model = build_model(config, seed=0)
-    write_json("model.json", to_json(config));  config = from_json(read_json("model.json"))
+    model = build_model(sized_config("encoder-decoder", "8m", vocabulary=128), seed=0)
+    write_weights(folder, {"model": to_json(config), "form": "cell-labels", ...}, model.state_dict())
+    description, tensors = read_weights(folder)
+    model = build_trained(from_json(description["model"]), tensors, folder / WEIGHTS_FILE)
 
-`clew.register("model", KIND)` adds a kind from outside the package: an nn.Module made from an instance of its `Config`,
-a frozen dataclass, with a forward pass as described in clew.models.config.
+The field `sha256` of model.json holds the SHA-256 of model.safetensors, and of model.json without that field. Folders
+of versions that stored none are read unchecked. Nothing is read with pickle.
 """
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Any, Protocol, TypeAlias
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
+import safetensors.torch
 import torch
+from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from clew.data.batch import Batch
-from clew.errors import UserError
-from clew.files import from_plain, to_plain
-from clew.models.cell_network import CellNetwork, CellNetworkConfig
-from clew.models.config import SIZES, DecoderOnlyConfig, EncoderDecoderConfig
+from clew.errors import UserError, machine_memory
+from clew.files import atomic_write, json_checksum, read_json, write_json
+from clew.models.cell_network import CellNetwork
+from clew.models.config import ModelConfig, kind_of
 from clew.models.transformers import DecoderOnly, EncoderDecoder
-from clew.registry import registered, registered_names, unknown_component
+from clew.registry import registered
 
-Json: TypeAlias = dict[str, Any]
-
-
-class ModelConfig(Protocol):
-    """A config of any kind."""
-
-    def __hash__(self) -> int: ...
-
-
-KINDS: dict[str, tuple[type[Any], type[nn.Module]]] = {
-    "encoder-decoder": (EncoderDecoderConfig, EncoderDecoder),
-    "decoder-only": (DecoderOnlyConfig, DecoderOnly),
-    "cell-network": (CellNetworkConfig, CellNetwork),
+WEIGHTS_FILE, WEIGHTS_JSON = "model.safetensors", "model.json"
+CHECKSUMS = "sha256"
+NETWORKS: dict[str, type[nn.Module]] = {
+    "encoder-decoder": EncoderDecoder,
+    "decoder-only": DecoderOnly,
+    "cell-network": CellNetwork,
 }
-
-
-def config_class(kind: str) -> type[Any]:
-    """Return the dataclass of a kind's configs."""
-    return _find_kind(kind)[0]
-
-
-def change_kind(plain: Json, kind: str) -> Json:
-    """Return the fields of another kind of model: those that both have as they are, the rest at defaults or null."""
-    made = config_class(kind)
-    names = [field.name for field in dataclasses.fields(made)]
-    return {"kind": kind} | {name: plain.get(name, to_plain(getattr(made, name, None))) for name in names}
-
-
-def _find_kind(kind: object) -> tuple[type[Any], type[nn.Module]]:
-    """Return the config class and the network of a kind, built in or registered."""
-    if isinstance(kind, str) and kind in KINDS:
-        return KINDS[kind]
-    network = registered("model", kind) if isinstance(kind, str) else None
-    if network is None:
-        raise unknown_component("model", str(kind), KINDS)
-    if not dataclasses.is_dataclass(getattr(network, "Config", None)):
-        raise UserError(f"the model {kind!r} has no dataclass `Config`; add it to the class that is registered.")
-    return network.Config, network
-
-
-def kind_of(config: ModelConfig) -> str:
-    """Return the name of a config's kind."""
-    for kind in (*KINDS, *registered_names("model")):
-        if _find_kind(kind)[0] is type(config):
-            return kind
-    raise UserError(f"{type(config).__name__} is the config of no built-in or registered model.")
 
 
 def build_model(config: ModelConfig, seed: int) -> nn.Module:
     """Return a new model on the CPU; the same config and seed give the same weights. Other random state is kept."""
+    kind = kind_of(config)
+    network: Any = NETWORKS.get(kind) or registered("model", kind)
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
-        return _find_kind(kind_of(config))[1](config)
-
-
-def sized_config(kind: str, size: str, vocabulary: int, **changes: Any) -> EncoderDecoderConfig | DecoderOnlyConfig:
-    """Return the config of a text model of one of the paper's sizes (`3m`, `8m`, `25m`) or `tiny`, with changes."""
-    if size not in SIZES:
-        raise UserError(f"there is no size '{size}'; choose one of {', '.join(SIZES)}.")
-    width, heads, depth = SIZES[size]
-    fields: Json = {"kind": kind, "vocabulary": vocabulary, "width": width, "heads": heads}
-    if kind == "encoder-decoder":
-        fields |= {"encoder_depth": depth // 2, "decoder_depth": depth // 2}
-    elif kind == "decoder-only":
-        fields |= {"depth": depth}
-    else:
-        raise UserError(f"the size '{size}' is for encoder-decoder and decoder-only models, not for '{kind}'.")
-    config = from_json(fields | changes)
-    assert isinstance(config, EncoderDecoderConfig | DecoderOnlyConfig)
-    return config
+        model: nn.Module = network(config)
+    return model
 
 
 def count_parameters(model: nn.Module) -> int:
@@ -111,18 +63,79 @@ def training_flops(config: ModelConfig, batch: Batch, order_BT: Tensor, query_BT
     return 3 * float(forward_flops(batch, order_BT, query_BT)) if forward_flops else 0.0
 
 
-def to_json(config: ModelConfig) -> Json:
-    """Return a config as JSON values, its kind first."""
-    plain: Json = {"kind": kind_of(config)} | to_plain(config)
-    return plain
+def write_weights(folder: Path, description: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+    """Write weights and their description, with checksums, into a folder."""
+    data = safetensors.torch.save({name: tensor.cpu().contiguous() for name, tensor in tensors.items()})
+    with atomic_write(folder / WEIGHTS_FILE, "wb") as file:
+        file.write(data)
+    checksums = {WEIGHTS_FILE: hashlib.sha256(data).hexdigest(), WEIGHTS_JSON: json_checksum(description)}
+    write_json(folder / WEIGHTS_JSON, {**description, CHECKSUMS: checksums})  # last: it marks a folder of weights
 
 
-def from_json(value: Any) -> ModelConfig:
-    """Return the config that `to_json` wrote; UserError if a field is missing, unknown or of the wrong type."""
-    if not isinstance(value, dict) or "kind" not in value:
-        raise UserError(f"the model's config names no kind; it must have a kind, one of {', '.join(KINDS)}.")
-    given = {name: field for name, field in value.items() if name != "kind"}
-    if value["kind"] in ("encoder-decoder", "decoder-only") and "start" in given:
-        given["init"] = given.pop("start")  # the name before version 0.2
-    config: ModelConfig = from_plain(_find_kind(value["kind"])[0], given, f"the {value['kind']} model")
-    return config
+def read_weights(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Return what `write_weights` wrote, without the checksums; UserError if a file is damaged."""
+    where = folder / WEIGHTS_JSON
+    description = read_json(where)
+    if not isinstance(description, dict):
+        raise UserError(f"{where} must hold a JSON object that describes a model.")
+    checksums = description.pop(CHECKSUMS, None)
+    if checksums is not None:
+        if not isinstance(checksums, dict) or checksums.get(WEIGHTS_JSON) != json_checksum(description):
+            raise UserError(f"{where} is damaged: its SHA-256 is not the one that was stored in it; restore it.")
+        checksums = str(checksums.get(WEIGHTS_FILE))
+    return description, read_tensors(folder / WEIGHTS_FILE, checksums)
+
+
+def read_tensors(path: Path, sha256: str | None = None) -> dict[str, Tensor]:
+    """Return the tensors of a safetensors file, whose checksum must be `sha256` if that is given."""
+    try:
+        data = path.read_bytes()
+        if sha256 is not None and hashlib.sha256(data).hexdigest() != sha256:
+            raise UserError(f"{path} is damaged: its SHA-256 is not the one that was stored with it; restore it.")
+        return safetensors.torch.load(data)
+    except FileNotFoundError:
+        raise UserError(f"{path} is missing; restore it, or use another model or checkpoint.") from None
+    except (SafetensorError, OSError) as error:
+        raise UserError(f"{path} is damaged ({error}); restore it, or use another model or checkpoint.") from None
+
+
+def build_trained(config: ModelConfig, tensors: Mapping[str, Tensor], where: Path | str) -> nn.Module:
+    """Return the model with these weights, in evaluation mode.
+
+    UserError, before memory is allocated for the model, if the weights are of another model or not finite.
+    """
+    check_tensors(build_without_memory(config).state_dict(), tensors, where)
+    model = build_model(config, seed=0)
+    model.load_state_dict(dict(tensors))
+    return model.eval()
+
+
+def build_without_memory(config: ModelConfig) -> nn.Module:
+    """Return the model with names and shapes alone; a class from outside the package may need memory."""
+    with torch.device("meta" if kind_of(config) in NETWORKS else "cpu"):
+        return build_model(config, seed=0)
+
+
+def check_tensors(own: Mapping[str, Tensor], tensors: Mapping[str, Tensor], where: Path | str) -> None:
+    """Raise UserError unless the tensors have the names and shapes of a model's own, and finite numbers."""
+    if odd := sorted(own.keys() ^ tensors.keys()):
+        found = "lacks" if odd[0] in own else "has, beyond the model's,"
+        raise UserError(f"{where} {found} {odd[0]!r}: it belongs to another model; use it with its own config.")
+    for name, tensor in tensors.items():
+        if own[name].shape != tensor.shape or own[name].is_floating_point() != tensor.is_floating_point():
+            raise UserError(
+                f"{where} holds {name!r} of shape {list(tensor.shape)} ({tensor.dtype}), but the model needs "
+                f"{list(own[name].shape)} ({own[name].dtype}); use it with its own config."
+            )
+        if tensor.layout is not torch.strided or tensor.is_meta or not bool(torch.isfinite(tensor).all()):
+            raise UserError(f"{where} holds numbers in {name!r} that are not finite; restore it, or train anew.")
+
+
+def check_memory(config: ModelConfig) -> None:
+    """Raise UserError if training a model takes more memory than this machine has."""
+    # Bytes of a value, its gradient and AdamW's two averages.
+    if 16 * count_parameters(build_without_memory(config)) > machine_memory():
+        raise UserError(
+            "the model is too large to be trained here: with its optimizer it takes more than the "
+            f"{machine_memory() / 1e9:,.0f} GB of memory of this machine; use a smaller --model.width or depth."
+        )

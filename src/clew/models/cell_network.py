@@ -39,10 +39,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from clew.data.batch import Batch, CellBatch
-from clew.errors import UserError
+from clew.data.batch import CellBatch
 from clew.mazes.maze import EAST, NORTH, SOUTH, WEST
-from clew.models.config import check_positive
+from clew.models.config import CellNetworkConfig
 from clew.models.cpu_kernels import use_cpu_kernel
 from clew.models.cpu_kernels.message_passing import NORM_EPS, StepWeights, recurrent_loops, threads_for_groups
 
@@ -50,72 +49,6 @@ PLAIN, START, GOAL = range(3)
 OFF, ON = range(2)
 HIDDEN = 0  # a visible label has its own number plus one
 SIDE_CODES = 16  # sets of open sides; a wall cell has none and is never reached
-# Multiples of an irrational number are equidistributed modulo 1: one for each random choice that a maze's number makes.
-_FRACTIONS = ((math.sqrt(5) - 1) / 2, math.sqrt(2) - 1, math.sqrt(3) - 1)
-
-
-@dataclass(frozen=True)
-class CellNetworkConfig:
-    """Sizes of a cell network."""
-
-    width: int = 64  # width of the state of a cell
-    hidden: int = 128  # hidden units of a message step
-    # Message steps in a loop, each with weights of its own.
-    steps: int = 2
-    # The share of the hidden units that are maxima; the others are sums.
-    max_units: float = 0.75
-    # Whether a cell knows its offsets to start and goal. Perfect mazes do not need them.
-    offsets: bool = True
-    # Loops of a maze: base_loops + loops_per_side * its longer side + loops_per_cell * its cells.
-    base_loops: int = 4
-    loops_per_side: float = 1.5  # loops for each cell of the longer side
-    loops_per_cell: float = 0.0  # loops for each cell of the maze
-    # In training a maze has at least this many loops for each cell of its path: messages must cross it and come back.
-    loops_per_step: float = 1.0
-    # Standard deviation of the initial side biases; it makes directions differ from the beginning.
-    side_bias: float = 0.7
-    # The share of the mazes of a training step that start from the state after some loops without gradients.
-    warm_start: float = 0.5
-
-    def __post_init__(self) -> None:
-        check_positive(self, ("width", "hidden", "steps"))
-        limits = {"base_loops": (1, 10_000), "max_units": (0, 1), "warm_start": (0, 1), "side_bias": (0, 10)}
-        limits |= dict.fromkeys(("loops_per_side", "loops_per_cell", "loops_per_step"), (0, 100))
-        for name, (low, high) in limits.items():
-            if not low <= (value := getattr(self, name)) <= high:
-                raise UserError(f"a cell network's {name} is {value}; use a number from {low} to {high}.")
-
-    @property
-    def sum_units(self) -> int:
-        return self.hidden - round(self.max_units * self.hidden)
-
-    def loops(self, height: int, width: int) -> int:
-        """Return the loops of a maze of this shape."""
-        more = self.loops_per_side * max(height, width) + self.loops_per_cell * height * width
-        return self.base_loops + math.ceil(more - 1e-9)
-
-    def training_loops(self, batch: CellBatch) -> tuple[Tensor, Tensor]:
-        """Return the loops without and with gradients of each maze of a training batch.
-
-        A function of the maze's number alone, so that it does not depend on how a batch is split over processes.
-        """
-        loops_B = (batch.tokens_BT.sum(1) * self.loops_per_step).clamp(min=self.loops(*batch.cells_BHW.shape[1:]))
-        first_B, second_B, third_B = ((batch.index_B.double() * fraction) % 1 for fraction in _FRACTIONS)
-        warm_B = first_B < self.warm_start
-        free_B = torch.where(warm_B, second_B * loops_B, 0).long()
-        return free_B, (torch.where(warm_B, 1 / 2, 2 / 3 + third_B / 3) * loops_B).ceil().long()
-
-    def forward_flops(self, batch: Batch, order_BT: Tensor, query_BT: Tensor) -> float:
-        """Return the floating-point operations of the matrix products of one forward pass of training.
-
-        Loops without gradients count a third, because `training_flops` multiplies by three for the backward pass.
-        """
-        assert isinstance(batch, CellBatch)
-        free_B, loops_B = self.training_loops(batch)
-        cells_B = batch.valid_BT.sum(1)
-        a_cell = self.steps * 2 * 3 * self.hidden * self.width
-        readout = 2 * (self.width + 1) * self.hidden
-        return float(((loops_B + free_B / 3) * cells_B).sum()) * a_cell + float(cells_B.sum()) * readout
 
 
 @dataclass(frozen=True)

@@ -1,30 +1,42 @@
-"""Configs of the text models, the paper's sizes, and the interface of every model.
+"""Configs of all models, their kinds and the paper's sizes, and the interface of every model; imports no torch.
 
     config = EncoderDecoderConfig(vocabulary=128, width=128, encoder_depth=20, decoder_depth=20, heads=4)
+    config = sized_config("encoder-decoder", "8m", vocabulary=128)      # the same
+    write_json("model.json", to_json(config));  config = from_json(read_json("model.json"))
 
 A model maps (batch, order_BT, query_BT) to logits at the queries. Position q is predicted from the positions k with
 0 <= order[k] < order[q]; order -1 is padding. Tokens that a query does not attend to never change its logits.
-`clew.models.build` builds, counts, saves and loads models.
+
+`clew.register("model", KIND)` adds a kind from outside the package: an nn.Module made from an instance of its `Config`,
+a frozen dataclass, with such a forward pass.
 
 Shape suffixes: B mazes, T positions, Q queries of the whole batch in row-major order, V vocabulary.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+import math
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args
 
-import torch
-from torch import Tensor
-
-from clew.data.batch import Batch
 from clew.errors import UserError
-from clew.models.blocks import Activation, Initialization, PositionChoice
+from clew.files import from_plain, to_plain
+from clew.registry import registered, registered_names, unknown_component
+from clew.tokenization.format import format_named
 
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from clew.data.batch import Batch, CellBatch
+
+Json: TypeAlias = dict[str, Any]
 Precision = Literal["fp32", "bf16", "fp16"]
-_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+Activation = Literal["gelu", "relu"]
+PositionChoice = Literal["rope-fp32", "rope-fp16", "learned", "none"]
+Initialization = Literal["gpt-2", "lookup", "pytorch"]
 
 
 class Model(Protocol):
@@ -35,16 +47,29 @@ class Model(Protocol):
         ...
 
 
+class ModelConfig(Protocol):
+    """A config of any kind."""
+
+    def __hash__(self) -> int: ...
+
+
 def autocast(precision: Precision, device: torch.device) -> AbstractContextManager[Any]:
     """Run matrix products in the precision; no effect for fp32."""
+    import torch
+
     if precision == "fp32":
         return nullcontext()
-    return torch.autocast(device.type, dtype=_DTYPES[precision])
+    return torch.autocast(device.type, dtype=torch.bfloat16 if precision == "bf16" else torch.float16)
 
 
-# Width, heads and depth of the paper's models, named after their rounded parameter counts, and of one for laptops. An
-# encoder-decoder gives half of the depth to each of its two stacks.
+# Width, heads and depth of the paper's models, named after their rounded parameter counts, and of one for laptops.
 SIZES = {"tiny": (64, 4, 8), "3m": (128, 4, 14), "8m": (128, 4, 40), "25m": (256, 4, 32)}
+
+# A damaged config must not describe a model that takes minutes to refuse, or sizes beyond 64 bits.
+_BLOCKS, _WIDTH, _TOKENS = (1, 1000), (1, 1 << 16), (1, 1 << 30)
+
+# Multiples of an irrational number are equidistributed modulo 1: one for each random choice that a maze's number makes.
+_FRACTIONS = ((math.sqrt(5) - 1) / 2, math.sqrt(2) - 1, math.sqrt(3) - 1)
 
 # Numbers that a block holds at once for each token and unit of width in a forward pass without gradients; 21 to 36
 # were measured on a CPU with widths of 128.
@@ -65,7 +90,7 @@ class TransformerConfig:
     head_bias: bool = True  # whether the output layer has a bias
 
     def __post_init__(self) -> None:
-        check_positive(self, ("vocabulary", "width", "heads", "max_length"))
+        _check_limits(self, vocabulary=_TOKENS, width=_WIDTH, heads=_WIDTH, max_length=_TOKENS)
         if self.width % self.heads:
             raise UserError(f"a width of {self.width} cannot be shared among {self.heads} heads; choose a multiple.")
         for name, choices in (("positions", PositionChoice), ("init", Initialization), ("activation", Activation)):
@@ -106,7 +131,7 @@ class EncoderDecoderConfig(TransformerConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_positive(self, ("encoder_depth", "decoder_depth"))
+        _check_limits(self, encoder_depth=_BLOCKS, decoder_depth=_BLOCKS)
         if not self.attend_self and not self.causal:
             raise UserError("attend_self can be turned off in a causal encoder only; set causal, or leave it on.")
 
@@ -133,7 +158,7 @@ class DecoderOnlyConfig(TransformerConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_positive(self, ("depth",))
+        _check_limits(self, depth=_BLOCKS)
         if self.bos_id is not None and not 0 <= self.bos_id < self.vocabulary:
             raise UserError(f"bos_id is {self.bos_id}, but the vocabulary has the ids 0 to {self.vocabulary - 1}.")
 
@@ -148,14 +173,154 @@ class DecoderOnlyConfig(TransformerConfig):
         return float((trunk + 2 * self.width * self.vocabulary * queries_B).sum())
 
 
+@dataclass(frozen=True)
+class CellNetworkConfig:
+    """Sizes of a cell network."""
+
+    width: int = 64  # width of the state of a cell
+    hidden: int = 128  # hidden units of a message step
+    # Message steps in a loop, each with weights of its own.
+    steps: int = 2
+    # The share of the hidden units that are maxima; the others are sums.
+    max_units: float = 0.75
+    # Whether a cell knows its offsets to start and goal. Perfect mazes do not need them.
+    offsets: bool = True
+    # Loops of a maze: base_loops + loops_per_side * its longer side + loops_per_cell * its cells.
+    base_loops: int = 4
+    loops_per_side: float = 1.5  # loops for each cell of the longer side
+    loops_per_cell: float = 0.0  # loops for each cell of the maze
+    # In training a maze has at least this many loops for each cell of its path: messages must cross it and come back.
+    loops_per_step: float = 1.0
+    # Standard deviation of the initial side biases; it makes directions differ from the beginning.
+    side_bias: float = 0.7
+    # The share of the mazes of a training step that start from the state after some loops without gradients.
+    warm_start: float = 0.5
+
+    def __post_init__(self) -> None:
+        _check_limits(self, width=_WIDTH, hidden=_WIDTH, steps=_BLOCKS, max_units=(0, 1), base_loops=(1, 10_000))
+        _check_limits(self, loops_per_side=(0, 100), loops_per_cell=(0, 100), loops_per_step=(0, 100))
+        _check_limits(self, side_bias=(0, 10), warm_start=(0, 1))
+
+    @property
+    def sum_units(self) -> int:
+        return self.hidden - round(self.max_units * self.hidden)
+
+    def loops(self, height: int, width: int) -> int:
+        """Return the loops of a maze of this shape."""
+        more = self.loops_per_side * max(height, width) + self.loops_per_cell * height * width
+        return self.base_loops + math.ceil(more - 1e-9)
+
+    def training_loops(self, batch: CellBatch) -> tuple[Tensor, Tensor]:
+        """Return the loops without and with gradients of each maze of a training batch.
+
+        A function of the maze's number alone, so that it does not depend on how a batch is split over processes.
+        """
+        loops_B = (batch.tokens_BT.sum(1) * self.loops_per_step).clamp(min=self.loops(*batch.cells_BHW.shape[1:]))
+        first_B, second_B, third_B = ((batch.index_B.double() * fraction) % 1 for fraction in _FRACTIONS)
+        warm_B = first_B < self.warm_start
+        free_B = (second_B * loops_B).masked_fill(~warm_B, 0).long()
+        return free_B, ((2 / 3 + third_B / 3).masked_fill(warm_B, 1 / 2) * loops_B).ceil().long()
+
+    def forward_flops(self, batch: CellBatch, order_BT: Tensor, query_BT: Tensor) -> float:
+        """Return the floating-point operations of the matrix products of one forward pass of training.
+
+        Loops without gradients count a third, because `training_flops` multiplies by three for the backward pass.
+        """
+        free_B, loops_B = self.training_loops(batch)
+        cells_B = batch.valid_BT.sum(1)
+        a_cell = self.steps * 2 * 3 * self.hidden * self.width
+        readout = 2 * (self.width + 1) * self.hidden
+        return float(((loops_B + free_B / 3) * cells_B).sum()) * a_cell + float(cells_B.sum()) * readout
+
+
 def attended(order_BT: Tensor, query_BT: Tensor) -> Tensor:
     """Return a mask of the tokens that some query of their maze attends to, at least those of order 0."""
-    limit_B1 = torch.where(query_BT, order_BT, 1).amax(dim=1, keepdim=True).clamp(min=1)
+    limit_B1 = order_BT.masked_fill(~query_BT, 1).amax(dim=1, keepdim=True).clamp(min=1)
     return (order_BT >= 0) & (order_BT < limit_B1)
 
 
-def check_positive(config: object, names: Sequence[str]) -> None:
-    """Raise UserError if one of these fields is below 1."""
-    for name in names:
-        if getattr(config, name) < 1:
-            raise UserError(f"a model's {name} must be at least 1, but it is {getattr(config, name)}.")
+def _check_limits(config: object, **limits: tuple[float, float]) -> None:
+    """Raise UserError if one of these fields is below its lower or above its upper limit."""
+    for name, (low, high) in limits.items():
+        if not low <= (value := getattr(config, name)) <= high:
+            raise UserError(f"a model's {name} is {value}; use a number from {low} to {high}.")
+
+
+CONFIGS: dict[str, type[Any]] = {
+    "encoder-decoder": EncoderDecoderConfig,
+    "decoder-only": DecoderOnlyConfig,
+    "cell-network": CellNetworkConfig,
+}
+
+
+def config_class(kind: str) -> type[Any]:
+    """Return the dataclass of the configs of a kind, built in or registered."""
+    if kind in CONFIGS:
+        return CONFIGS[kind]
+    network = registered("model", kind)
+    if network is None:
+        raise unknown_component("model", kind, CONFIGS)
+    made: type[Any] | None = getattr(network, "Config", None)
+    if made is None or not dataclasses.is_dataclass(made):
+        raise UserError(f"the model {kind!r} has no dataclass `Config`; add it to the class that is registered.")
+    return made
+
+
+def kind_of(config: ModelConfig) -> str:
+    """Return the name of a config's kind."""
+    for kind in (*CONFIGS, *registered_names("model")):
+        if config_class(kind) is type(config):
+            return kind
+    raise UserError(f"{type(config).__name__} is the config of no built-in or registered model.")
+
+
+def sized_config(kind: str, size: str, vocabulary: int, **changes: Any) -> EncoderDecoderConfig | DecoderOnlyConfig:
+    """Return the config of a text model of one of the paper's sizes (`3m`, `8m`, `25m`) or `tiny`, with changes."""
+    if size not in SIZES:
+        raise UserError(f"there is no size '{size}'; choose one of {', '.join(SIZES)}.")
+    if kind not in ("encoder-decoder", "decoder-only"):
+        raise UserError(f"the size '{size}' is for encoder-decoder and decoder-only models, not for '{kind}'.")
+    width, heads, depth = SIZES[size]
+    halves = {"encoder_depth": depth // 2, "decoder_depth": depth // 2}
+    blocks = {"depth": depth} if kind == "decoder-only" else halves
+    config = from_json({"kind": kind, "vocabulary": vocabulary, "width": width, "heads": heads} | blocks | changes)
+    assert isinstance(config, EncoderDecoderConfig | DecoderOnlyConfig)
+    return config
+
+
+def change_kind(plain: Json, kind: str) -> Json:
+    """Return the fields of another kind of model: those that both have as they are, the rest at defaults or null."""
+    made = config_class(kind)
+    names = [field.name for field in dataclasses.fields(made)]
+    return {"kind": kind} | {name: plain.get(name, to_plain(getattr(made, name, None))) for name in names}
+
+
+def published_tokens(family: str, height: int, width: int) -> list[str]:
+    """Return the tokens of the published models in the order of their ids.
+
+    For DFS mazes these are ours. For A* mazes: four words, then numbers, costs (0 to cells - 1, for search traces) and
+    words of Searchformer's vocabulary, sorted as strings.
+    """
+    if family == "dfs":
+        return list(format_named("edge-list").vocabulary(height, width).tokens)
+    words = ["start", "goal", "wall", "create", "close", "plan"]
+    numbers = [str(number) for number in range(max(height, width))]
+    costs = [f"c{cost}" for cost in range(height * width)]
+    return ["pad", "bos", "eos", "<PATH_START>", *sorted([*words, *numbers, *costs])]
+
+
+def to_json(config: ModelConfig) -> Json:
+    """Return a config as JSON values, its kind first."""
+    plain: Json = {"kind": kind_of(config)} | to_plain(config)
+    return plain
+
+
+def from_json(value: Any) -> ModelConfig:
+    """Return the config that `to_json` wrote; UserError if a field is missing, unknown or of the wrong type."""
+    if not isinstance(value, dict) or "kind" not in value:
+        raise UserError(f"the model's config names no kind; it must have a kind, one of {', '.join(CONFIGS)}.")
+    given = {name: field for name, field in value.items() if name != "kind"}
+    if value["kind"] in ("encoder-decoder", "decoder-only") and "start" in given:
+        given["init"] = given.pop("start")  # the name before version 0.2
+    config: ModelConfig = from_plain(config_class(str(value["kind"])), given, f"the {value['kind']} model")
+    return config

@@ -4,9 +4,8 @@
     reorder_ids(model, published_tokens("astar", 10, 10), vocabulary)
     save_file(to_published(model.state_dict(), model.config), "back.safetensors")
 
-A pickle can call any function, so files of torch.save are read with `torch.load(weights_only=True)` alone, mapped into
-memory. Lightning checkpoints of the published code also hold OmegaConf objects and a tokenizer: empty placeholders
-replace them, without importing their classes.
+A pickle can call any function, so files of torch.save are read with `torch.load(weights_only=True)` alone. Empty
+placeholders replace the OmegaConf objects and the tokenizer in the published Lightning checkpoints.
 """
 
 from __future__ import annotations
@@ -22,12 +21,10 @@ import torch
 from torch import Tensor
 
 from clew.errors import UserError
-from clew.files import read_json
-from clew.models.build import build_model
+from clew.files import from_plain, read_json
+from clew.models.build import build_model, build_without_memory, check_tensors, read_tensors
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
 from clew.models.transformers import DecoderOnly, EncoderDecoder
-from clew.models.weights import check_tensors, read_tensors
-from clew.tokenization.format import format_named
 from clew.tokenization.tokens import PAD, SPECIAL_TOKENS, Vocabulary
 
 DEFAULT_HEADS = 4
@@ -61,7 +58,7 @@ class Sidecar:
 
     heads: int | None = None
     grid: int | None = None  # rows and columns of the mazes
-    vocab: list[str] | None = None  # the tokens in the order of their ids
+    vocab: tuple[str, ...] = ()  # the tokens in the order of their ids
 
 
 def load_published(
@@ -83,9 +80,7 @@ def load_published(
         heads = (stored if type(stored) is int else read_sidecar(path).heads) or DEFAULT_HEADS
     causal = made.get("train_mode") == "ar" if causal is None else causal
     config = _read_config(tensors, heads, causal, bos_id, made.get("activation_function", "relu"))
-    _check_size(path, *tensors.values())
-    with torch.device("meta"):  # names and shapes without memory
-        own = build_model(config, seed=0).state_dict()
+    own = build_without_memory(config).state_dict()
     check_tensors(to_published(own, config), tensors, path)
     model = build_model(config, seed=0)
     assert isinstance(model, EncoderDecoder | DecoderOnly)
@@ -123,22 +118,15 @@ def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             f"{path} cannot be read as a PyTorch checkpoint ({message!r}); it may be cut off: get the whole file."
         ) from None
     found = found if isinstance(found, dict) else {}
-    state, hyper_parameters = found.get("state_dict", found), found.get("hyper_parameters")
-    tensors = {
-        name: tensor
-        for name, tensor in (state.items() if isinstance(state, dict) else ())
-        if isinstance(name, str) and isinstance(tensor, Tensor)
-    }
+    state, made = found.get("state_dict", found), found.get("hyper_parameters")
+    items = state.items() if isinstance(state, dict) else ()
+    tensors = {str(name): tensor for name, tensor in items if isinstance(tensor, Tensor)}
     if not tensors:
         raise UserError(f"{path} holds no state dict (tensors by name); give a checkpoint of a model.")
-    _check_size(path, max(tensors.values(), key=Tensor.numel))
-    return tensors, hyper_parameters if isinstance(hyper_parameters, dict) else {}
-
-
-def _check_size(path: Path, *tensors: Tensor) -> None:
-    """Raise UserError if the file is smaller than its tensors: a tensor of few stored values can claim any shape."""
-    if sum(tensor.numel() * tensor.element_size() for tensor in tensors) > path.stat().st_size:
-        raise UserError(f"{path} is smaller than the tensors that it names; get the whole file.")
+    for tensor in tensors.values():  # with strides of 0, a tensor of few stored values can claim any shape
+        if tensor.layout is torch.strided and tensor.nbytes > tensor.untyped_storage().nbytes():
+            raise UserError(f"{path} is smaller than the tensors that it names; get the whole file.")
+    return tensors, made if isinstance(made, dict) else {}
 
 
 def _load_pickle(path: Path, zipped: bool) -> Any:
@@ -210,28 +198,17 @@ def _read_config(
 
 def _depth(tensors: Mapping[str, Tensor], stack: str) -> int:
     numbers = {int(found[1]) for name in tensors if (found := re.match(rf"{stack}\.(\d{{1,6}})\.", name))}
-    depth = max(numbers, default=-1) + 1
-    # There are more tensors than blocks; a made-up number must not build a huge model.
-    if depth > len(tensors):
-        raise UserError("some blocks of these weights are missing; get the whole file.")
-    return depth
+    return max(numbers, default=-1) + 1
 
 
 def read_sidecar(path: Path) -> Sidecar:
     """Read the JSON file of the same name beside the weights."""
     sidecar = path.with_suffix(".json")
-    if not sidecar.is_file():
-        return Sidecar()
-    value: Any = read_json(sidecar)
+    value = read_json(sidecar) if sidecar.is_file() else {}
     value = value if isinstance(value, dict) else {}
-    config = value.get("config") if isinstance(value.get("config"), dict) else value
-    for name in ("heads", "grid"):
-        if config.get(name) is not None and type(config[name]) is not int:
-            raise UserError(f"{sidecar} says {name} {config[name]!r}, but that must be a whole number; correct it.")
-    tokens = value.get("vocab")
-    if tokens is not None and not (isinstance(tokens, list) and all(isinstance(token, str) for token in tokens)):
-        raise UserError(f"the vocab of {sidecar} must be a list of words; correct it, or remove it.")
-    return Sidecar(config.get("heads"), config.get("grid"), tokens)
+    config = value["config"] if isinstance(value.get("config"), dict) else value
+    given = {"heads": config.get("heads"), "grid": config.get("grid"), "vocab": value.get("vocab") or []}
+    return from_plain(Sidecar, given, str(sidecar))
 
 
 def to_published(state: Mapping[str, Tensor], config: TextConfig) -> dict[str, Tensor]:
@@ -261,26 +238,11 @@ def _stack(ours: str, depth: int, theirs: str, block: Mapping[str, str]) -> dict
     return {f"{ours}.{n}.{name}": f"{theirs}.{n}.{block[name]}" for n in range(depth) for name in block}
 
 
-def published_tokens(family: str, height: int, width: int) -> list[str]:
-    """Return the tokens of the published models in the order of their ids.
-
-    For DFS mazes these are ours. For A* mazes: four words, then numbers, costs (0 to cells - 1, for search traces) and
-    words of Searchformer's vocabulary, sorted as strings.
-    """
-    if family == "dfs":
-        return list(format_named("edge-list").vocabulary(height, width).tokens)
-    words = ["start", "goal", "wall", "create", "close", "plan"]
-    numbers = [str(number) for number in range(max(height, width))]
-    costs = [f"c{cost}" for cost in range(height * width)]
-    return ["pad", "bos", "eos", "<PATH_START>", *sorted([*words, *numbers, *costs])]
-
-
 @torch.no_grad()
 def reorder_ids(model: TextModel, tokens: Sequence[str], vocabulary: Vocabulary) -> None:
     """Permute the ids of a model, and its logits, from the order of `tokens` to that of `vocabulary`.
 
-    Ids that mean nothing in `vocabulary` get the remaining rows. UserError if `tokens` lack one, or have one that
-    cannot occur in such mazes.
+    UserError if `tokens` lack one, or have one that cannot occur in such mazes.
     """
     id_of = {PAD if token == "pad" else token: number for number, token in enumerate(tokens)}
     ids = model.config.vocabulary

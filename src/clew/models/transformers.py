@@ -3,18 +3,15 @@
     model = EncoderDecoder(EncoderDecoderConfig(vocabulary=128))      # or DecoderOnly(DecoderOnlyConfig(...))
     logits_QV = model(batch, order_BT, query_BT)
 
-`EncoderDecoder`: the encoder reads the visible tokens. The decoder's input is one learned vector at every query plus
-its position (RoPE); its blocks have no self-attention and attend to the encoder's final output. The head is the
-transposed embedding, with a bias. The attention masks are derived from `order` (see clew.models.config). A query
-attends to the encoder's output at lower orders. Encoder position k attends to j if order[j] <= order[k]; with `causal`,
-positions of one order also attend only backwards, and without `attend_self` not to themselves, except the first (the
-published code's causal encoder), so that it is trained on whole paths and decoded step by step. The encoder runs over
-tokens that some query attends to, the decoder over queries.
+`EncoderDecoder`: the encoder runs over the tokens that some query attends to. The decoder runs over the queries; its
+input is one learned vector plus position, and it attends to the encoder's final output at lower orders only (see
+clew.models.config). Encoder position k attends to j if order[j] <= order[k]; with `causal`, positions of one order also
+attend only backwards, and without `attend_self` not to themselves, except the first (the published code's causal
+encoder), so that it is trained on whole paths and decoded step by step.
 
 `DecoderOnly`: a GPT-2-like decoder; position t is predicted from tokens 0 .. t-1. With `bos_id` that token stands
 before every sequence, at position 0, and token t at position t + 1. Targets of any order but left to right are refused.
-The sequence is cut after the last necessary token, and only queries go through the head. Decoding uses a cache of keys
-and values:
+The sequence is cut after the last necessary token. Decoding uses a cache of keys and values:
 
     cache = model.new_cache()
     x_BSD = model.extend(cache, token_BS, position_BS, real_BS)  # the prompts, padding after the shorter ones
@@ -42,11 +39,11 @@ from clew.models.blocks import (
     EMBEDDING_DEVIATION,
     AttentionMask,
     CrossBlock,
+    Positions,
     SelfBlock,
     init_gpt2,
     init_lookup_heads,
     init_pytorch,
-    make_positions,
     pack_mask,
     run_in_groups,
     use_packed_attention,
@@ -58,12 +55,12 @@ class TextModel(nn.Module):
     """Embedding, positions, and a head that is the transposed embedding."""
 
     head_bias: nn.Parameter | None
+    naive = False
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        self.naive = False
         self.embedding = nn.Embedding(config.vocabulary, config.width)
-        self.positions = make_positions(config.positions, config.width, config.heads, config.max_length)
+        self.positions = Positions(config.positions, config.width, config.heads, config.max_length)
 
     def head(self, x: Tensor) -> Tensor:
         """Return logits [..., V]."""
@@ -122,17 +119,14 @@ class EncoderDecoder(TextModel):
             keys, queries = (position_BK, real_BK), (position_BQ, real_BQ)
             encoder_mask = pack_mask(encoder_mask, self.positions, *keys, *keys)
             decoder_mask = pack_mask(decoder_mask, self.positions, *queries, *keys)
-            token_BK, position_BK, position_BQ = (
-                token_BK[real_BK][None],
-                position_BK[real_BK][None],
-                position_BQ[real_BQ][None],
-            )
+            token_BK, position_BK = token_BK[real_BK][None], position_BK[real_BK][None]
+            position_BQ = position_BQ[real_BQ][None]
             real_BQ = torch.ones_like(position_BQ, dtype=torch.bool)
         memory_BKD = self.encode(token_BK, position_BK, encoder_mask)
         return self.head(self.decode(memory_BKD, position_BK, position_BQ, decoder_mask)[real_BQ])
 
     def encode(self, token_BK: Tensor, position_BK: Tensor, mask: AttentionMask) -> Tensor:
-        """Return the encoder's output, the memory of the decoder."""
+        """Return the memory of the decoder."""
         x_BKD = self.positions.add(self.embedding(token_BK), position_BK)
         rotate = self.positions.rotation(position_BK)
         for block in self.encoder:
@@ -141,7 +135,7 @@ class EncoderDecoder(TextModel):
         return memory_BKD
 
     def decode(self, memory_BKD: Tensor, position_BK: Tensor, position_BQ: Tensor, mask: AttentionMask) -> Tensor:
-        """Return the decoder's output at the queries, the input of the head."""
+        """Return the input of the head at the queries."""
         x_BQD = self.positions.add(self.query.expand(*position_BQ.shape, -1), position_BQ)
         rotate_Q, rotate_K = self.positions.rotation(position_BQ), self.positions.rotation(position_BK)
         for block in self.decoder:
@@ -167,10 +161,9 @@ class EncoderDecoder(TextModel):
 
 
 def pack(keep_BT: Tensor, order_BT: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Return the kept positions of each maze side by side, and which of them are no padding: both [B, K].
+    """Return the kept positions of each maze, by `order_BT` and then position, and which are no padding: both [B, K].
 
-    K is the largest number of kept positions, at least 1, so that a batch without queries still runs through every
-    weight and gives each a zero gradient. Sorted by position, or by `order_BT` and then position.
+    K is at least 1, so that a batch without queries still runs through every weight and gives each a zero gradient.
     """
     count_B = keep_BT.sum(dim=1)
     widest = max(int(count_B.max()), 1)
@@ -181,7 +174,7 @@ def pack(keep_BT: Tensor, order_BT: Tensor | None = None) -> tuple[Tensor, Tenso
 
 
 def _strictly_before(position_BK: Tensor) -> Tensor:
-    """Return a mask [K, K] in which each token attends to those before it, and the first to itself (no empty row)."""
+    """Return a mask [K, K] in which each token attends to those before it, and the first to itself."""
     count = position_BK.shape[1]
     before_KK = torch.ones(count, count, dtype=torch.bool, device=position_BK.device).tril(-1)
     before_KK[0, 0] = True
@@ -198,7 +191,8 @@ class Cache:
     def keep(self, rows: Tensor) -> None:
         """Remove all other mazes."""
         self.blocks = [[x_BHKE[rows] for x_BHKE in block] for block in self.blocks]
-        self.real_BK = None if self.real_BK is None else self.real_BK[rows]
+        if self.real_BK is not None:
+            self.real_BK = self.real_BK[rows]
 
 
 class DecoderOnly(TextModel):
@@ -248,10 +242,9 @@ class DecoderOnly(TextModel):
         return Cache([[] for _ in self.blocks])
 
     def extend(self, cache: Cache, token_BS: Tensor, position_BS: Tensor, real_BS: Tensor | None = None) -> Tensor:
-        """Append tokens to the cache and return their output [B, S, D], the input of the head.
+        """Append the prompts, with padding where `real_BS` is False, or then one token of each maze, to the cache.
 
-        First the prompts, with padding where `real_BS` is False, then one token of each maze at a time. No token
-        attends to padding, whose output has no meaning.
+        Return the input of the head, [B, S, D]; at padding it has no meaning.
         """
         bos_id = self.config.bos_id
         position_BS = position_BS if bos_id is None else position_BS + 1

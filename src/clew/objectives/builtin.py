@@ -1,10 +1,9 @@
 """Masking rates, the objectives of the paper and their variants; docs/objectives.md has the formulas.
 
-    MaskedTokens(Rates())(batch, generator)                  # MLM-U
-    MaskedTokens(Rates(fixed_rate(0.15)))(batch, generator)  # BERT's rate, without token substitution
+    objective = build_objective(ObjectiveConfig("mlm-u", RateConfig("beta", beta_a=2)))
+    targets = objective(batch, generator)
 
-`clew.objectives.config` builds them by name. Shape suffixes: B mazes, T positions, N rows of a batch, K bins of a
-histogram.
+Shape suffixes: B mazes, T positions, N rows of a batch, K bins of a histogram.
 """
 
 from __future__ import annotations
@@ -12,15 +11,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from clew.data.batch import Batch, CellBatch
-from clew.errors import UserError
 from clew.mazes.maze import EAST, NORTH, SOUTH, WEST
+from clew.objectives.config import MASKED, ObjectiveConfig, RateConfig, Sampling
 from clew.objectives.targets import (
     CONFIDENCE,
     HIDE,
@@ -34,14 +33,10 @@ from clew.objectives.targets import (
     Predict,
     Targets,
     make_targets,
-    path_position,
     response_position,
 )
+from clew.registry import registered
 
-Weighting = Literal["token", "rate"]
-# The weight 1/u has no finite variance as u goes to 0, so it is capped.
-MAX_WEIGHT = 100.0
-Sampling = Literal["sequence", "stratified", "batch"]
 Quantile = Callable[[Tensor], Tensor]  # p in [0, 1) -> the rate below which a share p of the rates lies
 _BETA_TABLE_CELLS = 4096
 
@@ -76,11 +71,8 @@ class AdaptiveRate:
         P(u in bin k) = floor / K + (1 - floor) s_k / sum_j s_j;   s_k = loss_k exp(-loss_k);   uniform within a bin
 
     loss_k is a moving average (`memory` of the old) of the mean loss per hidden token of the rows whose hidden share
-    fell into bin k. A bin without rows has the mean score of the others. Each step, on every process:
-
-        tally_2K = rate.tally(share_B, loss_B)       # sums over this process's rows
-        torch.distributed.all_reduce(tally_2K)       # the processes must agree
-        rate.update(tally_2K)
+    fell into bin k. A bin without rows has the mean score of the others. Each step calls `update` with the `tally`
+    summed over all processes.
     """
 
     def __init__(self, bins: int = 20, floor: float = 0.2, memory: float = 0.99) -> None:
@@ -95,8 +87,7 @@ class AdaptiveRate:
     def tally(self, share_B: Tensor, loss_B: Tensor) -> Tensor:
         """Return the sum of losses and the number of rows of each bin, float64 [2, K].
 
-        `share_B` is the share of its response that a row hides, `loss_B` its mean loss per hidden token; rows whose
-        loss is not finite are left out (0 / 0 for a row that hides nothing).
+        Rows whose mean loss per hidden token is not finite are left out (0 / 0 for a row that hides nothing).
         """
         finite_B = loss_B.isfinite()
         bin_B = (share_B * self.bins).long().clamp(0, self.bins - 1)
@@ -106,7 +97,6 @@ class AdaptiveRate:
         return tally_2K
 
     def update(self, tally_2K: Tensor) -> None:
-        """Update the histogram with a `tally` summed over the processes."""
         for k, (total, count) in enumerate(tally_2K.T.tolist()):
             if count:
                 old, new = self.loss_K[k], total / count
@@ -124,17 +114,12 @@ class AdaptiveRate:
         self._cdf = _cdf_of(self.floor / self.bins + (1 - self.floor) * score_K / score_K.sum())
 
     def state(self) -> dict[str, list[float | None]]:
-        """Return the histogram as JSON values, for a checkpoint."""
+        """Return the histogram as JSON values."""
         return {"loss": list(self.loss_K)}
 
     def load_state(self, state: dict[str, list[float | None]]) -> None:
         """Restore what `state` returned."""
-        losses = state.get("loss", [])
-        if len(losses) != self.bins or any(
-            x is not None and not (isinstance(x, int | float) and 0 <= x < math.inf) for x in losses
-        ):
-            raise UserError(f"the saved masking rates are not {self.bins} losses: resume with the saved objective.")
-        self.loss_K = list(losses)
+        self.loss_K = list(state["loss"])
         self._rebuild()
 
 
@@ -153,11 +138,7 @@ def _interpolate(p: Tensor, cdf: Tensor, value: Tensor) -> Tensor:
 class Rates:
     """Draw the masking rates of a batch: the quantiles of their distribution at p from [0, 1).
 
-    - "sequence": p ~ U(0, 1) for each row, independently;
-    - "stratified": p_i = (s(i) + jitter_i) / B, with s a random permutation of 0 .. B-1 and jitter ~ U(0, 1);
-    - "batch": one p ~ U(0, 1) for the whole global batch.
-
-    A share `fully_hidden` of every global batch, rounded up or down at random, has the rate 1 instead.
+    With "stratified", p_i = (s(i) + jitter_i) / B, with s a random permutation of 0 .. B-1 and jitter ~ U(0, 1).
     """
 
     quantile: Quantile = uniform_rate
@@ -184,30 +165,23 @@ class Rates:
 class MaskedTokens(Objective):
     """Hide each token of the response independently, with one rate for each row; MLM-U for rates u ~ U(0, 1).
 
-    `at_least_one` hides one uniform token of a row that would hide none. A hidden token has the weight 1, or with
-    weighting "rate" min(1 / u, max_weight).
-
-    In a share `confidence_share` of the rows the `hidden_count` least confident tokens are hidden instead, by the
-    highest probability that the model gives any token when all are hidden. This costs a forward pass without gradients
-    over those rows; `targets`, which has no model, hides random tokens.
+    In a share `confidence_share` of the rows the `hidden_count` least confident tokens are hidden instead; `targets`,
+    which has no model, hides random tokens.
     """
 
     rates: Rates
-    weighting: Weighting = "token"
-    at_least_one: bool = False
-    max_weight: float = MAX_WEIGHT
-    confidence_share: float = 0.0
+    config: ObjectiveConfig
 
     def targets(self, batch: Batch, noise: Noise) -> Targets:
         rate_B = self.rates.draw(noise)
         return self._hide(batch, rate_B, self._random_mask(batch, noise, rate_B))
 
     def targets_for(self, model: Predict, batch: Batch, noise: Noise) -> Targets:
-        if not self.confidence_share:
+        if not self.config.confidence_share:
             return self.targets(batch, noise)
         rate_B = self.rates.draw(noise)
         hide_BT = self._random_mask(batch, noise, rate_B)
-        count = noise.share_of_rows(CONFIDENCE, self.confidence_share)
+        count = noise.share_of_rows(CONFIDENCE, self.config.confidence_share)
         row_N = (noise.permutation_B(CONFIDENCE) < count).nonzero()[:, 0]
         # A model that is sharded over processes must be called on each of them, even where there is no such row.
         used_N = row_N if len(row_N) else torch.zeros_like(noise.row_B[:1])
@@ -218,19 +192,25 @@ class MaskedTokens(Objective):
     def _random_mask(self, batch: Batch, noise: Noise, rate_B: Tensor) -> Tensor:
         uniform_BT = noise.uniform_BT(HIDE, response_position(batch)).masked_fill(~batch.response_BT, torch.inf)
         hide_BT = uniform_BT < rate_B[:, None]
-        if self.at_least_one:
+        if self.config.at_least_one:
             # The lowest number is at a uniform token, which is hidden already unless nothing is.
             hide_BT |= (uniform_BT == uniform_BT.amin(1, keepdim=True)) & batch.response_BT
         return hide_BT
 
     def _hide(self, batch: Batch, rate_B: Tensor, hide_BT: Tensor) -> Targets:
-        weight_B = 1 / rate_B.clamp(min=1 / self.max_weight) if self.weighting == "rate" else None
-        return make_targets(batch, hide_BT.long(), weight_B)
+        targets = make_targets(batch, hide_BT.long())
+        if self.config.weighting == "token":
+            return targets
+        weight_B = 1 / rate_B.clamp(min=1 / self.config.max_weight)
+        return replace(targets, weight_BT=targets.weight_BT * weight_B[:, None])
 
 
 @torch.no_grad()
 def least_confident(model: Predict, batch: Batch, rate_B: Tensor) -> Tensor:
-    """Return a mask of the `hidden_count` least confident tokens of each response; of equal ones the left first."""
+    """Return a mask of the `hidden_count` least confident tokens of each response; of equal ones the left first.
+
+    Confidence is the highest probability that the model gives any token when the whole response is hidden.
+    """
     targets = make_targets(batch, batch.response_BT.long())
     logits_QV = model(batch, targets.order_BT, targets.query_BT)
     confidence_BT = torch.full_like(targets.weight_BT, torch.inf)
@@ -256,7 +236,7 @@ class OrderedMask(Objective):
     reverse: bool = False
 
     def targets(self, batch: Batch, noise: Noise) -> Targets:
-        position_BT = path_position(batch)
+        position_BT = batch.step_BT if isinstance(batch, CellBatch) else response_position(batch)
         hidden_B1 = hidden_count(self.rates.draw(noise), position_BT > 0)[:, None]
         if self.reverse:
             hide_BT = position_BT <= hidden_B1
@@ -267,10 +247,7 @@ class OrderedMask(Objective):
 
 @dataclass(frozen=True)
 class NextAfterPrefix(Objective):
-    """Hide the last `hidden_count` tokens and predict the first of them: next token's loss, one cut for each row.
-
-    This trains MLM-U's network with next token's objective: attention over prompt and prefix is bidirectional.
-    """
+    """Hide the last `hidden_count` tokens and predict the first of them: next token's loss on MLM-U's network."""
 
     rates: Rates
 
@@ -284,10 +261,9 @@ class NextAfterPrefix(Objective):
 
 @dataclass(frozen=True)
 class NextToken(Objective):
-    """Predict every token of the response from the prompt and the tokens to its left.
+    """Predict every token of the response from the prompt and the tokens to its left; on labels of cells `next_cell`.
 
-    Trace supervision is this objective on a format whose response is the search trace followed by the plan. Nothing is
-    random, except on labels of cells (`next_cell`).
+    Trace supervision is this objective on a format whose response is the search trace followed by the plan.
     """
 
     def targets(self, batch: Batch, noise: Noise) -> Targets:
@@ -297,10 +273,9 @@ class NextToken(Objective):
 
 
 def next_cell(batch: CellBatch, noise: Noise) -> Targets:
-    """Return next token's targets on labels of cells: a uniform prefix of the path is visible, and the next is queried.
+    """Return next token's targets on labels of cells: after a uniform prefix of the path, the next cell is queried.
 
-    The queries are the open neighbours of the prefix's last cell that are not in the prefix. A shortest path never
-    touches itself, so exactly one of them is on the path.
+    The queries are the open neighbours of the prefix's last cell outside the prefix; exactly one is on the path.
     """
     step_BT, width = batch.step_BT, batch.cells_BHW.shape[2]
     length_B = step_BT.amax(1)
@@ -325,3 +300,45 @@ class AnyOrder(Objective):
         # Other positions sort last, so that the response gets the orders 1 .. n. Ties among 64 bits do not occur.
         bits_BT = bits_BT.masked_fill(~batch.response_BT, torch.iinfo(torch.int64).max)
         return make_targets(batch, (bits_BT.argsort(1).argsort(1) + 1) * batch.response_BT)
+
+
+def _build_rates(config: RateConfig) -> Rates:
+    match config.shape:
+        case "uniform":
+            quantile: Quantile = uniform_rate
+        case "fixed":
+            quantile = fixed_rate(config.fixed)
+        case "beta":
+            quantile = beta_rate(config.beta_a, config.beta_b)
+        case "cosine":
+            quantile = cosine_rate
+        case "adaptive":
+            quantile = AdaptiveRate(config.adaptive_bins, config.adaptive_floor, config.adaptive_memory)
+        case name:
+            component: Any = registered("mask-rate", name)
+            quantile = component().quantile
+    return Rates(quantile, config.sampling, config.fully_hidden)
+
+
+def build_objective(config: ObjectiveConfig) -> Objective:
+    """Return the objective that a config describes."""
+    rates, name = config.rates, config.name
+    if name in MASKED:
+        return MaskedTokens(_build_rates(replace(rates, shape="fixed") if name == "fixed-rate" else rates), config)
+    if name in ("ordered", "ordered-reverse"):
+        return OrderedMask(_build_rates(rates), reverse=name == "ordered-reverse")
+    if name == "prefix-next-token":
+        return NextAfterPrefix(_build_rates(rates))
+    if name == "any-order":
+        return AnyOrder()
+    if name in ("next-token", "trace"):
+        return NextToken()
+    component: Any = registered("objective", name)
+    made: Objective = type(name, (component, Objective), {})()  # what the class lacks comes from Objective
+    return made
+
+
+def adaptive_of(objective: Objective) -> AdaptiveRate | None:
+    """Return the adaptive rates of an objective, which training updates with the losses, or None."""
+    quantile = getattr(getattr(objective, "rates", None), "quantile", None)
+    return quantile if isinstance(quantile, AdaptiveRate) else None

@@ -1,45 +1,29 @@
-"""Objectives by name, and their options.
+"""Names of the objectives, and their options; imports no torch.
 
-    build_objective(ObjectiveConfig())                                              # MLM-U, as in the paper
-    build_objective(ObjectiveConfig("mlm-u", RateConfig(sampling="stratified", fully_hidden=0.5)))
+    ObjectiveConfig()                                                                   # MLM-U, as in the paper
+    ObjectiveConfig("mlm-u", RateConfig(sampling="stratified", fully_hidden=0.5))
 
 Names that are not built in are those of classes registered from outside the package (docs/extend.md).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Any, Self, TypeAlias, get_args
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self, TypeAlias, get_args
 
 from clew.errors import UserError
 from clew.files import from_plain, to_plain
-from clew.objectives.builtin import (
-    MAX_WEIGHT,
-    AdaptiveRate,
-    AnyOrder,
-    MaskedTokens,
-    NextAfterPrefix,
-    NextToken,
-    OrderedMask,
-    Quantile,
-    Rates,
-    Sampling,
-    Weighting,
-    beta_rate,
-    cosine_rate,
-    fixed_rate,
-    uniform_rate,
-)
-from clew.objectives.targets import Objective
 from clew.registry import registered, unknown_component
 
 ObjectiveName: TypeAlias = str
+Weighting = Literal["token", "rate"]
+Sampling = Literal["sequence", "stratified", "batch"]
+# The weight 1/u has no finite variance as u goes to 0, so it is capped.
+MAX_WEIGHT = 100.0
 MASKED = ("mlm-u", "fixed-rate")
 WITHOUT_RATES = ("next-token", "any-order", "trace")
 OBJECTIVES = (*MASKED, "ordered", "ordered-reverse", "prefix-next-token", *WITHOUT_RATES)
 RATE_SHAPES = ("uniform", "fixed", "beta", "cosine", "adaptive")
-# The text format in which the response is the search trace followed by the plan.
-TRACE_FORMAT = "wall-list-trace"
 
 
 @dataclass(frozen=True)
@@ -66,8 +50,8 @@ class RateConfig:
         if self.shape not in RATE_SHAPES and registered("mask-rate", self.shape) is None:
             raise unknown_component("mask-rate", self.shape, RATE_SHAPES)
         _check_choice("rates.sampling", self.sampling, get_args(Sampling))
-        for name, (low, high) in _RATE_LIMITS.items():
-            _check_range(f"rates.{name}", getattr(self, name), low, high)
+        _check_limits(self, "rates.", fully_hidden=(0, 1), fixed=(0.001, 1), beta_a=(0.5, 100), beta_b=(0.5, 100))
+        _check_limits(self, "rates.", adaptive_bins=(1, 1000), adaptive_floor=(0.01, 1), adaptive_memory=(0, 0.9999))
 
 
 @dataclass(frozen=True)
@@ -90,8 +74,7 @@ class ObjectiveConfig:
         if self.name not in OBJECTIVES and registered("objective", self.name) is None:
             raise unknown_component("objective", self.name, OBJECTIVES)
         _check_choice("weighting", self.weighting, get_args(Weighting))
-        _check_range("max_weight", self.max_weight, 1, 1e6)
-        _check_range("confidence_share", self.confidence_share, 0, 1)
+        _check_limits(self, "", max_weight=(1, 1e6), confidence_share=(0, 1))
         # Options without effect are refused.
         if self.max_weight != MAX_WEIGHT and self.weighting != "rate":
             raise UserError("max_weight limits the weights of weighting 'rate': use that, or leave it out.")
@@ -108,8 +91,8 @@ class ObjectiveConfig:
 
     @property
     def required_format(self) -> str | None:
-        """The only text format that this objective works with, or None."""
-        return TRACE_FORMAT if self.name == "trace" else None
+        """Return the only text format that this objective works with, or None."""
+        return "wall-list-trace" if self.name == "trace" else None
 
     def to_json(self) -> dict[str, Any]:
         return dict(to_plain(self))
@@ -128,68 +111,13 @@ class ObjectiveConfig:
 # Names of fields before version 0.2.
 _RENAMED = {"spread": "sampling"} | {f"dwell_{name}": f"adaptive_{name}" for name in ("bins", "floor", "memory")}
 
-_RATE_LIMITS: dict[str, tuple[float, float]] = {
-    "fully_hidden": (0, 1),
-    "fixed": (0.001, 1),
-    "beta_a": (0.5, 100),
-    "beta_b": (0.5, 100),
-    "adaptive_bins": (1, 1000),
-    "adaptive_floor": (0.01, 1),
-    "adaptive_memory": (0, 0.9999),
-}
 
-
-def build_rates(config: RateConfig) -> Rates:
-    """Return the sampler of masking rates that a config describes."""
-    return Rates(_quantile(config), config.sampling, config.fully_hidden)
-
-
-def _quantile(config: RateConfig) -> Quantile:
-    match config.shape:
-        case "uniform":
-            return uniform_rate
-        case "fixed":
-            return fixed_rate(config.fixed)
-        case "beta":
-            return beta_rate(config.beta_a, config.beta_b)
-        case "cosine":
-            return cosine_rate
-        case "adaptive":
-            return AdaptiveRate(config.adaptive_bins, config.adaptive_floor, config.adaptive_memory)
-    component: Any = registered("mask-rate", config.shape)
-    quantile: Quantile = component().quantile
-    return quantile
-
-
-def build_objective(config: ObjectiveConfig) -> Objective:
-    """Return the objective that a config describes."""
-    rates, name = config.rates, config.name
-    if name in MASKED:
-        drawn = build_rates(replace(rates, shape="fixed") if name == "fixed-rate" else rates)
-        return MaskedTokens(drawn, config.weighting, config.at_least_one, config.max_weight, config.confidence_share)
-    if name in ("ordered", "ordered-reverse"):
-        return OrderedMask(build_rates(rates), reverse=name == "ordered-reverse")
-    if name == "prefix-next-token":
-        return NextAfterPrefix(build_rates(rates))
-    if name == "any-order":
-        return AnyOrder()
-    if name in ("next-token", "trace"):
-        return NextToken()
-    component: Any = registered("objective", name)
-    made: Objective = type(name, (component, Objective), {})()  # what the class lacks comes from Objective
-    return made
-
-
-def adaptive_of(objective: Objective) -> AdaptiveRate | None:
-    """Return the adaptive rates of an objective, which training updates with the losses, or None."""
-    quantile = getattr(getattr(objective, "rates", None), "quantile", None)
-    return quantile if isinstance(quantile, AdaptiveRate) else None
-
-
-def _check_range(name: str, value: object, low: float, high: float) -> None:
-    # Written so that NaN fails too.
-    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise UserError(f"{name} of the objective is {value!r}: use a number from {low} to {high}.")
+def _check_limits(config: object, prefix: str, **limits: tuple[float, float]) -> None:
+    for name, (low, high) in limits.items():
+        value = getattr(config, name)
+        # Written so that NaN fails too.
+        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+            raise UserError(f"{prefix}{name} of the objective is {value!r}: use a number from {low} to {high}.")
 
 
 def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:

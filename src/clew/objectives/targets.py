@@ -7,9 +7,8 @@
     (sums.loss / global_weight).backward()    # global_weight: sums.weight summed over processes and micro-batches
 
 An objective gives every position an order: position q is predicted from the positions k with order[k] < order[q]. The
-prompt has order 0, and padding -1, which no position attends to.
-
-Processes hide different numbers of tokens, so a mean of means would weigh tokens unequally; the loss is a sum.
+prompt has order 0, and padding -1, which no position attends to. The loss is a sum, because processes hide different
+numbers of tokens and a mean of means would weigh tokens unequally.
 
 Shape suffixes: B mazes, T positions, Q queries of the whole batch in row-major order, V vocabulary.
 """
@@ -24,7 +23,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from clew.data.batch import Batch, CellBatch
+from clew.data.batch import Batch
 
 PADDING_ORDER = -1
 # Random streams; two uses never share one. RATE_JITTER and RATE_ORDER are the two draws of stratified rates.
@@ -64,8 +63,7 @@ class Noise:
     """Counter-based random numbers for some rows of one global batch.
 
     A number is a function of (seed, stream, row of the global batch, position in the response) alone, by SplitMix64 in
-    int64 arithmetic, so a row gets the same numbers on every device and whatever the other rows, padding, process or
-    micro-batch (a torch.Generator depends on the shape). A resumed run needs no generator state.
+    int64 arithmetic, so it is the same on every device and whatever the other rows, padding, process or micro-batch.
     """
 
     seed: int  # int64; new for every global batch
@@ -85,22 +83,22 @@ class Noise:
         word = torch.randint(-(_WORD >> 1), (_WORD >> 1) - 1, (), generator=generator, device=generator.device)
         return cls(int(word), torch.arange(len(batch), device=batch.tokens_BT.device), len(batch))
 
-    def bits(self, stream: int, row: Tensor) -> Tensor:
+    def _bits(self, stream: int, row: Tensor) -> Tensor:
         """Return 64 random bits for each of these rows of the global batch, as int64."""
         start = _mix(torch.tensor(_signed(self.seed + (stream + 1) * _STEP)))
         return _mix(start.to(row.device) + (row + 1) * _STEP)
 
     def uniform_B(self, stream: int) -> Tensor:
         """Return a number in [0, 1) for each row."""
-        return _to_unit(self.bits(stream, self.row_B))
+        return _to_unit(self._bits(stream, self.row_B))
 
     def uniform_all(self, stream: int) -> Tensor:
         """Return one number in [0, 1) for the whole global batch, shape []."""
-        return _to_unit(self.bits(stream, torch.tensor(-1, device=self.row_B.device)))
+        return _to_unit(self._bits(stream, torch.tensor(-1, device=self.row_B.device)))
 
     def permutation_B(self, stream: int) -> Tensor:
         """Return each row's index, 0 .. rows - 1, in a random permutation of the global batch."""
-        bits = self.bits(stream, torch.arange(self.rows, device=self.row_B.device))
+        bits = self._bits(stream, torch.arange(self.rows, device=self.row_B.device))
         return bits.argsort().argsort()[self.row_B]
 
     def share_of_rows(self, stream: int, share: float) -> Tensor:
@@ -109,7 +107,7 @@ class Noise:
 
     def bits_BT(self, stream: int, position_BT: Tensor) -> Tensor:
         """Return 64 random bits for each row and response position."""
-        return _mix(self.bits(stream, self.row_B)[:, None] + position_BT * _STEP)
+        return _mix(self._bits(stream, self.row_B)[:, None] + position_BT * _STEP)
 
     def uniform_BT(self, stream: int, position_BT: Tensor) -> Tensor:
         """Return a number in [0, 1) for each row and response position."""
@@ -126,7 +124,7 @@ class Targets:
     weight_BT: Tensor  # float32
 
 
-# A model as objectives call it, with (batch, order_BT, query_BT): see clew.models.config.Model.
+# A model, called with (batch, order_BT, query_BT); see clew.models.config.Model.
 Predict = Callable[[Batch, Tensor, Tensor], Tensor]
 
 
@@ -147,22 +145,14 @@ class Objective:
 
 
 def response_position(batch: Batch) -> Tensor:
-    """Return 1, 2, 3, ... at the positions of the response, from left to right, and 0 elsewhere: int64 [B, T]."""
+    """Return 1, 2, 3, ... at the positions of the response, and 0 elsewhere: int64 [B, T]."""
     return batch.response_BT.cumsum(1) * batch.response_BT
 
 
-def path_position(batch: Batch) -> Tensor:
-    """Return 1, 2, 3, ... along the path and 0 elsewhere: int64 [B, T]; labels of cells off the path have no order."""
-    return batch.step_BT if isinstance(batch, CellBatch) else response_position(batch)
-
-
-def make_targets(batch: Batch, order_BT: Tensor, weight_B: Tensor | None = None) -> Targets:
-    """Return targets that query every position of an order above 0, with one weight for each row (by default 1)."""
+def make_targets(batch: Batch, order_BT: Tensor) -> Targets:
+    """Return targets that query every position of an order above 0, with the weight 1."""
     query_BT = order_BT > 0
-    weight_BT = query_BT.to(torch.float32)
-    if weight_B is not None:
-        weight_BT = weight_BT * weight_B[:, None]
-    return Targets(order_BT.masked_fill(~batch.valid_BT, PADDING_ORDER), query_BT, batch.tokens_BT, weight_BT)
+    return Targets(order_BT.masked_fill(~batch.valid_BT, PADDING_ORDER), query_BT, batch.tokens_BT, query_BT.float())
 
 
 @dataclass(frozen=True)
@@ -183,8 +173,7 @@ class LossSum:
 def cross_entropy_sum(logits_QV: Tensor, targets: Targets) -> LossSum:
     """Return sums of -log softmax(logits)[target] over the queries, in float32 for logits of any precision.
 
-    A logit of -inf leaves its entry out of the softmax. If it is the target's, the loss is infinite and the loop
-    stops. A weight of 0 leaves a token out.
+    If the target's logit is -inf, the loss is infinite and the loop stops. A weight of 0 leaves a token out.
     """
     target_Q = targets.target_BT[targets.query_BT]
     weight_Q = targets.weight_BT[targets.query_BT]

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Literal
 
 from clew.data.config import DataConfig
-from clew.models.cell_network import CellNetworkConfig
+from clew.models.config import CellNetworkConfig
 from clew.objectives.config import ObjectiveConfig, RateConfig
 from clew.training.config import Budget, TrainConfig
 from clew.training.optimizers import OptimizerConfig, ScheduleConfig

@@ -17,9 +17,7 @@ from typing import Any, Literal, cast
 
 from clew.data.config import PAPER_HELD_OUT, PAPER_MAZES, DataConfig
 from clew.errors import UserError
-from clew.models.blocks import PositionChoice
-from clew.models.build import sized_config
-from clew.models.published import published_tokens
+from clew.models.config import PositionChoice, published_tokens, sized_config
 from clew.objectives.config import ObjectiveConfig, ObjectiveName
 from clew.tokenization.tokens import padded_size
 from clew.training.config import LEFT_TO_RIGHT, Budget, TrainConfig

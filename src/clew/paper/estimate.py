@@ -26,9 +26,9 @@ from clew.decoding.codec import Codec
 from clew.evaluation.evaluate import GPU_FRACTION, MAX_BATCH
 from clew.files import atomic_write
 from clew.models.build import training_flops
-from clew.models.cell_network import CellNetworkConfig
-from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
-from clew.objectives.config import ObjectiveConfig, build_objective
+from clew.models.config import CellNetworkConfig, DecoderOnlyConfig, EncoderDecoderConfig
+from clew.objectives.builtin import build_objective
+from clew.objectives.config import ObjectiveConfig
 from clew.paper.study import SCALES, RunSpec, Scale, Study, parameters_of
 from clew.training.config import TrainConfig
 from clew.training.distributed import World

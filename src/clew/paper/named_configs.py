@@ -16,9 +16,7 @@ from typing import Any, Literal, cast
 from clew.data.config import DataConfig
 from clew.errors import UserError, did_you_mean
 from clew.mazes.generators import StarShape
-from clew.models.blocks import Initialization, PositionChoice
-from clew.models.build import ModelConfig
-from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
+from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig, Initialization, ModelConfig, PositionChoice
 from clew.objectives.config import ObjectiveConfig, ObjectiveName, RateConfig
 from clew.paper import cell_configs
 from clew.paper.configs import NAME_PATTERN, paper_config_named

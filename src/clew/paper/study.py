@@ -22,9 +22,8 @@ import torch
 from clew.data.config import PAPER_MAZES as PAPER_SET
 from clew.data.config import DataConfig
 from clew.evaluation.tasks import Embedding
-from clew.models.build import ModelConfig, build_model, count_parameters
-from clew.models.cell_network import CellNetworkConfig
-from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig
+from clew.models.build import build_model, count_parameters
+from clew.models.config import CellNetworkConfig, DecoderOnlyConfig, EncoderDecoderConfig, ModelConfig
 from clew.objectives.config import ObjectiveName
 from clew.paper.configs import PaperFamily, paper
 from clew.paper.named_configs import text_config

@@ -32,7 +32,7 @@ from torch import Tensor, nn
 
 from clew.errors import UserError, os_error_sentence, report_error
 from clew.files import atomic_write, json_checksum, open_own, read_json, sync_folder, write_json
-from clew.models.weights import CHECKSUMS, WEIGHTS_FILE, WEIGHTS_JSON, build_trained, read_tensors, read_weights
+from clew.models.build import CHECKSUMS, WEIGHTS_FILE, WEIGHTS_JSON, build_trained, read_tensors, read_weights
 from clew.training.callbacks import METRICS_FILE, check_metrics, metric_lines
 from clew.training.config import TrainConfig
 from clew.training.distributed import copy_named, gather, parameter_name, unwrap_model

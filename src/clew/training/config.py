@@ -16,8 +16,7 @@ from typing import Any, Literal, Self
 from clew.data.config import CELL_LABELS, DataConfig
 from clew.errors import UserError
 from clew.files import from_plain, to_plain
-from clew.models.build import KINDS, ModelConfig, from_json, kind_of, to_json
-from clew.models.config import EncoderDecoderConfig
+from clew.models.config import CONFIGS, EncoderDecoderConfig, ModelConfig, from_json, kind_of, to_json
 from clew.objectives.config import OBJECTIVES, ObjectiveConfig
 from clew.training.optimizers import OptimizerConfig, ScheduleConfig
 
@@ -95,7 +94,7 @@ class TrainConfig:
             raise UserError(f"objective {objective!r} needs the format {needed}, not {form}; change one of them.")
         if needed is None and form == "wall-list-trace":
             raise UserError(f"objective {objective!r} would learn the search trace too; use trace, or wall-list.")
-        if kind in KINDS and (kind == "cell-network") != (form == CELL_LABELS):
+        if kind in CONFIGS and (kind == "cell-network") != (form == CELL_LABELS):
             wanted = f"the format {CELL_LABELS}" if kind == "cell-network" else "a text format (edge-list, wall-list)"
             raise UserError(f"a {kind} model reads {wanted}, not {form}; change the model or the format.")
         if kind == "decoder-only" and objective in OBJECTIVES and objective not in LEFT_TO_RIGHT:

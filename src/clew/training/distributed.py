@@ -32,7 +32,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from clew.errors import UserError
-from clew.models.weights import check_tensors
+from clew.models.build import check_tensors
 
 Parallel = Literal["ddp", "fsdp"]
 T = TypeVar("T")

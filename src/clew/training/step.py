@@ -28,8 +28,7 @@ from clew.data.loader import rank_rows
 from clew.errors import UserError
 from clew.models.build import build_model, count_parameters
 from clew.models.config import Precision, autocast
-from clew.objectives.builtin import AdaptiveRate
-from clew.objectives.config import adaptive_of, build_objective
+from clew.objectives.builtin import AdaptiveRate, adaptive_of, build_objective
 from clew.objectives.targets import Noise, Objective, Predict, Targets, cross_entropy_sum, row_losses
 from clew.training.checkpoint import load_start, model_tensors, named_weights, read_checkpoint
 from clew.training.config import TrainConfig

@@ -32,9 +32,8 @@ from clew.decoding.decode import decoder_named
 from clew.errors import UserError, out_of_memory, printable, report_error
 from clew.evaluation.evaluate import evaluate_tasks
 from clew.mazes.maze import TaskBatch
-from clew.models.build import training_flops
+from clew.models.build import check_memory, training_flops
 from clew.models.config import autocast
-from clew.models.weights import check_memory
 from clew.training.callbacks import (
     Callback,
     EvaluationReport,

@@ -20,8 +20,8 @@ from clew.evaluation.scores import classify
 from clew.files import read_json
 from clew.mazes.generate import describe_tasks
 from clew.mazes.maze import Cell, PathStar, Task
-from clew.models.build import kind_of
 from clew.models.cell_network import CellNetwork
+from clew.models.config import kind_of
 from clew.paper.page import main_verdicts, read_results
 from clew.paper.results import Report
 from clew.paper.studies import STUDIES

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from clew.models.blocks import PositionChoice
+from clew.models.config import PositionChoice
 from clew.objectives.config import ObjectiveConfig, ObjectiveName, RateConfig
 from clew.paper.named_configs import OPTIMIZER
 from clew.paper.results import EXACT, HELD_OUT, Pivot, Report, Result, Table, gallery, paper_table
