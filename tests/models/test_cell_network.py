@@ -71,6 +71,30 @@ def test_kernels_equal_plain_torch(
         torch.testing.assert_close(fast[1][name], gradient, rtol=1e-9, atol=1e-12)
 
 
+def test_steps_that_share_memory_equal_plain_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Groups of several sizes take the blocks of earlier steps; two batches are in flight at once."""
+    monkeypatch.setattr(message_passing, "GROUP_CELLS", 40)
+    model = random_model()
+    sides = model.sides.weight
+    batches = [mazes("astar", height, 6, count) for height, count in ((5, 5), (7, 8), (4, 3), (7, 8))]
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with message_passing.threads_for_groups():
+            fast = [loss_and_gradients(model, batch) for batch in batches]
+            first, second = (model(batch, *all_hidden(batch)).square().sum() for batch in batches[:2])
+            interleaved = torch.autograd.grad(first, sides), torch.autograd.grad(second, sides)
+    finally:
+        torch.set_num_threads(before)
+    monkeypatch.setattr(cell_network, "use_cpu_kernel", lambda x: False)
+    for (_, gradients), batch in zip(fast, batches, strict=True):
+        for name, gradient in loss_and_gradients(model, batch)[1].items():
+            torch.testing.assert_close(gradients[name], gradient, rtol=1e-9, atol=1e-12)
+    for (gradient,), batch in zip(interleaved, batches, strict=False):
+        [plain] = torch.autograd.grad(model(batch, *all_hidden(batch)).square().sum(), sides)
+        torch.testing.assert_close(gradient, plain, rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize(("mazes", "least"), [(11, 1.85), (24, 1.85), (96, 1.95)])
 def test_two_threads_get_equal_work(mazes: int, least: float) -> None:
     """Groups go to the thread that is free first; mazes of 10x10 have 1 to 22 loops."""

@@ -130,11 +130,11 @@ def loop_probabilities(model: Model, task: Task, loops: int | None = None) -> Pr
     height, width = task.maze.cells.shape
     count = loops or max(1, math.ceil(model.config.loops(height, width)))
     with torch.no_grad():
-        embedding_BCD = model.embed(batch, torch.zeros_like(batch.valid_BT))
-        state_BCD, one_B = torch.zeros_like(embedding_BCD), torch.ones_like(batch.start_B)
-        on_LC = []
-        for _ in range(count):
-            state_BCD = model.run_loops(batch, embedding_BCD, state_BCD, one_B)
-            on_LC.append(model.read(state_BCD).float().softmax(-1)[0, :, ON] * batch.valid_BT[0])
-    found: Probabilities = torch.stack(on_LC).cpu().numpy().reshape(count, height, width)
+        embedding_CD = model.embed(batch, torch.zeros_like(batch.valid_BT))
+        state_CD, one_B = torch.zeros_like(embedding_CD), torch.ones_like(batch.start_B)
+        on_LN = torch.zeros(count, height * width)
+        for loop in range(count):
+            state_CD = model.run_loops(batch, embedding_CD, state_CD, one_B)
+            on_LN[loop, batch.valid_BT[0].cpu()] = model.read(state_CD).float().softmax(-1)[:, ON].cpu()
+    found: Probabilities = on_LN.numpy().reshape(count, height, width)
     return found

@@ -24,8 +24,8 @@ In training, half of the mazes start from zero and are read after a random numbe
 the state after a random number of loops without gradients (warm start), so that the model learns to hold its
 solution.
 
-Shape suffixes: B mazes, N cells of a maze (height * width), M reachable cells of all mazes, G mazes in the order of
-their loops, D width, F hidden units, Q queries.
+Shape suffixes: B mazes, N cells of a maze (height * width), C reachable cells of all mazes, G mazes in the order of
+their loops, M reachable cells of these mazes, D width, F hidden units, Q queries.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ class Stop:
 
 
 class Packed(NamedTuple):
-    """The reachable cells of a batch, one maze after another."""
+    """The reachable cells of some mazes of a batch, one maze after another."""
 
-    dense_M: Tensor  # index of each cell in the flattened batch
+    index_M: Tensor  # of each cell among the reachable cells of the batch
     neighbour_M4: Tensor  # int32; row of the open neighbour on each side, -1 where there is none
     size_G: list[int]
 
@@ -146,25 +146,26 @@ class CellNetwork(nn.Module):
         return threads_for_groups()
 
     def _logits(self, batch: CellBatch, order_BT: Tensor, query_BT: Tensor, stop: Stop) -> Tensor:
-        embedding_BND = self.embed(batch, order_BT == 0)
-        state_BND = torch.zeros_like(embedding_BND)
+        embedding_CD = self.embed(batch, order_BT == 0)
+        state_CD = torch.zeros_like(embedding_CD)
+        query_C = query_BT[batch.valid_BT]
         if not self.training:
-            return self.read(self.run_to_stop(batch, embedding_BND, state_BND, stop)[query_BT])
+            return self.read(self.run_to_stop(batch, embedding_CD, state_CD, stop)[query_C])
         free_B, loops_B = self.config.training_loops(batch)
         if bool(free_B.any()):
             with torch.no_grad():
-                state_BND = self.run_loops(batch, embedding_BND, state_BND, free_B)
-        return self.read(self.run_loops(batch, embedding_BND, state_BND, loops_B)[query_BT])
+                state_CD = self.run_loops(batch, embedding_CD, state_CD, free_B)
+        return self.read(self.run_loops(batch, embedding_CD, state_CD, loops_B)[query_C])
 
-    def run_to_stop(self, batch: CellBatch, embedding_BND: Tensor, state_BND: Tensor, stop: Stop) -> Tensor:
+    def run_to_stop(self, batch: CellBatch, embedding_CD: Tensor, state_CD: Tensor, stop: Stop) -> Tensor:
         """Return the state when the probabilities of each maze have settled, or after the last loop."""
         usual = self.config.loops(*batch.cells_BHW.shape[1:])
         most = max(1, math.ceil(stop.loops * usual))
         if stop.tolerance == 0:
-            return self.run_loops(batch, embedding_BND, state_BND, torch.full_like(batch.start_B, most))
-        active_G = torch.arange(len(batch), device=state_BND.device)
+            return self.run_loops(batch, embedding_CD, state_CD, torch.full_like(batch.start_B, most))
+        active_G = torch.arange(len(batch), device=state_CD.device)
         packed = pack(batch, active_G)
-        x_MD, embedding_MD = (y.flatten(0, 1).index_select(0, packed.dense_M) for y in (state_BND, embedding_BND))
+        x_MD, embedding_MD = (y_CD.index_select(0, packed.index_M) for y_CD in (state_CD, embedding_CD))
         before_M, finished = None, []
         done = 0
         while True:
@@ -182,7 +183,7 @@ class CellNetwork(nn.Module):
             before_M, active = on_M, left_G > stop.tolerance
             if not bool(active.all()):
                 keep_M = active.repeat_interleave(torch.tensor(packed.size_G, device=active.device))
-                finished.append((packed.dense_M[~keep_M], x_MD[~keep_M]))
+                finished.append((packed.index_M[~keep_M], x_MD[~keep_M]))
                 active_G, x_MD, embedding_MD, before_M = (
                     active_G[active],
                     x_MD[keep_M],
@@ -192,8 +193,8 @@ class CellNetwork(nn.Module):
                 packed = pack(batch, active_G)
                 if not len(active_G):
                     break
-        dense_M, x_MD = (torch.cat(parts) for parts in zip(*finished, (packed.dense_M, x_MD), strict=True))
-        return state_BND.flatten(0, 1).to(x_MD.dtype).index_copy(0, dense_M, x_MD).view_as(state_BND)
+        index_M, x_MD = (torch.cat(parts) for parts in zip(*finished, (packed.index_M, x_MD), strict=True))
+        return state_CD.to(x_MD.dtype).index_copy(0, index_M, x_MD)
 
     def read(self, state_QD: Tensor) -> Tensor:
         """Return logits of the labels off and on."""
@@ -201,25 +202,26 @@ class CellNetwork(nn.Module):
         return torch.cat([torch.zeros_like(on_Q1), on_Q1], dim=-1)
 
     def embed(self, batch: CellBatch, visible_BN: Tensor) -> Tensor:
-        """Return the embedding of every cell, [B, N, D]."""
-        cells_BN = batch.cells_BHW.flatten(1).long() % SIDE_CODES
-        role_BN = torch.full_like(cells_BN, PLAIN)
-        role_BN = role_BN.scatter(1, batch.start_B[:, None], START).scatter(1, batch.goal_B[:, None], GOAL)
-        label_BN = torch.where(visible_BN, batch.tokens_BT + 1, HIDDEN)
-        x_BND: Tensor = self.sides(cells_BN) + self.roles(role_BN) + self.labels(label_BN)
+        """Return the embedding of every reachable cell, [C, D]."""
+        maze_C, cell_C = batch.valid_BT.nonzero(as_tuple=True)
+        sides_C = batch.cells_BHW.flatten(1)[maze_C, cell_C].long()
+        role_C = torch.where(cell_C == batch.start_B[maze_C], START, PLAIN)
+        role_C = torch.where(cell_C == batch.goal_B[maze_C], GOAL, role_C)
+        label_C = torch.where(visible_BN, batch.tokens_BT + 1, HIDDEN)[maze_C, cell_C]
+        x_CD: Tensor = self.sides(sides_C) + self.roles(role_C) + self.labels(label_C)
         if self.offset_in is not None and self.offset_out is not None:
-            features = offset_features(batch).to(x_BND.dtype)
-            x_BND = x_BND + self.offset_out(F.relu(self.offset_in(features)).square())
-        return x_BND
+            features = offset_features(batch, maze_C, cell_C).to(x_CD.dtype)
+            x_CD = x_CD + self.offset_out(F.relu(self.offset_in(features)).square())
+        return x_CD
 
-    def run_loops(self, batch: CellBatch, embedding_BND: Tensor, state_BND: Tensor, loops_B: Tensor) -> Tensor:
+    def run_loops(self, batch: CellBatch, embedding_CD: Tensor, state_CD: Tensor, loops_B: Tensor) -> Tensor:
         """Return the state after this many loops of each maze."""
         # Mazes with the most loops come first, so that those which are still active are contiguous.
         loops_G, order_G = loops_B.sort(descending=True, stable=True)
         packed = pack(batch, order_G[: int((loops_G > 0).sum())])
-        x_MD, embedding_MD = (y.flatten(0, 1).index_select(0, packed.dense_M) for y in (state_BND, embedding_BND))
+        x_MD, embedding_MD = (y_CD.index_select(0, packed.index_M) for y_CD in (state_CD, embedding_CD))
         x_MD = self._run_packed(x_MD, embedding_MD, packed, loops_G[: len(packed.size_G)].tolist())
-        return state_BND.flatten(0, 1).to(x_MD.dtype).index_copy(0, packed.dense_M, x_MD).view_as(state_BND)
+        return state_CD.to(x_MD.dtype).index_copy(0, packed.index_M, x_MD)
 
     def _run_packed(self, x_MD: Tensor, embedding_MD: Tensor, packed: Packed, loops_G: list[int]) -> Tensor:
         """Return the state of packed mazes after falling numbers of loops."""
@@ -265,17 +267,16 @@ def pack(batch: CellBatch, order_G: Tensor) -> Packed:
         torch.where((sides_M & side) != 0, row_of[row, (cell + move).clamp(0, cells - 1)], -1)
         for side, move in ((NORTH, -width), (SOUTH, width), (WEST, -1), (EAST, 1))
     ]
-    return Packed(order_G[row] * cells + cell, torch.stack(neighbours, dim=1), valid_GN.sum(1).tolist())
+    index_BN = (batch.valid_BT.flatten().cumsum(0) - 1).view_as(batch.valid_BT)
+    return Packed(index_BN[order_G[row], cell], torch.stack(neighbours, dim=1), valid_GN.sum(1).tolist())
 
 
-def offset_features(batch: CellBatch) -> Tensor:
-    """Return sign, tanh(o / 2) and tanh(o / 6) of the row and column offsets o to goal and start, [B, N, 12]."""
-    _, height, width = batch.cells_BHW.shape
-    cell_N = torch.arange(height * width, device=batch.cells_BHW.device)
-    offsets = [
-        part_B[:, None] - part_N
-        for end_B in (batch.goal_B, batch.start_B)
-        for part_B, part_N in ((end_B // width, cell_N // width), (end_B % width, cell_N % width))
-    ]
-    offset_BN4 = torch.stack(offsets, dim=-1).float()
-    return torch.cat([offset_BN4.sign(), (offset_BN4 / 2).tanh(), (offset_BN4 / 6).tanh()], dim=-1)
+def offset_features(batch: CellBatch, maze_C: Tensor, cell_C: Tensor) -> Tensor:
+    """Return sign, tanh(o / 2) and tanh(o / 6) of the row and column offsets o to goal and start, [C, 12]."""
+    width = batch.cells_BHW.shape[2]
+    offsets = []
+    for end_B in (batch.goal_B, batch.start_B):
+        end_C = end_B[maze_C]
+        offsets += [end_C // width - cell_C // width, end_C % width - cell_C % width]
+    offset_C4 = torch.stack(offsets, dim=-1).float()
+    return torch.cat([offset_C4.sign(), (offset_C4 / 2).tanh(), (offset_C4 / 6).tanh()], dim=-1)

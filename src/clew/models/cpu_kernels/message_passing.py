@@ -19,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
+from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,29 +31,79 @@ from clew.jit import njit
 NORM_EPS = 1e-5
 # Cells of a group of mazes. Larger groups leave the cache; smaller ones spend more time on calls.
 GROUP_CELLS = 1300
-# The threads of the groups within `threads_for_groups`, in the thread that entered it.
+# The threads of the groups, and their memory, within `threads_for_groups`, in the thread that entered it.
 _group_threads: ContextVar[int | None] = ContextVar("_group_threads", default=None)
+_memory: ContextVar[_Memory | None] = ContextVar("_memory", default=None)
 
 _jit = njit(nogil=True, fastmath=True, error_model="numpy")
 
 
 @contextmanager
 def threads_for_groups() -> Iterator[None]:
-    """Give torch's threads to the groups of mazes, and one thread to each operation of torch.
+    """Give torch's threads to the groups of mazes, and one thread to each operation of torch; keep their memory.
 
     OpenMP's threads spin for some milliseconds after an operation, on the cores that the groups need.
     """
-    threads = torch.get_num_threads()
-    if threads == 1:  # also within another `threads_for_groups`
+    if _group_threads.get() is not None:
         yield
         return
-    token = _group_threads.set(threads)
+    threads = torch.get_num_threads()
+    threads_token, memory_token = _group_threads.set(threads), _memory.set(_Memory())
     torch.set_num_threads(1)
     try:
         yield
     finally:
         torch.set_num_threads(threads)
-        _group_threads.reset(token)
+        _group_threads.reset(threads_token)
+        _memory.reset(memory_token)
+
+
+class _Memory:
+    """Blocks of memory that groups use one after another.
+
+    What a thread frees goes back to the system: with two threads, page faults would take a tenth of a training step.
+    """
+
+    def __init__(self) -> None:
+        self._free: list[Tensor] = []
+        self._lock = Lock()
+
+    def take(self, like: Tensor, size: int) -> Tensor:
+        """Return a block of at least `size` numbers of the type of `like`."""
+        with self._lock:
+            known = [i for i, block in enumerate(self._free) if block.dtype == like.dtype]
+            fitting = [i for i in known if len(self._free[i]) >= size]
+            if fitting:
+                return self._free.pop(min(fitting, key=lambda i: len(self._free[i])))
+            if known:  # a larger block takes its place
+                del self._free[known[0]]
+        return like.new_empty(size)
+
+    def give(self, block: Tensor) -> None:
+        with self._lock:
+            self._free.append(block)
+
+
+class _Workspace:
+    """Uninitialized tensors of a group, cut from one block of memory."""
+
+    def __init__(self, memory: _Memory | None, like: Tensor, shapes: Sequence[tuple[int, int]]) -> None:
+        size = sum(map(self._padded, shapes))
+        self._memory, self._begin = memory, 0
+        self._block = like.new_empty(size) if memory is None else memory.take(like, size)
+
+    @staticmethod
+    def _padded(shape: tuple[int, int]) -> int:
+        return -(-shape[0] * shape[1] // 16) * 16  # every tensor begins on a cache line
+
+    def tensor(self, rows: int, columns: int) -> Tensor:
+        begin, self._begin = self._begin, self._begin + self._padded((rows, columns))
+        return self._block[begin : begin + rows * columns].view(rows, columns)
+
+    def release(self) -> None:
+        """Give the memory to other groups; the tensors must not be used any more."""
+        if self._memory is not None:
+            self._memory.give(self._block)
 
 
 class StepWeights(NamedTuple):
@@ -98,6 +149,7 @@ class _Saved(NamedTuple):
     loop_norms: list[tuple[Tensor, Tensor]]
     step_norms: list[tuple[Tensor, Tensor]]
     products: list[Tensor]
+    workspace: _Workspace
 
 
 def _groups(neighbour_M4: Tensor, loops_G: list[int], size_G: list[int]) -> list[_Group]:
@@ -163,15 +215,15 @@ class _Loops(torch.autograd.Function):
         x_MD = x_MD.clone(memory_format=torch.contiguous_format)
         embedding_MD = embedding_MD.contiguous()
         groups = _groups(neighbour_M4.contiguous(), loops_G, size_G)
-        steps = _steps([tensor.detach() for tensor in flat])
+        steps, memory = _steps([tensor.detach() for tensor in flat]), _memory.get()
 
         def run(i: int) -> _Saved:
-            return _forward_group(x_MD, embedding_MD, groups[i], steps, sum_units, keep)
+            return _forward_group(x_MD, embedding_MD, groups[i], steps, sum_units, keep, memory)
 
         saved = map_groups(run, len(groups))
         if keep:
             ctx.save_for_backward(*flat)
-            ctx.groups, ctx.saved, ctx.sum_units = groups, saved, sum_units
+            ctx.groups, ctx.saved, ctx.sum_units, ctx.memory = groups, saved, sum_units, memory
         return x_MD
 
     @staticmethod
@@ -182,7 +234,7 @@ class _Loops(torch.autograd.Function):
 
         def run(i: int) -> list[Tensor]:
             saved, ctx.saved[i] = ctx.saved[i], None  # memory is freed as soon as it is used
-            return _backward_group(grad_MD, grad_embedding_MD, ctx.groups[i], saved, steps, ctx.sum_units)
+            return _backward_group(grad_MD, grad_embedding_MD, ctx.groups[i], saved, steps, ctx.sum_units, ctx.memory)
 
         # Summed in the order of the groups, so that the result does not depend on which thread is first.
         parts = map_groups(run, len(ctx.groups))
@@ -195,13 +247,29 @@ def _steps(flat: Sequence[Tensor]) -> list[StepWeights]:
 
 
 def _forward_group(
-    x_MD: Tensor, embedding_MD: Tensor, group: _Group, steps: list[StepWeights], sum_units: int, keep: bool
+    x_MD: Tensor,
+    embedding_MD: Tensor,
+    group: _Group,
+    steps: list[StepWeights],
+    sum_units: int,
+    keep: bool,
+    memory: _Memory | None,
 ) -> _Saved:
     """Update the rows of a group in place."""
     x_MD, embedding_MD = x_MD[group.rows], embedding_MD[group.rows]
-    cells = len(x_MD)
+    cells, width = x_MD.shape
     hidden = steps[0].out_DF.shape[1]
-    message_MF = x_MD.new_empty(cells, hidden)
+    norms = len(steps) + 1 if keep else 1
+    products = len(steps) if keep else 1
+    shapes = [(cells, hidden)]
+    for active in group.active if keep else [cells]:
+        shapes += [(active, width), (active, 1)] * norms + [(active, 2 * hidden)] * products
+    workspace = _Workspace(memory, x_MD, shapes)
+
+    def empty_norm(rows: int) -> tuple[Tensor, Tensor]:
+        return workspace.tensor(rows, width), workspace.tensor(rows, 1)[:, 0]
+
+    message_MF = workspace.tensor(cells, hidden)
     weights = [
         (
             torch.cat([s.self_FD, s.neighbour_FD]).T.contiguous(),
@@ -213,35 +281,46 @@ def _forward_group(
     ]
     forward, _ = _message_kernels(hidden, sum_units)
     neighbour = group.neighbour_M4.numpy()
-    saved = _Saved([], [], [])
-    norm, product = _empty_norm(x_MD), x_MD.new_empty(cells, 2 * hidden)
+    saved = _Saved([], [], [], workspace)
+    if not keep:
+        norm, product = empty_norm(cells), workspace.tensor(cells, 2 * hidden)
     for active in group.active:
         x, message = x_MD[:active], message_MF[:active]
-        normed, scale = _empty_norm(x) if keep else (norm[0][:active], norm[1][:active])
+        normed, scale = empty_norm(active) if keep else (norm[0][:active], norm[1][:active])
         _add_norm(x.numpy(), embedding_MD.numpy(), normed.numpy(), scale.numpy())
         if keep:
             saved.loop_norms.append((normed, scale))
         for both_D2F, self_bias, side_bias, out_FD in weights:
-            normed, scale = _empty_norm(x) if keep else (norm[0][:active], norm[1][:active])
+            normed, scale = empty_norm(active) if keep else (norm[0][:active], norm[1][:active])
             _norm(x.numpy(), normed.numpy(), scale.numpy())
-            both = torch.mm(normed, both_D2F, out=None if keep else product[:active])
+            both = workspace.tensor(active, 2 * hidden) if keep else product[:active]
+            torch.mm(normed, both_D2F, out=both)
             forward(neighbour, both.numpy(), self_bias, side_bias, message.numpy())
             x.addmm_(message, out_FD)
             if keep:
                 saved.step_norms.append((normed, scale))
                 saved.products.append(both)
+    if not keep:
+        workspace.release()
     return saved
 
 
 def _backward_group(
-    grad_MD: Tensor, grad_embedding_MD: Tensor, group: _Group, saved: _Saved, steps: list[StepWeights], sum_units: int
+    grad_MD: Tensor,
+    grad_embedding_MD: Tensor,
+    group: _Group,
+    saved: _Saved,
+    steps: list[StepWeights],
+    sum_units: int,
+    memory: _Memory | None,
 ) -> list[Tensor]:
     """Replace the gradient of the last state by that of the first in place; return the gradients of the weights."""
     grad_MD, grad_embedding_MD = grad_MD[group.rows], grad_embedding_MD[group.rows]
     cells, width = grad_MD.shape
     hidden = steps[0].out_DF.shape[1]
-    grad_message_MF, message_MF = grad_MD.new_empty(cells, hidden), grad_MD.new_empty(cells, hidden)
-    grad_both_M2F, grad_normed_MD = grad_MD.new_empty(cells, 2 * hidden), grad_MD.new_empty(cells, width)
+    shapes = [(cells, hidden), (cells, hidden), (cells, 2 * hidden), (cells, width)]
+    workspace = _Workspace(memory, grad_MD, shapes)
+    grad_message_MF, message_MF, grad_both_M2F, grad_normed_MD = (workspace.tensor(*shape) for shape in shapes)
     both_2FD = [torch.cat([s.self_FD, s.neighbour_FD]) for s in steps]
     grad_both_D2F = [grad_MD.new_zeros(width, 2 * hidden) for _ in steps]
     grad_self_bias = [torch.zeros_like(s.self_bias_S) for s in steps]
@@ -274,6 +353,8 @@ def _backward_group(
         normed, scale = saved.loop_norms.pop()
         grad_normed.copy_(grad)
         _norm_backward(normed.numpy(), scale.numpy(), grad_normed.numpy(), grad.numpy(), 0.0)
+    workspace.release()
+    saved.workspace.release()
     flat: list[Tensor] = []
     for k in range(len(steps)):
         grad_self_FD, grad_neighbour_FD = grad_both_D2F[k].T.chunk(2)
@@ -285,10 +366,6 @@ def _copied(weight: Tensor) -> np.ndarray:
     """Return a copy of a parameter: FSDP cannot free memory that a numpy array references."""
     copied: np.ndarray = weight.clone().numpy()
     return copied
-
-
-def _empty_norm(x_MD: Tensor) -> tuple[Tensor, Tensor]:
-    return torch.empty_like(x_MD), x_MD.new_empty(len(x_MD))
 
 
 @_jit
