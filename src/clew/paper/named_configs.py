@@ -24,7 +24,7 @@ from clew.training.config import LEFT_TO_RIGHT, Budget, TrainConfig
 from clew.training.optimizers import OptimizerConfig, OptimizerKind, ScheduleConfig
 
 WIDTH, HEADS, DEPTH = 64, 4, 12
-OPTIMIZER = OptimizerConfig("muon", lr=3e-3, beta2=0.95, muon_lr=0.014)
+OPTIMIZER = OptimizerConfig("muon", lr=3e-3, beta2=0.95, muon_lr=0.007)
 # Of the masked objectives; spread evenly over the batch, as in all of our own runs.
 RATES = RateConfig(sampling="stratified")
 # Two minutes less than half an hour: the budget counts training alone, and evaluation takes time too.
