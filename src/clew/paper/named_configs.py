@@ -25,8 +25,6 @@ from clew.training.optimizers import OptimizerConfig, OptimizerKind, ScheduleCon
 
 WIDTH, HEADS, DEPTH = 64, 4, 12
 OPTIMIZER = OptimizerConfig("muon", lr=3e-3, beta2=0.95, muon_lr=0.007)
-# Of the masked objectives; spread evenly over the batch, as in all of our own runs.
-RATES = RateConfig(sampling="stratified")
 # Two minutes less than half an hour: the budget counts training alone, and evaluation takes time too.
 LAPTOP_MINUTES = 28
 
@@ -68,7 +66,7 @@ def text_config(
     data: DataConfig,
     budget: Budget,
     *,
-    rates: RateConfig = RATES,
+    rates: RateConfig = RateConfig(),  # noqa: B008
     optimizer: OptimizerConfig = OPTIMIZER,
     **model: Any,
 ) -> TrainConfig:

@@ -39,7 +39,7 @@ OBJECTIVES: dict[str, ObjectiveName] = {NEXT: "next-token", MLMU: "mlm-u"}  # in
 
 # Text models on DFS or A* mazes of a side: mazes of the training set, and steps.
 LAPTOP_SET = {4: 20_000, 5: 50_000, 6: 100_000}
-LAPTOP_STEPS = {4: 6_000, 5: 20_000, 6: 20_000}
+LAPTOP_STEPS = {4: 6_000, 5: 10_000, 6: 10_000}
 MAZES = {"laptop": 1000, "paper": 2000}  # of an evaluation
 # Training mazes that are evaluated with the held-out ones. All runs have them, so that studies can share runs.
 TRAIN_MAZES = {"laptop": 200, "paper": 500}
