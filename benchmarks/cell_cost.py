@@ -102,7 +102,7 @@ def size_cost(family: str, side: int, seconds: float, threads: int) -> dict[str,
         "cells": side**2,
         "mazes": step.mazes,
         "loops": cell_model(family).loops(side, side),
-        "training_seconds": fastest(step.whole, seconds, clock) / step.mazes,
+        "training_seconds": step.fastest(seconds, clock) / step.mazes,
         "solving_seconds": fastest(lambda: solve(model, tasks), seconds, clock) / len(tasks),
         "training_mb": memory_mb("train", family, side, threads) / step.mazes,
         "solving_mb": memory_mb("solve", family, side, threads) / len(tasks),
@@ -145,7 +145,7 @@ def share_of_peak(family: str, seconds: float, threads: int) -> dict[str, Any]:
         (
             best_rate(torch.device("cpu"), torch.float32),
             copy_rate(clock),
-            fastest(step.whole, seconds / TURNS, clock),
+            step.fastest(seconds / TURNS, clock),
             fastest(lambda: solve(model, tasks), seconds / TURNS, clock),
         )
         for _ in range(TURNS)
@@ -246,9 +246,13 @@ class TrainingStep:
         self.state.ema.update(self.state.model)
 
     def whole(self) -> None:
+        self.forward_backward()
+        self.optimize()
+
+    def fastest(self, seconds: float, clock: Callable[[], float]) -> float:
+        """Return the seconds of a step of a long run, which keeps its memory from step to step."""
         with self.state.model.threads():
-            self.forward_backward()
-            self.optimize()
+            return fastest(self.whole, seconds, clock)
 
 
 def fresh_model(family: str) -> nn.Module:

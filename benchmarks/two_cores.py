@@ -15,6 +15,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -44,9 +45,13 @@ def main(
             step, model = TrainingStep(family, side), fresh_model(family)
             # Several batches' worth, as in an evaluation.
             tasks = held_out_tasks(family, side, 4 * mazes_a_batch(family, side))
-            for work, run in (("training", step.whole), ("solving", lambda m=model, t=tasks: solve(m, t))):
+            # The training loop distributes mazes and keeps their memory for the whole run, an evaluation for a pass.
+            for work, run, context in (
+                ("training", step.whole, step.state.model.threads),
+                ("solving", lambda m=model, t=tasks: solve(m, t), nullcontext),
+            ):
                 announce(f"{family} {side}x{side}, {work}")
-                found.append({"family": family, "side": side, "work": work} | compare(run, rounds, threads))
+                found.append({"family": family, "side": side, "work": work} | compare(run, context, rounds, threads))
     report = {
         "provenance": provenance(command_line(), [SEED]),
         "load_before": os.getloadavg()[0],
@@ -57,20 +62,27 @@ def main(
     save(out, report)
 
 
-def compare(run: Callable[[], None], rounds: int, threads: int) -> dict[str, Any]:
-    """Return the seconds of a run with one thread and with several, and the ratios of the rounds."""
+def compare(
+    run: Callable[[], None], context: Callable[[], AbstractContextManager[None]], rounds: int, threads: int
+) -> dict[str, Any]:
+    """Return the seconds of a run with one thread and with several, and the ratios of the rounds.
+
+    All runs of a turn are within one `context`, the first of which compiles, starts the threads and takes the memory.
+    """
     times: dict[int, list[float]] = {1: [], threads: []}
     first = {}
     for number in times:
         torch.set_num_threads(number)
-        run()  # compiles, starts the threads and makes the memory known
-        first[number] = seconds_of(run, 1)
+        with context():
+            run()
+            first[number] = seconds_of(run, 1)
     runs = max(1, round(SECONDS / first[1]))
     for _ in range(rounds):
         for number, took in times.items():
             torch.set_num_threads(number)
-            run()  # wakes the threads that waited during the other turn
-            took.append(seconds_of(run, runs))
+            with context():
+                run()
+                took.append(seconds_of(run, runs))
     torch.set_num_threads(1)
     ratios = [one / several for one, several in zip(times[1], times[threads], strict=True)]
     return {
