@@ -68,7 +68,7 @@ def test_a_study_and_the_report(tmp_path: Path, capsys: pytest.CaptureFixture[st
     (tmp_path / "docs").mkdir()
     assert run(["reproduce", "report", *root]) == 0
     assert picture.exists()  # drawn anew, from the numbers
-    assert "Not run yet" in (tmp_path / "docs" / "results.md").read_text()
+    assert "No result yet" in (tmp_path / "docs" / "results.md").read_text()
 
 
 class FakeSlurm:

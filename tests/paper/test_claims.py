@@ -26,7 +26,7 @@ WAITING = runs("7x7", 0.9, 0.5, CLIMBING)
 @pytest.mark.parametrize(
     ("evidence", "verdict", "words"),
     [
-        ([], "inconclusive", "Not run yet: `clew reproduce accuracy-by-size`."),
+        ([], "inconclusive", "No result yet: `clew reproduce accuracy-by-size`."),
         (WAITING, "inconclusive", "Here DFS 7x7, laptop scale: no converged runs yet."),
         (SAME, "inconclusive", "Here DFS 6x6, laptop scale: the intervals overlap."),
         (UP, "reproduced", "Here DFS 4x4, laptop scale: reproduced, MLM-U 90.0, next token 50.0."),

@@ -9,8 +9,9 @@ from synthetic_results import curve, entry, result, rising, scores
 
 from clew.mazes.generate import generate
 from clew.paper.page import curve_panels
-from clew.paper.results import Arm, Mean, Pivot, all_scores, colours_of, curves, mean_of
+from clew.paper.results import Arm, Mean, Pivot, colours_of, curves, mean_of
 from clew.paper.studies import STUDIES
+from clew.paper.studies.tables import all_scores
 from clew.paper.verdict import Finding
 from clew.tokenization.format import format_named
 

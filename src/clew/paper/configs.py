@@ -2,12 +2,10 @@
 
     paper("dfs", 10, "mlm-u")                   # 8M parameters, batch 128, 3,000 epochs, no weight decay
     published("dfs", 10, "mlm-u")               # batch 128, 1,000 epochs, weight decay 1e-4, beta1 cycled, 98,000 mazes
-    paper("dfs", 10, "next-token", weight_decay=1e-2, epochs=500)
     paper_config_named("published-dfs-10-mlmu-8m")    # the same by name, as `clew train NAME` does
 
 Text and code contradict each other: docs/paper-and-code.md. Where the text says nothing, `paper` does what the code
-does, except that its decoder-only model has the blocks of the MLM-U encoder: the code's has 2,048 learned positions,
-too few for the 30x30 mazes of the text.
+does, except that its decoder-only model has the blocks of the MLM-U encoder: the code's has too few positions.
 """
 
 from __future__ import annotations
@@ -146,9 +144,7 @@ def _data(family: PaperFamily, size: int, objective: ObjectiveName, mazes: int) 
 
 
 NAME_PATTERN = "{paper,published}-{dfs,astar}-SIZE-{mlmu,next,trace,ordered,ordered-reverse}[-encdec]-{3m,8m,25m}"
-_NAME = re.compile(
-    r"(paper|published)-(dfs|astar)-(\d+)-(mlmu|next|trace|ordered|ordered-reverse)(-encdec)?-(3m|8m|25m)"
-)
+_NAME = r"(paper|published)-(dfs|astar)-(\d+)-(mlmu|next|trace|ordered|ordered-reverse)(-encdec)?-(3m|8m|25m)"
 
 
 def paper_config_named(name: str) -> TrainConfig | None:
@@ -156,10 +152,11 @@ def paper_config_named(name: str) -> TrainConfig | None:
 
     `paper-dfs-10-next-encdec-8m` is paper("dfs", 10, "next-token", "8m", architecture="encoder-decoder").
     """
-    match = _NAME.fullmatch(name)
+    match = re.fullmatch(_NAME, name)
     if match is None:
         return None
     source, family, size, objective, encdec, model = match.groups()
     make: Any = paper if source == "paper" else published
     objective = {"mlmu": "mlm-u", "next": "next-token"}.get(objective, objective)
-    return make(family, int(size), objective, model, architecture="encoder-decoder" if encdec else None)  # type: ignore[no-any-return]
+    config: TrainConfig = make(family, int(size), objective, model, architecture="encoder-decoder" if encdec else None)
+    return config

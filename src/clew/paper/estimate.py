@@ -35,18 +35,13 @@ GB = 1e9
 SAMPLE = 256  # mazes whose lengths and operations are counted
 
 
-class Gpu(NamedTuple):
-    """The SXM form in NVIDIA's data sheets: dense operations a second in 16 and 32 bits, bytes a second."""
+Gpu = tuple[float, float, float]  # dense operations a second in 16 and in 32 bits, bytes a second
 
-    half_flops: float
-    single_flops: float
-    bandwidth: float
-
-
-GPUS = {
-    "V100": Gpu(125e12, 15.7e12, 0.9e12),
-    "A100": Gpu(312e12, 19.5e12, 1.555e12),
-    "H100": Gpu(989e12, 67e12, 3.35e12),
+# The SXM forms in NVIDIA's data sheets.
+GPUS: dict[str, Gpu] = {
+    "V100": (125e12, 15.7e12, 0.9e12),
+    "A100": (312e12, 19.5e12, 1.555e12),
+    "H100": (989e12, 67e12, 3.35e12),
 }
 # Fitted to the two runs whose time the paper gives (13.7 and 17.7 hours on 8 V100, both 5x5 mazes and 40 blocks).
 BLOCK_SECONDS = 0.82e-3
@@ -137,12 +132,13 @@ def training_hours(config: TrainConfig, processes: int, gpu: Gpu) -> float:
 def step_seconds(config: TrainConfig, processes: int, gpu: Gpu) -> float:
     """Return the time of one step with so many GPUs."""
     model: Any = config.model
+    half_flops, single_flops, bandwidth = gpu
     mazes, half = config.batch_size / processes, config.precision != "fp32"
-    seconds = mazes * flops_per_maze(config) / (SHARE_OF_PEAK * (gpu.half_flops if half else gpu.single_flops))
+    seconds = mazes * flops_per_maze(config) / (SHARE_OF_PEAK * (half_flops if half else single_flops))
     if not isinstance(model, CellNetworkConfig):
         passes, (encoder, decoder) = math.ceil(mazes / (micro_batch_for(config, processes) or 1)), _depths(model)
         moved = ACTIVATION_PASSES * encoder * _block_bytes(model.width, 2 if half else 4) * mean_length(config) * mazes
-        seconds += passes * (encoder + decoder) * BLOCK_SECONDS + moved / gpu.bandwidth
+        seconds += passes * (encoder + decoder) * BLOCK_SECONDS + moved / bandwidth
     return seconds
 
 

@@ -56,8 +56,8 @@ def text_model(
     if causal and not encoder_decoder:
         return DecoderOnlyConfig(vocabulary, width, HEADS, positions, init=init, depth=depth)
     decoder = max(1, depth // 4)
-    layers = {"encoder_depth": max(1, depth - decoder), "decoder_depth": decoder}
-    return EncoderDecoderConfig(vocabulary, width, HEADS, positions, init=init, causal=causal, **layers)
+    model = EncoderDecoderConfig(vocabulary, width, HEADS, positions, init=init, causal=causal)
+    return replace(model, encoder_depth=max(1, depth - decoder), decoder_depth=decoder)
 
 
 def text_config(
@@ -111,7 +111,6 @@ def laptop_dfs_4_next() -> TrainConfig:
 
 
 StarKind = Literal["mlmu", "mlmu-sampler", "next", "next-on-mlmu", "next-reversed"]
-
 HALF_HIDDEN = ObjectiveConfig("mlm-u", RateConfig(sampling="stratified", fully_hidden=0.5))
 STAR_OBJECTIVES: dict[StarKind, ObjectiveConfig] = {
     "mlmu": ObjectiveConfig("mlm-u"),
@@ -167,7 +166,6 @@ def star_config(
 
 
 CellFamily = Literal["dfs", "astar"]
-
 SMALL_SIZES = (5, 6, 7, 8, 9, 10, 11, 12)
 # Steps of a few larger mazes at a high rate make the model worse (experiments log, no. 41).
 DFS_SIZES = (*SMALL_SIZES, 14, 16)

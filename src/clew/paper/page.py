@@ -63,7 +63,7 @@ def write_result(study: Study, value: dict[str, Any], file: Path) -> None:
     panels = [*report.panels, *curve_panels(shown, findings)]
     if panels or report.galleries:
         draw_panels(file.with_suffix(".png"), panels, report.galleries)
-    texts = {"study": study.name, "question": study.question, "the paper found": study.paper}
+    texts: dict[str, Any] = {"study": study.name, "question": study.question, "the paper found": study.paper}
     texts["found here"] = [to_plain(finding) for finding in findings]
     # Last: a result that exists has its picture.
     write_json(file, texts | {name: each for name, each in value.items() if name not in texts})
@@ -124,7 +124,7 @@ def claim_lines(results: Mapping[str, Result]) -> str:
 def _evidence(main: MainVerdict) -> str:
     """Return what was found on which tasks; of runs that did not converge, no number."""
     if not main.evidence:
-        return f"Not run yet: `clew reproduce {main.study}`."
+        return f"No result yet: `clew reproduce {main.study}`."
     words = [f"{_where(*each)}: {each[1].verdict}, {each[1].ours}" for each in main.decided]
     undecided: dict[str, list[str]] = {}
     for result, finding in main.evidence:

@@ -15,7 +15,7 @@ import itertools
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from clew.tokenization.read import tasks_in_text
 from clew.viz.charts import Panel, Point, Series
@@ -24,16 +24,13 @@ from clew.viz.drawing import Picture
 Entry = dict[str, Any]  # a run of the file
 HELD_OUT, NEXT, MLMU = "held-out", "next token", "MLM-U"
 INTERVAL = 3.92  # width of a 95 % interval in standard errors
-EXACT, PER_TOKEN, SHARES = "exact paths, %", "right tokens, %", "shares of mazes and tokens, %"
-TITLES = {"exact": EXACT, "per_token": PER_TOKEN, "shortest": "shortest paths, %"}
-SCORES = {"exact": "exact", "per_token": "per token", "valid": "valid", "shortest": "shortest", "unparsable": "no path"}
+TITLES = {"exact": "exact paths, %", "per_token": "right tokens, %", "shortest": "shortest paths, %"}
 # The two objectives have one colour each in all charts.
 COLOURS = {NEXT: 0, MLMU: 1}
 X_LABELS = {"mazes": "mazes seen in training", "cpu": "core hours of training", "cuda": "GPU hours of training"}
 
 
-@dataclass(frozen=True)
-class Mean:
+class Mean(NamedTuple):
     """A share averaged over the seeds, with its standard error."""
 
     value: float
@@ -88,8 +85,7 @@ class Arm:
     @property
     def share(self) -> float:
         """The mean share of exact paths; 0 if no run has it."""
-        mean = self.mean()
-        return mean.value if mean else 0.0
+        return mean.value if (mean := self.mean()) else 0.0
 
     def curve(self, x: str, score: str = "exact") -> list[tuple[float, Mean]]:
         """Return the mean curve: the mean position of each evaluation during the training, and its score."""
@@ -149,16 +145,14 @@ def _values(run: Entry, label: str) -> Collection[str]:
     return [run["labels"][label]] if label in run["labels"] else []
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """Rows of words; the first row is the head."""
 
     title: str
     rows: Sequence[Sequence[str]]
 
 
-@dataclass(frozen=True)
-class Report:
+class Report(NamedTuple):
     """Tables, charts and drawn mazes."""
 
     tables: Sequence[Table] = ()
@@ -207,15 +201,8 @@ class Pivot:
                     points = [point(x, cell) for x, cell in zip(xs, cells.values(), strict=True)]
                     series.append(Series(", ".join(row), points, colour))
                 x_label = self.columns if isinstance(self.columns, str) and self.columns != "evaluation" else ""
-                panels.append(
-                    Panel(
-                        title,
-                        x_label,
-                        TITLES[self.score] if isinstance(self.columns, str) else "%",
-                        series,
-                        log_x=self.chart == "lines",
-                    )
-                )
+                y_label = TITLES[self.score] if isinstance(self.columns, str) else "%"
+                panels.append(Panel(title, x_label, y_label, series, log_x=self.chart == "lines"))
         return Report(tables, panels)
 
     def _row(self, result: Result, where: dict[str, str], own: dict[str, str]) -> Mapping[str, Cell]:
@@ -223,11 +210,6 @@ class Pivot:
             return self.columns(result.arm(**where | own))
         heads = result.values(self.columns, **where)
         return {head: result.arm(**where | own | {self.columns: head}).mean(self.score) for head in heads}
-
-
-def all_scores(arm: Arm) -> dict[str, Cell]:
-    """Return the means of all scores, as the columns of a Pivot."""
-    return {words: arm.mean(score) for score, words in SCORES.items()}
 
 
 def _words(cell: Cell) -> str:
@@ -253,7 +235,7 @@ def curves(title: str, x: Literal["mazes", "hours"], arms: Sequence[Arm]) -> Pan
             if points := [point(at, mean) for at, mean in arm.curve(x, score)]:
                 found.append(Series(f"{arm.name}{end}", points, colour, dashed=score != "exact"))
     devices = {run["device"] for arm in arms for run in arm.runs}
-    return Panel(title, X_LABELS[max(devices, default="cpu") if x == "hours" else x], EXACT, found)
+    return Panel(title, X_LABELS[max(devices, default="cpu") if x == "hours" else x], TITLES["exact"], found)
 
 
 def gallery(arm: Arm, count: int, title: str = "") -> list[Picture]:

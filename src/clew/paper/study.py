@@ -88,8 +88,9 @@ class RunSpec:
     def smoke(self) -> RunSpec:
         """Return the run so small that it takes a moment; its scores mean nothing."""
         evaluations = tuple(replace(evaluation, mazes=SMOKE_MAZES) for evaluation in self.evaluations)
-        train_mazes = min(self.train_mazes, SMOKE_MAZES)
-        return replace(self, config=smoke_config(self.config), evaluations=evaluations, train_mazes=train_mazes)
+        return RunSpec(
+            self.labels, smoke_config(self.config), evaluations, min(self.train_mazes, SMOKE_MAZES), self.seeds
+        )
 
 
 @dataclass(frozen=True)
@@ -97,13 +98,14 @@ class Study:
     """A table or figure of the paper, or a question of our own."""
 
     name: str
-    runs: Callable[[RunScale], list[RunSpec]]  # the trainings of one seed; smoke runs are made from the laptop's
+    title: str
+    question: str
+    paper: str  # where it is in the paper, and what the paper found
     tables: Sequence[Report | Callable[[Result], Report]]
     claims: Sequence[Callable[[Result], list[Finding]]]
+    # The trainings of one seed; smoke runs are made from the laptop's.
+    runs: Callable[[RunScale], list[RunSpec]] = lambda scale: []
     measure: Callable[[Scale], dict[str, Any]] | None = None  # measurements that need no training, as plain values
-    title: str = ""
-    question: str = ""
-    paper: str = ""  # where it is in the paper, and what the paper found
     seeds: Mapping[str, int] = field(default_factory=dict)  # by scale, unless the user gives --seeds; else one
     notes: Sequence[str] = ()  # differences from the paper, shown on the page
 

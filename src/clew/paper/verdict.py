@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import combinations
 from statistics import median
 from string import Formatter
@@ -206,11 +205,7 @@ def _by_set(arm: Arm) -> dict[int, Arm]:
 
 
 JUDGES: Mapping[str, Callable[..., Outcome | None]] = {
-    "more": more,
-    "first is best": partial(best, first=True),
-    "another is better": partial(best, first=False),
-    "faster": faster,
-    "fewer mazes": fewer_mazes,
+    each.__name__: each for each in (more, best, faster, fewer_mazes)
 }
 
 
@@ -226,7 +221,7 @@ class Comparison:
     task: str | Mapping[str, str]  # such as "DFS {size}", or one for each scale
     arms: Sequence[dict[str, str]] = PAIR
     where: dict[str, str] = field(default_factory=dict)  # labels of all arms
-    judge: str = "more"
+    judge: str = "more"  # one of JUDGES
     options: Mapping[str, Any] = field(default_factory=dict)  # keywords of the judge
     main: str = ""
 

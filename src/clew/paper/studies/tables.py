@@ -5,15 +5,17 @@ A column function takes the arm of a row and returns its cells (`Pivot`); a repo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
-from clew.paper.results import MLMU, NEXT, Arm, Cell, Report, Result, all_scores, curves, gallery
-from clew.paper.studies.path_lengths import length_report
+from clew.paper.results import MLMU, NEXT, Arm, Cell, Report, Result, curves, gallery
 from clew.paper.studies.text import TRAINED
 
+SCORES = {"exact": "exact", "per_token": "per token", "valid": "valid", "shortest": "shortest", "unparsable": "no path"}
 # Family, objective and side of the paper's galleries, and ours at laptop scale.
 GALLERIES = [("DFS", MLMU, 30), ("DFS", NEXT, 30), ("DFS", NEXT, 10), ("A*", MLMU, 20), ("A*", MLMU, 30)]
 GALLERIES += [("DFS", MLMU, 5), ("DFS", NEXT, 5), ("DFS", NEXT, 4), ("A*", MLMU, 4)]
+
+
+def all_scores(arm: Arm) -> dict[str, Cell]:
+    return {words: arm.mean(score) for score, words in SCORES.items()}
 
 
 def parameters(arm: Arm) -> dict[str, Cell]:
@@ -46,17 +48,17 @@ def by_length(arm: Arm) -> dict[str, Cell]:
 
 def costs(arm: Arm) -> dict[str, Cell]:
     """Return exact paths of graphs beside the share of a guess, with the graphs seen and the core seconds."""
-    arms = int(arm.runs[0]["labels"]["graph"].split(",")[0].removeprefix("d="))
-    seen = [f"{point['mazes']:,}" for point in arm.runs[0]["curve"][-1:]]
+    run = arm.runs[0]
+    arms = int(run["labels"]["graph"].split(",")[0].removeprefix("d="))
     minutes: list[float] = [run.get("core_minutes") or run["minutes"] for run in arm.runs]
     cells: dict[str, Cell] = {"seeds": str(len(arm.runs)), "1/d, %": 100 / arms, "exact, %": arm.mean()}
-    cells["graphs seen"] = "".join(seen)
+    cells["graphs seen"] = f"{max((point['mazes'] for point in run['curve']), default=0):,}"
     for target in (0.95, 0.98):
         needed = [Arm(arm.name, [run]).reached("mazes", target) for run in arm.runs]
         words = ["not reached" if count is None else f"{count:,.0f}" for count in needed]
         cells[f"graphs to {target:.0%}, each seed"] = ", ".join(words)
     cells["core seconds"] = f"{60 * sum(minutes) / len(minutes):.0f}"
-    return cells | {"parameters": f"{arm.runs[0]['parameters']:,}"}
+    return cells | {"parameters": f"{run['parameters']:,}"}
 
 
 def sampler_curves(result: Result) -> Report:
@@ -81,19 +83,3 @@ def galleries(result: Result) -> Report:
         arm = result.arm(family=family, objective=objective, size=f"{side}x{side}")
         found.append(gallery(arm, 4, f"{objective}, {family} {side}x{side}: "))
     return Report(galleries=found)
-
-
-COLUMNS: Mapping[str, Callable[[Arm], Mapping[str, Cell]]] = {
-    "all scores": all_scores,
-    "parameters": parameters,
-    "passes": passes,
-    "failures": failures,
-    "by length": by_length,
-    "costs": costs,
-}
-REPORTS: Mapping[str, Callable[[Result], Report]] = {
-    "sampler curves": sampler_curves,
-    "wrong answers": wrong_answers,
-    "galleries": galleries,
-    "path lengths": length_report,
-}

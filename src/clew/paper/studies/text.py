@@ -23,7 +23,7 @@ SIZES = {"laptop": (4, 5, 6), "paper": (5, 10, 15, 20, 30)}
 LAPTOP_SEEDS = {5: 2, 6: 1}  # of the user's --seeds; a run of 6x6 takes most of a day of one core
 SETS = {"laptop": (2_000, 6_000, 20_000, 60_000), "paper": (25_000, 50_000, 75_000, 100_000)}
 # The paper's curves of convergence and of data efficiency are of shorter runs.
-SHORTER = {"paper_scale": {"epochs": 2000}}
+SHORTER: dict[str, Any] = {"paper_scale": {"epochs": 2000}}
 TRAINED = "training mazes"
 SHORT = {"steps": 3_000}  # of MLM-U on 4x4 mazes, whose curve is flat after 2,500
 
@@ -31,8 +31,8 @@ SHORT = {"steps": 3_000}  # of MLM-U on 4x4 mazes, whose curve is flat after 2,5
 def dfs_run(scale: RunScale, objective: str, size: int, mazes: int | None = None, **options: Any) -> RunSpec:
     """Return a run of one objective on DFS mazes of one size, or on a set of so many, which many studies share."""
     labels = {"objective": objective, "size": square(size)} | ({"mazes": f"{mazes:,}"} if mazes else {})
-    sets = {"mazes": mazes} if mazes else {}
-    return text_run(scale, labels, OBJECTIVES[objective], size, **sets, **options)
+    options |= {"mazes": mazes} if mazes else {}
+    return text_run(scale, labels, OBJECTIVES[objective], size, **options)
 
 
 def accuracy_runs(scale: RunScale) -> list[RunSpec]:
@@ -74,28 +74,20 @@ def overfitting_runs(scale: RunScale) -> list[RunSpec]:
 
 
 def model_size_runs(scale: RunScale) -> list[RunSpec]:
-    # The largest has about eight times the parameters of the smallest, as in the paper.
-    small: dict[str, dict[str, Any]] = {"small": {"width": 32, "depth": 6}, "medium": {"width": 64, "depth": 6}}
-    models = (
-        small | {"large": {}} if scale == "laptop" else {size.upper(): {"model": size} for size in ("3m", "8m", "25m")}
-    )
-    side = 20 if scale == "paper" else 4
-    return [
-        text_run(scale, {"objective": name, "model": model}, objective, side, **settings)
-        for model, settings in models.items()
-        for name, objective in OBJECTIVES.items()
-    ]
+    models: dict[str, dict[str, Any]]
+    side, models = 20, {name.upper(): {"model": name} for name in ("3m", "8m", "25m")}
+    if scale == "laptop":  # the largest has about eight times the parameters of the smallest, as in the paper
+        side, models = 4, {"small": {"width": 32, "depth": 6}, "medium": {"width": 64, "depth": 6}, "large": {}}
+    labels = [{"objective": name, "model": model} for model in models for name in OBJECTIVES]
+    return [text_run(scale, each, OBJECTIVES[each["objective"]], side, **models[each["model"]]) for each in labels]
 
 
 def smaller_runs(scale: RunScale) -> list[RunSpec]:
     # Two sides apart at least: few larger mazes lie around a maze that is one side smaller, and often none is held out.
     (large, small), count = (20, 10) if scale == "paper" else (5, 3), MAZES[scale]
-    evaluations = (
-        EvaluationSpec(mazes=count),
-        EvaluationSpec("smaller, plain", count, small),
-        EvaluationSpec("smaller, embedded", count, small, embedded_in=large),
-        EvaluationSpec("smaller, cut off", count, small, embedded_in=large, embedding="cut-off"),
-    )
+    evaluations = [EvaluationSpec(mazes=count), EvaluationSpec("smaller, plain", count, small)]
+    evaluations.append(EvaluationSpec("smaller, embedded", count, small, embedded_in=large))
+    evaluations.append(EvaluationSpec("smaller, cut off", count, small, embedded_in=large, embedding="cut-off"))
     return [dfs_run(scale, objective, large, evaluations=evaluations) for objective in OBJECTIVES]
 
 
@@ -136,10 +128,10 @@ POSITIONS: dict[str, PositionChoice] = {
 
 
 def position_runs(scale: RunScale) -> list[RunSpec]:
-    return [
-        text_run(scale, {"positions": name}, "mlm-u", SIZE[scale], positions=positions, laptop=SHORT)
-        for name, positions in POSITIONS.items()
-    ]
+    found = []
+    for name, positions in POSITIONS.items():
+        found.append(text_run(scale, {"positions": name}, "mlm-u", SIZE[scale], positions=positions, laptop=SHORT))
+    return found
 
 
 def architecture_runs(scale: RunScale) -> list[RunSpec]:
