@@ -2,7 +2,7 @@
 
     paper("dfs", 10, "mlm-u")                   # 8M parameters, batch 128, 3,000 epochs, no weight decay
     published("dfs", 10, "mlm-u")               # batch 128, 1,000 epochs, weight decay 1e-4, beta1 cycled, 98,000 mazes
-    paper_config_named("published-dfs-10-mlmu-8m")    # the same by name, as `clew train NAME` does
+    config_named("published-dfs-10-mlmu-8m")    # the same by name: clew.paper.named_configs
 
 Text and code contradict each other: docs/paper-and-code.md. Where the text says nothing, `paper` does what the code
 does, except that its decoder-only model has the blocks of the MLM-U encoder: the code's has too few positions.
@@ -10,7 +10,6 @@ does, except that its decoder-only model has the blocks of the MLM-U encoder: th
 
 from __future__ import annotations
 
-import re
 from typing import Any, Literal
 
 from clew.data.config import PAPER_HELD_OUT, PAPER_MAZES, DataConfig
@@ -141,22 +140,3 @@ def _data(family: PaperFamily, size: int, objective: ObjectiveName, mazes: int) 
     # Another number of mazes has a folder of its own: whichever run is first would else make a dataset of another size.
     folder = "" if mazes == PAPER_MAZES else f"data/{family}-{size}-{mazes}"
     return DataConfig("dataset", family, (size,), format=form, mazes=mazes, folder=folder)
-
-
-NAME_PATTERN = "{paper,published}-{dfs,astar}-SIZE-{mlmu,next,trace,ordered,ordered-reverse}[-encdec]-{3m,8m,25m}"
-_NAME = r"(paper|published)-(dfs|astar)-(\d+)-(mlmu|next|trace|ordered|ordered-reverse)(-encdec)?-(3m|8m|25m)"
-
-
-def paper_config_named(name: str) -> TrainConfig | None:
-    """Return the config of a name that follows NAME_PATTERN; None for another name, UserError if it is not published.
-
-    `paper-dfs-10-next-encdec-8m` is paper("dfs", 10, "next-token", "8m", architecture="encoder-decoder").
-    """
-    match = re.fullmatch(_NAME, name)
-    if match is None:
-        return None
-    source, family, size, objective, encdec, model = match.groups()
-    make: Any = paper if source == "paper" else published
-    objective = {"mlmu": "mlm-u", "next": "next-token"}.get(objective, objective)
-    config: TrainConfig = make(family, int(size), objective, model, architecture="encoder-decoder" if encdec else None)
-    return config

@@ -4,9 +4,9 @@
     plan(runs, processes=8)                                 # a row of words for each training: `--dry-run`
     python -m clew.paper.estimate                           # write needs.json, which `--list` reads without torch
 
-docs/reproduce.md#on-gpus has the terms and what they rest on. For each parameter are counted the weight, its gradient,
-the gradient's copy in DDP's buckets and AdamW's two moments, in float32, and the weight in 16 bits under autocast.
-Evaluation is not counted: it decodes as many mazes at once as half of the free memory allows.
+The terms are in docs/reproduce.md#on-gpus. For each parameter are counted the weight, its gradient, the gradient's copy
+in DDP's buckets and AdamW's two moments, in float32, and the weight in 16 bits under autocast. Evaluation is not
+counted: it decodes as many mazes at once as half of the free memory allows.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ from clew.training.config import TrainConfig
 from clew.training.distributed import World
 from clew.training.step import LocalBatch, local_batch
 
-GB = 1e9
-SAMPLE = 256  # mazes whose lengths and operations are counted
+GB, SAMPLE = 1e9, 256  # SAMPLE: mazes whose lengths and operations are counted
 
 
 Gpu = tuple[float, float, float]  # dense operations a second in 16 and in 32 bits, bytes a second
@@ -94,12 +93,10 @@ def _depths(model: Any) -> tuple[int, int]:
 
 
 def _block_bytes(width: int, half: int) -> int:
-    """Return what the backward pass of a block of self-attention needs for each token.
-
-    In float32: the inputs of both norms. In the precision of the products: the outputs of both norms, queries, keys
-    and values, queries and keys after their rotation, the attention's result, and twice four widths in the
-    feed-forward part.
-    """
+    """Return what the backward pass of a block of self-attention needs for each token."""
+    # In float32: the inputs of both norms. In the precision of the products: the outputs of both norms, queries, keys
+    # and values, queries and keys after their rotation, the attention's result, and twice four widths in the
+    # feed-forward part.
     return (2 * 4 + 16 * half) * width
 
 
@@ -200,9 +197,8 @@ def plan(runs: Sequence[RunSpec], processes: int) -> list[list[str]]:
         config, steps = run.config, total_steps(run.config)
         micro_batch = micro_batch_for(config, processes) or 1
         memory = estimate_memory(config, processes, micro_batch)
-        length = [f"{config.budget.minutes} minutes", ""]
-        if steps is not None:
-            length = [f"{steps:,}", f"{steps * config.batch_size * mean_length(config):.1e}"]
+        tokens = (steps or 0) * config.batch_size * mean_length(config)
+        length = [f"{steps:,}", f"{tokens:.1e}"] if steps else [f"{config.budget.minutes} minutes", ""]
         passes = f"{micro_batch} of {math.ceil(config.batch_size / processes)}"
         sizes = [f"{part / GB:.2f}" for part in (*memory, memory.total)]
         hours = [f"{training_hours(config, processes, gpu):,.1f}" for gpu in GPUS.values()]

@@ -27,14 +27,13 @@ from clew.models.config import (
     PositionChoice,
 )
 from clew.objectives.config import ObjectiveConfig, ObjectiveName, RateConfig
-from clew.paper.configs import NAME_PATTERN, paper_config_named
+from clew.paper.configs import paper, published
 from clew.training.config import LEFT_TO_RIGHT, Budget, TrainConfig
 from clew.training.optimizers import OptimizerConfig, OptimizerKind, ScheduleConfig
 
 WIDTH, HEADS, DEPTH = 64, 4, 12
 OPTIMIZER = OptimizerConfig("muon", lr=3e-3, beta2=0.95, muon_lr=0.007)
-# Two minutes less than half an hour: the budget counts training alone, and evaluation takes time too.
-LAPTOP_MINUTES = 28
+LAPTOP_MINUTES = 28  # of training alone; with the evaluations it is half an hour
 
 
 def text_model(
@@ -119,8 +118,6 @@ STAR_OBJECTIVES: dict[StarKind, ObjectiveConfig] = {
     "next-on-mlmu": ObjectiveConfig("prefix-next-token"),
     "next-reversed": ObjectiveConfig("next-token"),
 }
-# A batch half as large, or a higher rate of Muon, needs more graphs to leave the plateau at 1/d.
-STAR_BATCH, STAR_WARMUP_STEPS = 128, 50
 # Steps by arms and length. MLM-U is at 98 % with the sampler above in some seeds; log entry 38 has all of them.
 STAR_STEPS = {(2, 4): 360, (2, 5): 800, (3, 4): 600, (5, 4): 600}
 
@@ -139,10 +136,9 @@ def star_config(
     optimizer: OptimizerKind = "muon",
     muon_lr: float | None = None,
 ) -> TrainConfig:
-    """Return a run on fresh path-star graphs, or on a fixed set of `graphs`.
+    """Return a run on fresh path-star graphs, or on a fixed set of `graphs`; `objective` replaces that of the kind.
 
-    All kinds share one recipe, so that two runs differ in nothing but what their names say. `objective` replaces that
-    of the kind.
+    All kinds share one recipe, so that two runs differ in nothing but what their names say.
     """
     steps = steps or STAR_STEPS.get((arms, length), 1000)
     form = "path-star-reversed" if kind == "next-reversed" else "path-star"
@@ -156,8 +152,8 @@ def star_config(
         budget=Budget(steps=steps),
         objective=objective or STAR_OBJECTIVES[kind],
         optimizer=OptimizerConfig(optimizer, lr=3e-3, beta2=0.95, muon_lr=muon_lr or (0.004 if arms <= 3 else 0.007)),
-        schedule=ScheduleConfig("constant-then-decay", warmup=min(0.5, STAR_WARMUP_STEPS / steps), decay=0.5),
-        batch_size=STAR_BATCH,
+        schedule=ScheduleConfig("constant-then-decay", warmup=min(0.5, 50 / steps), decay=0.5),
+        batch_size=128,  # half of it, or a higher rate of Muon, needs more graphs to leave the plateau at 1/d
         evaluate_every=max(1, steps // 20),
         held_out=500,
         checkpoint_every=max(1, steps // 4),
@@ -168,8 +164,7 @@ def star_config(
 CellFamily = Literal["dfs", "astar"]
 SMALL_SIZES = (5, 6, 7, 8, 9, 10, 11, 12)
 # Steps of a few larger mazes at a high rate make the model worse (experiments log, no. 41).
-DFS_SIZES = (*SMALL_SIZES, 14, 16)
-ASTAR_SIZES = (5, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30)
+DFS_SIZES, ASTAR_SIZES = (*SMALL_SIZES, 14, 16), (5, *range(8, 31, 2))
 # Muon at 0.02 is unstable through the many loops of DFS mazes.
 CELL_MUON_LR = {"dfs": 0.01, "astar": 0.02}
 # Nearly all mazes fully hidden: with half of them, DFS models are certain of wrong paths on large mazes (log, no. 46).
@@ -249,7 +244,9 @@ CONFIGS: dict[str, Callable[[], TrainConfig]] = {
 
 # Names that are parsed, with what they stand for.
 PATTERNS = {
-    NAME_PATTERN: "the paper's text or its published code, such as paper-dfs-10-mlmu-8m; docs/paper-and-code.md",
+    "{paper,published}-{dfs,astar}-SIZE-{mlmu,next,trace,ordered,ordered-reverse}[-encdec]-{3m,8m,25m}": (
+        "the paper's text or its published code, such as paper-dfs-10-mlmu-8m; docs/paper-and-code.md"
+    ),
     "star-ARMSxLENGTH-{mlmu,mlmu-sampler,next,next-on-mlmu,next-reversed}": "path-star graphs, such as star-3x4-next",
 }
 _EXAMPLES = ["paper-dfs-10-mlmu-8m", "paper-dfs-10-next-8m", "paper-astar-10-mlmu-8m", "published-dfs-10-mlmu-8m"]
@@ -263,8 +260,12 @@ def config_named(name: str) -> TrainConfig:
     star = re.fullmatch(r"star-(\d+)x(\d+)-([a-z-]+)", name)
     if star and star[3] in STAR_OBJECTIVES:
         return star_config(cast(StarKind, star[3]), int(star[1]), int(star[2]))
-    if config := paper_config_named(name):
-        return config
+    objectives = "mlmu|next|trace|ordered|ordered-reverse"
+    if run := re.fullmatch(rf"(paper|published)-(dfs|astar)-(\d+)-({objectives})(-encdec)?-(3m|8m|25m)", name):
+        make: Any = paper if run[1] == "paper" else published
+        objective = {"mlmu": "mlm-u", "next": "next-token"}.get(run[4], run[4])
+        architecture = "encoder-decoder" if run[5] else None
+        return cast(TrainConfig, make(run[2], int(run[3]), objective, run[6], architecture=architecture))
     hint = did_you_mean(name, [*CONFIGS, *_EXAMPLES], "`clew train --list` shows all.")
     raise UserError(f"there is no config {name!r}; {hint}")
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from clew.files import atomic_write, read_json, to_plain, write_json
-from clew.paper.results import MLMU, NEXT, Arm, Entry, Result, curves, run_name
+from clew.paper.results import Arm, Entry, Result, curves, run_name
 from clew.paper.studies import MAIN_CLAIMS, RULES, STUDIES
 from clew.paper.study import Study
 from clew.paper.verdict import Finding, Verdict, converged_only, has_converged
@@ -27,7 +27,6 @@ PAGE = Path("docs/results.md")
 README, MARKS = Path("README.md"), "claims"
 REPORTED = ("paper", "laptop")  # the largest scale first
 CLAIMS_PICTURE = "claims.png"
-PAIR = "text-dfs-4-pair.json"  # the two text models that ship with Clew
 
 
 @dataclass(frozen=True)
@@ -57,8 +56,8 @@ def write_result(study: Study, value: dict[str, Any], file: Path) -> None:
     """
     result = Result(value)
     findings = study.findings(result)
-    shown = converged_only(result)
-    shown = shown if shown.runs else result
+    converged = converged_only(result)
+    shown = converged if converged.runs else result
     report = study.report(shown)
     panels = [*report.panels, *curve_panels(shown, findings)]
     if panels or report.galleries:
@@ -79,11 +78,11 @@ def write_pages(root: Path) -> list[Path]:
         draw_panels(results / CLAIMS_PICTURE, panels)
     with atomic_write(root / PAGE) as out:
         out.write(results_page(results))
-    readme = root / README
-    if not readme.is_file() or f"<!-- {MARKS}:" not in readme.read_text(encoding="utf-8"):
-        return [root / PAGE]
-    replace_section(readme, MARKS, claim_lines(read_results(results)))
-    return [root / PAGE, readme]
+    pages, readme = [root / PAGE], root / README
+    if readme.is_file() and f"<!-- {MARKS}:" in readme.read_text(encoding="utf-8"):
+        replace_section(readme, MARKS, claim_lines(read_results(results)))
+        pages.append(readme)
+    return pages
 
 
 def read_results(results: Path) -> dict[str, Result]:
@@ -101,7 +100,7 @@ def results_page(results: Path) -> str:
     picture = f"\n![The curves behind the verdicts](../results/{CLAIMS_PICTURE})\n" if _claim_panels(results) else ""
     sections = [_section(STUDIES[name], result) for name, result in found.items()]
     head = f"# Results: the paper's six main claims\n\n{claim_lines(found)}{picture}"
-    return "".join([head, RULES, _known(results), _not_converged(found), *sections])
+    return "".join([head, RULES, _not_converged(found), *sections])
 
 
 def main_verdicts(results: Mapping[str, Result]) -> list[MainVerdict]:
@@ -164,29 +163,14 @@ def curve_panels(result: Result, findings: Sequence[Finding]) -> list[Panel]:
     return panels
 
 
-def _known(results: Path) -> str:
-    """Return what the shipped pair of text models shows."""
-    if not (results / PAIR).exists():
-        return ""
-    pair = Result(read_json(results / PAIR))
-    shares = " and ".join(f"{pair.arm(objective=name).mean()} % ({name})" for name in (MLMU, NEXT))
-    hours = pair.runs[0]["curve"][-1]["hours"]
-    return (
-        f"\n## What is known, and what is being run\n\nKnown: after {hours:.1f} core hours each on the same stream of "
-        f"fresh 4x4 DFS mazes, with as many parameters, {shares} of 2,000 held-out mazes are solved exactly "
-        "([curves](training.md#half-an-hour-on-a-laptop)). These two runs did not converge, so this is no verdict.\n"
-    )
-
-
 def _not_converged(results: Mapping[str, Result]) -> str:
     """Return the studies that were not run yet, and those with runs that did not converge."""
     lines = []
     for name, study in STUDIES.items():
-        result, what = results.get(name), "not run yet"
-        if result is not None:
-            count = sum(not has_converged(run) for run in result.runs)
-            what = f"{count} of {len(result.runs)} runs did not converge" if count else ""
-        if what:
+        runs = results[name].runs if name in results else []
+        count = sum(not has_converged(run) for run in runs)
+        what = f"{count} of {len(runs)} runs did not converge" if name in results else "not run yet"
+        if count or name not in results:
             lines.append(f"- {study.title}: {what}. `clew reproduce {name} --scale laptop`\n")
     return "".join(["\nTo be run until they have converged:\n\n", *lines]) if lines else ""
 

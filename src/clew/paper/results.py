@@ -51,8 +51,7 @@ def mean_of(values: Sequence[float], errors: Sequence[float] = ()) -> Mean:
     The error of the mean is that of the mazes or that between the seeds, whichever is larger: two seeds that agree by
     chance do not make a sample of mazes more certain.
     """
-    count = len(values)
-    mean = sum(values) / count
+    count, mean = len(values), sum(values) / len(values)
     within = math.sqrt(sum(error**2 for error in errors)) / count
     between = math.sqrt(sum((v - mean) ** 2 for v in values) / (count - 1) / count) if count > 1 else 0.0
     return Mean(mean, max(within, between), count)

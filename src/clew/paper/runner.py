@@ -8,10 +8,9 @@ Files below the root:
     data/                          the datasets
     results/NAME/SCALE.json        the result of a study, and SCALE.png beside it
 
-A run folder is named after its settings only, so studies that need the same training share it. Every training
-resumes by itself, every evaluation is a file, and the result is written in one step, so a kill costs the work since the
-last checkpoint. Several processes (torchrun) train together, and each evaluates some of the trained models. The jobs of
-a cluster call train_run, score_run and collect one by one.
+A run folder is named after its settings only, so studies that need the same training share it. A kill costs the work
+since the last checkpoint. Several processes (torchrun) train together, and each evaluates some of the trained models.
+The jobs of a cluster call train_run, score_run and collect one by one.
 """
 
 from __future__ import annotations
@@ -61,8 +60,6 @@ HELD_OUT_SEED = 0  # no training mazes are ever among the held-out ones, whateve
 KEPT_FAILURES = 8  # wrong answers in a run's folder
 KEPT_SCORES = ["mazes", "precision", "exact", "per_token", "valid", "shortest", "unparsable", "passes"]
 KEPT_SCORES += ["seconds_per_maze", "failures"]
-
-Log = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -118,8 +115,7 @@ class Options:
 def runs_of(study: Study, options: Options) -> list[RunSpec]:
     """Return all trainings of a study, one for each seed."""
     runs = study.runs("paper" if options.scale == "paper" else "laptop")
-    if options.scale == "smoke":
-        runs = [run.smoke() for run in runs]
+    runs = [run.smoke() for run in runs] if options.scale == "smoke" else runs
     pairs = [(seed, run) for seed in range(options.seeds_of(study)) for run in runs]
     return [options.configured(run.seeded(seed)) for seed, run in pairs if run.seeds is None or seed < run.seeds]
 
@@ -134,7 +130,7 @@ def unique_runs(studies: Sequence[Study], options: Options) -> dict[Path, RunSpe
     return found
 
 
-def reproduce(studies: Sequence[Study], options: Options, log: Log) -> int:
+def reproduce(studies: Sequence[Study], options: Options, log: Callable[[str], None]) -> int:
     """Do what is left of all studies, small mazes first; return the signal that stopped it, or 0."""
     with joined_world("auto", options.timeout_hours) as world:
         for study in studies:
@@ -159,8 +155,7 @@ def train_run(run: RunSpec, options: Options, world: World | None = None) -> Run
     if world is None:
         with joined_world("auto", run.config.timeout_hours) as joined:
             return train_run(run, options, joined)
-    cuda = world.device.type == "cuda"
-    if cuda:
+    if cuda := world.device.type == "cuda":
         memory = torch.cuda.get_device_properties(world.device).total_memory
         run = replace(run, config=fit_micro_batch(run.config, world.size, memory))
     folder = options.run_folder(run)
@@ -265,7 +260,7 @@ def failure_examples(evaluation: Evaluation, count: int) -> list[dict[str, Any]]
     return found
 
 
-def collect(study: Study, options: Options, log: Log) -> None:
+def collect(study: Study, options: Options, log: Callable[[str], None]) -> None:
     """Write the result of a study, with its picture, from the runs that have been evaluated."""
     runs = runs_of(study, options)
     done = [run for run in runs if options.is_scored(run)]
@@ -274,8 +269,7 @@ def collect(study: Study, options: Options, log: Log) -> None:
             f"no training of {study.name} at {options.scale} scale has been evaluated below {options.root.absolute()}; "
             "wait for the jobs, or run the same command without --collect."
         )
-    missing = [run.name for run in runs if run not in done]
-    if missing:
+    if missing := [run.name for run in runs if run not in done]:
         log(f"{study.name}: {len(missing)} of {len(runs)} runs are not evaluated yet: {'; '.join(missing)}")
     entries = [result_entry(run, options.run_folder(run)) for run in done]
     seeds = options.seeds_of(study)
@@ -300,10 +294,10 @@ def collect(study: Study, options: Options, log: Log) -> None:
 def result_entry(run: RunSpec, folder: Path) -> dict[str, Any]:
     """Return what the result has of a run."""
     done = read_json(folder / FINISHED)
-    exams = {spec.name: read_json(scores_file(folder, spec))["scores"] for spec in run.evaluations}
+    config, exams = run.config.to_json(), {}
     for spec in run.evaluations:
-        exams[spec.name]["examples"] = exams[spec.name]["examples"][: spec.failures]
-    config = run.config.to_json()
+        scores = read_json(scores_file(folder, spec))["scores"]
+        exams[spec.name] = scores | {"examples": scores["examples"][: spec.failures]}
     return {
         "labels": run.labels,
         "seed": run.config.seed,
@@ -317,15 +311,13 @@ def result_entry(run: RunSpec, folder: Path) -> dict[str, Any]:
 
 def training_curve(folder: Path, devices: int) -> list[dict[str, float]]:
     """Return the scores of every evaluation, with the steps, mazes seen, minutes and core or GPU hours until then."""
-    points = []
-    step = mazes = 0
+    points, mazes_a_step = [], 0.0
     for line in read_metrics(folder):
-        if line["kind"] == "step":
-            step, mazes = line["step"], line["mazes"]
+        if line["kind"] == "step":  # logged every few steps; between two lines each step has as many mazes
+            mazes_a_step = line["mazes"] / line["step"]
             continue
-        # Mazes are logged every few steps; between two lines each step has as many.
-        seen, minutes = mazes * line["step"] / step if step else 0, line["elapsed"] / 60
-        point = {"step": line["step"], "mazes": round(seen), "minutes": round(minutes, 4)}
+        minutes, mazes = line["elapsed"] / 60, round(mazes_a_step * line["step"])
+        point = {"step": line["step"], "mazes": mazes, "minutes": round(minutes, 4)}
         point["hours"] = round(devices * minutes / 60, 6)
         points.append(point | {name: round(value, 6) for name, value in line["scores"].items()})
     return points

@@ -1,8 +1,7 @@
 """Studies, and the training runs that they need.
 
-    study = STUDIES["accuracy-by-size"]                       # clew.paper.studies
-    study.runs("laptop")                                      # the RunSpecs of one seed
-    study.report(result), study.findings(result)              # from the numbers of results/NAME/SCALE.json alone
+    STUDIES["accuracy-by-size"].runs("laptop")                # the RunSpecs of one seed
+    STUDIES["accuracy-by-size"].findings(result)              # from the numbers of results/NAME/SCALE.json alone
     text_run("laptop", {"objective": MLMU}, "mlm-u", size=4)  # a RunSpec: 4x4 DFS mazes, the laptop's recipe
 
 A run has a fixed set of training mazes and a budget in steps that is meant to last until its curve is flat, so that a
@@ -44,9 +43,6 @@ MAZES = {"laptop": 1000, "paper": 2000}  # of an evaluation
 TRAIN_MAZES = {"laptop": 200, "paper": 500}
 # Evaluations during a laptop run, ten of them in the last quarter; and held-out mazes of each.
 EVALUATIONS, HELD_OUT_MAZES = 40, 1000
-# Epochs between two evaluations of a paper-scale run: the paper's curves are of mazes up to 10x10, and larger ones take
-# long to decode.
-CURVE_EPOCHS, CURVE_SIDE, OTHER_EPOCHS = 20, 10, 100
 SMOKE_MAZES = 3  # of an evaluation
 
 
@@ -81,16 +77,14 @@ class RunSpec:
     def seeded(self, seed: int) -> RunSpec:
         """Return the run with another seed; a stream has other mazes too, a dataset's come in another order."""
         data = self.config.data
-        if data.source == "stream":
-            data = replace(data, seed=seed)
+        data = replace(data, seed=seed) if data.source == "stream" else data
         return replace(self, config=replace(self.config, data=data, seed=seed))
 
     def smoke(self) -> RunSpec:
         """Return the run so small that it takes a moment; its scores mean nothing."""
         evaluations = tuple(replace(evaluation, mazes=SMOKE_MAZES) for evaluation in self.evaluations)
-        return RunSpec(
-            self.labels, smoke_config(self.config), evaluations, min(self.train_mazes, SMOKE_MAZES), self.seeds
-        )
+        trained = min(self.train_mazes, SMOKE_MAZES)
+        return replace(self, config=smoke_config(self.config), evaluations=evaluations, train_mazes=trained)
 
 
 @dataclass(frozen=True)
@@ -140,22 +134,21 @@ def text_run(
     *,
     family: PaperFamily = "dfs",
     evaluations: Sequence[EvaluationSpec] = (),
-    seeds: int | None = None,
+    seeds: int | None = None,  # at laptop scale
     laptop: Mapping[str, Any] | None = None,
     paper_scale: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> RunSpec:
-    """Return a run of a text model on mazes of one size, by default with one evaluation, of held-out mazes.
+    """Return a run of a text model on mazes of one size, by default evaluated on held-out mazes.
 
-    `laptop` and `paper_scale` are keywords of laptop_text and of clew.paper.configs.paper, `settings` of both; `seeds`
-    is for laptop scale.
+    `laptop` and `paper_scale` are keywords of laptop_text and of clew.paper.configs.paper, `settings` of both.
     """
     name = objective.name if isinstance(objective, ObjectiveConfig) else objective
     if scale == "laptop":
         config = laptop_text(name, size, family=family, **settings, **(laptop or {}))
     else:
         config, seeds = paper(family, size, name, **settings, **(paper_scale or {})), None
-        epochs = CURVE_EPOCHS if size <= CURVE_SIDE else OTHER_EPOCHS
+        epochs = 20 if size <= 10 else 100  # larger mazes take long to decode, and the paper has no curves of them
         steps_per_epoch = math.ceil((config.data.mazes or PAPER_SET) / config.batch_size)
         config = replace(config, evaluate_every=epochs * steps_per_epoch)
     if isinstance(objective, ObjectiveConfig):
@@ -191,9 +184,8 @@ def laptop_text(
 
 
 def smoke_config(config: TrainConfig) -> TrainConfig:
-    """Return a run of two steps on a handful of mazes of at most 5x5, with a small model of the same kind.
+    """Return a run of two steps on a handful of mazes of at most 5x5, with a small model; all else stays.
 
-    Objective, optimizer, schedule, precision and format stay, so that what can fail in the run can fail here too.
     A dataset keeps its folder, which must be the small run's own.
     """
     data = config.data

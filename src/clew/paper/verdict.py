@@ -1,11 +1,10 @@
 """Verdicts on claims: reproduced, contradicted or inconclusive, from converged runs and paired tests.
 
-    Comparison("MLM-U solves more mazes", "DFS {size}")(result)    # a Finding for each size
-    more([result.arm(objective="MLM-U"), result.arm(objective="next token")])      # an Outcome, or None
+    Comparison("MLM-U solves more mazes", "DFS {size}")(result)                    # a Finding for each size
+    more([result.arm(objective="MLM-U"), result.arm(objective="next token")])      # an Outcome; None: not measured
 
-A judge such as `more` says what the numbers of some arms say, or None if one was not measured. The rules are in
-docs/reproduce.md#verdicts. Every verdict goes through `concluded`: it is inconclusive if any run that the claim rests
-on did not converge, and the finding then names those runs and leaves their numbers out.
+The rules are in docs/reproduce.md#verdicts. Every verdict goes through `concluded`: it is inconclusive if any run that
+the claim rests on did not converge, and the finding then names those runs and leaves their numbers out.
 """
 
 from __future__ import annotations
@@ -28,8 +27,6 @@ TARGETS = (0.99, 0.95, 0.9, 0.75, 0.5, 0.25, 0.1)  # the highest that all runs r
 CLOSE = 1.1  # times to an accuracy that differ by less than a tenth do not decide
 NEAR = 0.95  # of the best score; a training set that reaches it is enough
 PAIR = ({"objective": MLMU}, {"objective": NEXT})
-_NAMED = 3  # runs that a sentence names before it counts the others
-
 Verdict = Literal["reproduced", "contradicted", "inconclusive"]
 
 
@@ -95,11 +92,10 @@ def concluded(text: str, task: str, runs: Sequence[Entry], outcome: Outcome, mai
     """Return the finding on a claim that rests on these runs."""
     runs = list({id(run): run for run in runs}.values())
     names = tuple(run_name(run) for run in runs)
-    problems = {run_name(run): problem for run in runs if (problem := convergence(run["curve"]).problem)}
-    if problems:
-        named = [f"{name}: {problem}" for name, problem in list(problems.items())[:_NAMED]]
-        rest = [f"and {len(problems) - _NAMED} more"] * (len(problems) > _NAMED)
-        words = f"{len(problems)} of {len(runs)} runs did not converge ({'; '.join([*named, *rest])})."
+    if problems := {run_name(run): problem for run in runs if (problem := convergence(run["curve"]).problem)}:
+        named = [f"{name}: {problem}" for name, problem in problems.items()]
+        named[3:] = [f"and {len(named) - 3} more"] * (len(named) > 3)
+        words = f"{len(problems)} of {len(runs)} runs did not converge ({'; '.join(named)})."
         return Finding(text, task, main, "inconclusive", "", words, names, tuple(problems))
     word: Verdict = "reproduced" if outcome.holds else "inconclusive" if outcome.holds is None else "contradicted"
     return Finding(text, task, main, word, outcome.ours, outcome.because, names)
@@ -137,13 +133,11 @@ def best(arms: Sequence[Arm], *, first: bool) -> Outcome | None:
         return None
     outcomes = {arm.name: _compare(arm, base, ALPHA / len(others)) for arm in others}
     winner = max(others, key=lambda arm: arm.share)
-    holds: bool | None = None
+    holds, because = None, f"the differences to the {len(others)} others are not all significant."
     if outcomes[winner.name][0]:
         holds, because = not first, f"{outcomes[winner.name][1]}."
     elif all(is_better is False for is_better, _ in outcomes.values()):
         holds, because = first, f"{base.name} solves more than each of the {len(others)} others."
-    else:
-        because = f"the differences to the {len(others)} others are not all significant."
     return Outcome(holds, f"{base.name}: {base.mean()}; best other, {winner.name}: {winner.mean()}", because)
 
 
@@ -259,10 +253,8 @@ def _compare(a: Arm, b: Arm, alpha: float = ALPHA) -> tuple[bool | None, str]:
         words = f"{a.name if holds else b.name} solves {points:.1f} points more{seeds}"
     elif {1, -1} <= set(signs):
         words = "the seeds contradict each other"
-    elif min(a.share, b.share) > NEARLY_ALL:
-        words = "both solve nearly all mazes, and the intervals overlap"
     else:
-        words = "the intervals overlap"
+        words = "both solve nearly all mazes, and " * (min(a.share, b.share) > NEARLY_ALL) + "the intervals overlap"
     ends = [100 * (-end if holds is False else end) for pair in pairs for end in (pair.low, pair.high)]
     p = max(pair.p for pair in pairs)
     test = "p < 0.0001" if p < 1e-4 else f"p = {p:.2g}" if len(pairs) == 1 else f"p up to {p:.2g}"

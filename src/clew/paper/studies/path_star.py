@@ -62,10 +62,6 @@ DECODERS = {HELD_OUT: "left-to-right", "right to left": "right-to-left", "by con
 GRAPHS = 1000  # of an evaluation
 
 
-def graph_name(shape: Shape, labels: int | None = None) -> str:
-    return f"d={shape[0]}, l={shape[1]}, N={labels or StarShape(*shape).nodes}"
-
-
 def star_run(
     part: str, shape: Shape, name: str, steps: int, seeds: int | None = None, more: Any = None, **settings: Any
 ) -> RunSpec:
@@ -74,7 +70,8 @@ def star_run(
     # Accuracy near 1/d is noisy, so next token is evaluated on more graphs.
     held_out = 2000 if name in KINDS else 500
     config = replace(config, evaluate_every=max(1, steps // 20), held_out=held_out, keep_last=1, threads=1)
-    labels = {"part": part, "graph": graph_name(shape, settings.get("labels")), "objective": name} | (more or {})
+    nodes = settings.get("labels") or StarShape(*shape).nodes
+    labels = {"part": part, "graph": f"d={shape[0]}, l={shape[1]}, N={nodes}", "objective": name} | (more or {})
     # Masked models are decoded in every order, next token in its own.
     words = [HELD_OUT] if name in KINDS else DECODERS
     evaluations = tuple(EvaluationSpec(word, GRAPHS, decoder=DECODERS[word]) for word in words)

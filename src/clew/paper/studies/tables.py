@@ -6,7 +6,6 @@ A column function takes the arm of a row and returns its cells (`Pivot`); a repo
 from __future__ import annotations
 
 from clew.paper.results import MLMU, NEXT, Arm, Cell, Report, Result, curves, gallery
-from clew.paper.studies.text import TRAINED
 
 SCORES = {"exact": "exact", "per_token": "per token", "valid": "valid", "shortest": "shortest", "unparsable": "no path"}
 # Family, objective and side of the paper's galleries, and ours at laptop scale.
@@ -67,13 +66,6 @@ def sampler_curves(result: Result) -> Report:
         arms = [result.arm(**labels, sampler=name) for name in result.values("sampler", **labels)]
         panels.append(curves(f"samplers, {labels['graph']}", "mazes", arms))
     return Report(panels=panels)
-
-
-def wrong_answers(result: Result) -> Report:
-    """Draw two answers of the model with float16 on the largest memorized mazes."""
-    largest = result.values("size", evaluation=TRAINED)[-1:]
-    arms = [result.arm(precision="float16", size=size, evaluation=TRAINED) for size in largest]
-    return Report(galleries=[gallery(arm, 2) for arm in arms])
 
 
 def galleries(result: Result) -> Report:

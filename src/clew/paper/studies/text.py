@@ -19,12 +19,9 @@ from clew.paper.studies.path_star import SAMPLER_OBJECTIVES
 from clew.paper.study import LAPTOP_SET, MAZES, OBJECTIVES, EvaluationSpec, RunScale, RunSpec, square, text_run
 
 SIZE = {"laptop": 4, "paper": 10}
-SIZES = {"laptop": (4, 5, 6), "paper": (5, 10, 15, 20, 30)}
 LAPTOP_SEEDS = {5: 2, 6: 1}  # of the user's --seeds; a run of 6x6 takes most of a day of one core
-SETS = {"laptop": (2_000, 6_000, 20_000, 60_000), "paper": (25_000, 50_000, 75_000, 100_000)}
 # The paper's curves of convergence and of data efficiency are of shorter runs.
 SHORTER: dict[str, Any] = {"paper_scale": {"epochs": 2000}}
-TRAINED = "training mazes"
 SHORT = {"steps": 3_000}  # of MLM-U on 4x4 mazes, whose curve is flat after 2,500
 
 
@@ -36,7 +33,8 @@ def dfs_run(scale: RunScale, objective: str, size: int, mazes: int | None = None
 
 
 def accuracy_runs(scale: RunScale) -> list[RunSpec]:
-    runs = [dfs_run(scale, name, size, seeds=LAPTOP_SEEDS.get(size)) for size in SIZES[scale] for name in OBJECTIVES]
+    sizes = (4, 5, 6) if scale == "laptop" else (5, 10, 15, 20, 30)
+    runs = [dfs_run(scale, name, size, seeds=LAPTOP_SEEDS.get(size)) for size in sizes for name in OBJECTIVES]
     if scale == "laptop":  # the sampler that needs the fewest path-star graphs, on the largest mazes
         labels = {"objective": "MLM-U, half fully hidden", "size": "6x6"}
         runs.append(text_run(scale, labels, HALF_HIDDEN, 6, seeds=LAPTOP_SEEDS[6]))
@@ -58,8 +56,9 @@ def astar_runs(scale: RunScale, methods: tuple[str, ...] = (MLMU, NEXT, "next to
 
 
 def efficiency_runs(scale: RunScale) -> list[RunSpec]:
-    sizes = (4,) if scale == "laptop" else (5, 10)
-    sets = [(size, mazes) for size in sizes for mazes in SETS[scale]]
+    sets = [(4, mazes) for mazes in (2_000, 6_000, 20_000, 60_000)]
+    if scale == "paper":
+        sets = [(size, mazes) for size in (5, 10) for mazes in (25_000, 50_000, 75_000, 100_000)]
     return [dfs_run(scale, name, size, mazes, **SHORTER) for size, mazes in sets for name in OBJECTIVES]
 
 
@@ -68,7 +67,7 @@ def convergence_runs(scale: RunScale) -> list[RunSpec]:
 
 
 def overfitting_runs(scale: RunScale) -> list[RunSpec]:
-    evaluations = [EvaluationSpec(mazes=MAZES[scale]), EvaluationSpec(TRAINED, MAZES[scale], split="train")]
+    evaluations = [EvaluationSpec(mazes=MAZES[scale]), EvaluationSpec("training mazes", MAZES[scale], split="train")]
     sets = (100_000,) if scale == "paper" else (2_000, LAPTOP_SET[4])  # that other studies have too
     return [dfs_run(scale, o, SIZE[scale], mazes, evaluations=evaluations) for o in OBJECTIVES for mazes in sets]
 
@@ -100,7 +99,7 @@ def precision_runs(scale: RunScale) -> list[RunSpec]:
     found = []
     laptop = scale == "laptop"
     count, many_size, many = (10, 4, LAPTOP_SET[4]) if laptop else (100, 30, 100_000)
-    evaluation = EvaluationSpec(TRAINED, count, split="train", failures=2)
+    evaluation = EvaluationSpec("training mazes", count, split="train")
     for size in MEMORIZED if laptop else (5, 10, 15, 20, 25, 30):
         for bits, positions in BITS.items():
             labels = {"precision": bits, "size": square(size), "mazes": f"{count}"}
