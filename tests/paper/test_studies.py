@@ -16,12 +16,12 @@ from clew.mazes.generate import generate
 from clew.models.config import kind_of
 from clew.paper.configs import paper
 from clew.paper.estimate import needs
-from clew.paper.results import MLMU, NEXT
+from clew.paper.results import MLMU, NEXT, Pivot
 from clew.paper.runner import Options, runs_of
 from clew.paper.studies import STUDIES
 from clew.paper.studies.text import MEMORIZED
 from clew.paper.study import RunSpec, Scale, parameters_of, smoke_config
-from clew.paper.verdict import convergence
+from clew.paper.verdict import JUDGES, Comparison, convergence
 from clew.training.config import TrainConfig
 from clew.training.train import train
 
@@ -253,3 +253,22 @@ def test_the_largest_mazes_of_the_precision_study_have_paths_that_float16_cannot
     assert first > 2048
     places = torch.arange(first, first + 4).half()
     assert len(places.unique()) < 4
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_arm_and_table_of_a_study_has_runs_at_some_scale(name: str) -> None:
+    """studies.toml names labels and evaluations by words."""
+    study, runs = STUDIES[name], [run for scale in ("laptop", "paper") for run in STUDIES[name].runs(scale)]  # type: ignore[arg-type]
+
+    def matches(labels: dict[str, str]) -> bool:
+        wanted = {key: value for key, value in labels.items() if value != "*" and key not in ("name", "evaluation")}
+        found = [run for run in runs if wanted.items() <= run.labels.items()]
+        evaluation = labels.get("evaluation", "*")
+        return any(evaluation in ("*", *(spec.name for spec in run.evaluations)) for run in found)
+
+    for claim in study.claims:
+        assert isinstance(claim, Comparison)
+        assert claim.judge in JUDGES
+        assert all(matches(claim.where | own) for own in claim.arms), claim.text
+    for table in study.tables:
+        assert not isinstance(table, Pivot) or matches(table.where), table
