@@ -26,7 +26,7 @@ from clew.evaluation.evaluate import evaluate_tasks
 from clew.files import read_json, write_json
 from clew.mazes.generate import generate
 from clew.objectives.config import ObjectiveConfig, RateConfig
-from clew.paper.cell_configs import cells_astar_10, cells_dfs_10
+from clew.paper.named_configs import cells_astar_10, cells_dfs_10
 from clew.provenance import provenance
 from clew.trained import load
 from clew.training.config import Budget, TrainConfig

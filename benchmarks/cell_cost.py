@@ -39,7 +39,7 @@ from clew.mazes.generate import generate
 from clew.mazes.maze import TaskBatch
 from clew.models.build import build_model, training_flops
 from clew.models.config import CellNetworkConfig
-from clew.paper.cell_configs import CELLS_A_STEP, REACHABLE, cell_model, cells
+from clew.paper.named_configs import CELLS_A_STEP, REACHABLE, cell_model, cells
 from clew.provenance import provenance
 from clew.training.distributed import World
 from clew.training.step import (

@@ -18,7 +18,7 @@ from work import save
 from clew.errors import guarded
 from clew.files import atomic_write
 from clew.mazes.generate import generate
-from clew.paper.studies.descriptive import COUNT, EXAMPLE_SIZE, FAMILIES, SIZES, measure
+from clew.paper.studies.path_lengths import COUNT, EXAMPLE_SIZE, FAMILIES, SIZES, measure
 from clew.provenance import provenance
 from clew.viz.drawing import draw_task
 

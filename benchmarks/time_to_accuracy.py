@@ -37,8 +37,7 @@ from clew.models.build import build_model, count_parameters
 from clew.models.config import SIZES, EncoderDecoderConfig, Model
 from clew.objectives.builtin import build_objective
 from clew.objectives.config import ObjectiveConfig
-from clew.paper.cell_configs import SMALL_SIZES, cells
-from clew.paper.named_configs import config_named
+from clew.paper.named_configs import SMALL_SIZES, cells, config_named
 from clew.provenance import provenance
 from clew.training import train as training
 from clew.training.callbacks import METRICS_FILE, ProgressDisplay

@@ -10,7 +10,7 @@ from path_lengths import main
 from clew.errors import UserError
 from clew.files import read_json
 from clew.mazes.generate import generate
-from clew.paper.studies.descriptive import COUNT, FAMILIES, SIZES, measure
+from clew.paper.studies.path_lengths import COUNT, FAMILIES, SIZES, measure
 
 RESULTS = Path(__file__).parents[2] / "results" / "path-lengths.json"
 

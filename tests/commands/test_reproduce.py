@@ -68,7 +68,7 @@ def test_a_study_and_the_report(tmp_path: Path, capsys: pytest.CaptureFixture[st
     (tmp_path / "docs").mkdir()
     assert run(["reproduce", "report", *root]) == 0
     assert picture.exists()  # drawn anew, from the numbers
-    assert "Not run yet" in (tmp_path / "docs" / "results.md").read_text()
+    assert "No result yet" in (tmp_path / "docs" / "results.md").read_text()
 
 
 class FakeSlurm:
@@ -170,7 +170,7 @@ def test_a_dry_run_of_every_study_has_no_empty_estimate(tmp_path: Path, capsys: 
     printed = capsys.readouterr().out
     head, *rows = printed.split("\n\n")[0].splitlines()
     assert len(rows) > 100
-    columns = [head.index(name) for name in ("weights, GB", "optimizer, GB", "activations, GB", "evaluation, GB")]
+    columns = [head.index(name) for name in ("weights, GB", "optimizer, GB", "activations, GB")]
     total, first = head.index("in all, GB"), head.index("hours, 8 V100")
     for row in rows:
         assert all(float(row[column:].split()[0]) >= 0 for column in columns)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from synthetic_results import curve, entry, result
 
-from clew.paper.page import MAIN_CLAIMS, claim_lines, main_verdicts
-from clew.paper.studies import STUDIES
+from clew.paper.page import claim_lines, main_verdicts
+from clew.paper.studies import MAIN_CLAIMS, STUDIES
 
 CLIMBING = curve([i / 40 for i in range(1, 41)])
 
@@ -26,7 +26,7 @@ WAITING = runs("7x7", 0.9, 0.5, CLIMBING)
 @pytest.mark.parametrize(
     ("evidence", "verdict", "words"),
     [
-        ([], "inconclusive", "Not run yet: `clew reproduce accuracy-by-size`."),
+        ([], "inconclusive", "No result yet: `clew reproduce accuracy-by-size`."),
         (WAITING, "inconclusive", "Here DFS 7x7, laptop scale: no converged runs yet."),
         (SAME, "inconclusive", "Here DFS 6x6, laptop scale: the intervals overlap."),
         (UP, "reproduced", "Here DFS 4x4, laptop scale: reproduced, MLM-U 90.0, next token 50.0."),
@@ -42,7 +42,7 @@ WAITING = runs("7x7", 0.9, 0.5, CLIMBING)
 def test_one_verdict_from_all_tasks(evidence: list[dict[str, Any]], verdict: str, words: str) -> None:
     results = {"accuracy-by-size": result(*evidence)} if evidence else {}
     first = main_verdicts(results)[0]
-    assert (first.claim, first.verdict) == (MAIN_CLAIMS["accuracy"], verdict)
+    assert (first.text, first.verdict) == (MAIN_CLAIMS["accuracy"]["text"], verdict)
     line = claim_lines(results).splitlines()[0]
     assert line.startswith(f"1. **{verdict}**: MLM-U solves more held-out DFS mazes than next token")
     assert words in line
@@ -50,7 +50,7 @@ def test_one_verdict_from_all_tasks(evidence: list[dict[str, Any]], verdict: str
 
 def test_there_are_six_lines_and_each_claim_has_a_study_that_tests_it() -> None:
     assert len(claim_lines({}).splitlines()) == len(MAIN_CLAIMS) == 6
-    assert {claim.study for claim in MAIN_CLAIMS.values()} <= STUDIES.keys()
+    assert {claim["study"] for claim in MAIN_CLAIMS.values()} <= STUDIES.keys()
 
 
 def test_no_number_of_a_run_that_did_not_converge_is_in_the_lines() -> None:

@@ -11,12 +11,10 @@ from torch import nn
 
 from clew.data.batch import CellBatch
 from clew.data.config import DataConfig
-from clew.evaluation.evaluate import MAX_BATCH
 from clew.files import read_json
 from clew.models.build import build_model, count_parameters
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig, autocast
 from clew.objectives.config import ObjectiveConfig
-from clew.paper.cell_configs import cells
 from clew.paper.estimate import (
     GPUS,
     NEEDS_FILE,
@@ -31,7 +29,7 @@ from clew.paper.estimate import (
     total_steps,
     training_hours,
 )
-from clew.paper.named_configs import config_named
+from clew.paper.named_configs import cells, config_named
 from clew.paper.runner import Options, unique_runs
 from clew.paper.studies import STUDIES
 from clew.training.config import Budget, TrainConfig
@@ -111,19 +109,6 @@ def test_activations_are_what_autograd_saves(kind: str, precision: Any, monkeypa
     config = TrainConfig(DATA, model, Budget(steps=1), objective, batch_size=16, precision=precision)
     measured = saved_bytes(build_model(model, 0), sample(config), slice(0, 16), precision)
     assert measured <= estimate_memory(config, 1, 16).activations <= 1.4 * measured
-
-
-def test_evaluation_takes_at_most_half_of_what_is_free() -> None:
-    small, large = config_named("paper-dfs-5-next-8m"), config_named("paper-dfs-30-next-8m")
-    needs = [estimate_memory(config, 8, 1) for config in (small, large)]
-    assert needs[0].evaluation % MAX_BATCH == 0  # all of a batch fit
-    cache = large.model.cache_bytes(30 * 30)  # type: ignore[union-attr]
-    assert 2 * MAX_BATCH * cache > needs[1].evaluation > 10 * cache
-    for gpu in (16e9, 32e9, 80e9):
-        memory = estimate_memory(large, 8, 1, gpu)
-        free = gpu - memory.weights - memory.optimizer
-        assert memory.activations < memory.evaluation < free / 2
-        assert memory.weights + memory.optimizer + memory.evaluation < memory.total < gpu
 
 
 def test_the_micro_batch_is_the_largest_that_fits() -> None:

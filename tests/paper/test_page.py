@@ -11,16 +11,14 @@ from synthetic_results import curve, entry, result
 
 from clew.files import read_json, to_plain, write_json
 from clew.paper.page import (
-    CLAIMS_PICTURE,
     MARKS,
     PAGE,
-    PAIR,
     README,
     claim_lines,
-    draw_claims,
     markdown,
     read_results,
     results_page,
+    write_pages,
     write_result,
 )
 from clew.paper.results import Result, run_name
@@ -113,14 +111,14 @@ def test_the_page_has_a_summary_a_section_and_what_is_left_to_do(results: Path) 
     assert page.startswith(f"# Results: the paper's six main claims\n\n{main_claims(results)}")
     assert "\n## Path lengths of both families\n" in page
     assert "](../results/path-lengths/laptop.png)" in page
-    assert "- **reproduced** (DFS and A* 5x5, laptop scale): paths of DFS mazes are longer" in page
+    assert "| DFS | 5x5 |" in page
     assert "- Data efficiency: not run yet. `clew reproduce data-efficiency --scale laptop`" in page
 
 
 def written(root: Path, *runs: dict[str, Any]) -> Path:
     """The results folder with one result of accuracy-by-size."""
     file = root / "accuracy-by-size" / "laptop.json"
-    file.parent.mkdir()
+    file.parent.mkdir(parents=True)
     write_json(file, result(*runs).value)
     write_result(STUDIES["accuracy-by-size"], read_json(file), file)
     return root
@@ -156,34 +154,16 @@ def test_runs_that_are_not_finished_are_named_beside_the_others(tmp_path: Path) 
     assert "\nNot finished yet: MLM-U, 5x5, seed 1; next token, 5x5, seed 1.\n" in results_page(results)
 
 
-def test_the_picture_shows_the_decided_claims_or_the_pair_that_is_known(tmp_path: Path) -> None:
-    results = written(tmp_path, *runs("4x4", CLIMBING))
-    picture = f"](../results/{CLAIMS_PICTURE})"
-    assert picture not in results_page(results)
-    write_json(results / PAIR, result(*runs("4x4", CLIMBING)).value)
-    page = results_page(results)
-    assert picture in page
-    assert "91.4 % (MLM-U)" in page
-    assert "no verdict" in page
-    draw_claims(results)
-    pair = (results / CLAIMS_PICTURE).read_bytes()
+def test_the_picture_has_the_curves_of_the_decided_claims(tmp_path: Path) -> None:
+    results = written(tmp_path / "results", *runs("4x4", CLIMBING))
+    (tmp_path / "docs").mkdir()
+    write_pages(tmp_path)
+    picture = "](../results/claims.png)"
+    assert picture not in (tmp_path / "docs" / "results.md").read_text()
     write_json(results / "accuracy-by-size" / "laptop.json", result(*runs("4x4")).value)
-    draw_claims(results)
-    assert (results / CLAIMS_PICTURE).read_bytes() != pair
-
-
-def test_results_of_length_buckets_are_marked_until_they_are_run_again(results: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "overfitting"
-    folder.mkdir()
-    value = read_json(ROOT / "results" / "overfitting" / "laptop.json")
-
-    def marks(batches: str) -> int:
-        runs = [run | {"batches": batches} for run in value["runs"]]
-        write_json(folder / "laptop.json", value | {"runs": runs})
-        return results_page(tmp_path).count("†")
-
-    assert marks("length buckets (before version 0.2)") == 2  # the study and the note
-    assert marks("shuffled") == 0
+    write_pages(tmp_path)
+    assert picture in (tmp_path / "docs" / "results.md").read_text()
+    assert (results / "claims.png").exists()
 
 
 def test_smoke_is_never_reported_and_paper_goes_first(results: Path, tmp_path: Path) -> None:

@@ -30,11 +30,11 @@ def test_what_is_kept_is_what_is_drawn(family: str) -> None:
     kept = failure_examples(found, 8)
     assert len(kept) == 2  # neither the right answer nor the one that says no path
     run = {"labels": {"objective": "a"}, "seed": 0, "exams": {"held-out": {"examples": json.loads(json.dumps(kept))}}}
-    result = Result({"study": "failures", "scale": "laptop", "runs": [run], "measured": {}})
-    (task, path, predicted, title), _ = gallery(result, "held-out", 8, "DFS: ", objective="a")
+    result = Result({"scale": "laptop", "runs": [run], "measured": {}})
+    (task, path, predicted, title), _ = gallery(result.arm(objective="a"), 8, "DFS: ")
     assert (task, path, predicted) == (found.outcomes[1].task, found.outcomes[1].path, jump)
     assert title == "DFS: diagonal or gap"
-    assert len(gallery(result, "held-out", 1, objective="a")) == 1
+    assert len(gallery(result.arm(objective="a"), 1)) == 1
 
 
 def test_every_class_comes_before_a_second_of_any() -> None:

@@ -16,11 +16,12 @@ from clew.mazes.generate import generate
 from clew.models.config import kind_of
 from clew.paper.configs import paper
 from clew.paper.estimate import needs
+from clew.paper.results import MLMU, NEXT, Pivot
 from clew.paper.runner import Options, runs_of
 from clew.paper.studies import STUDIES
-from clew.paper.studies.ablations import MEMORIZED_SIZES
-from clew.paper.study import MLMU, NEXT, RunSpec, Scale, parameters_of, smoke_config
-from clew.paper.verdict import MIN_POINTS, convergence
+from clew.paper.studies.text import MEMORIZED
+from clew.paper.study import RunSpec, Scale, parameters_of, smoke_config
+from clew.paper.verdict import JUDGES, Comparison, convergence
 from clew.training.config import TrainConfig
 from clew.training.train import train
 
@@ -121,7 +122,7 @@ def test_every_run_that_can_carry_a_verdict_is_evaluated_often_enough(
         points = [
             {"mazes": step, "exact": 1.0} for step in range(config.evaluate_every, steps + 1, config.evaluate_every)
         ]
-        assert convergence(points).points >= MIN_POINTS, run.labels
+        assert convergence(points).problem is None, run.labels
         assert config.data.source == "dataset"
         assert run.train_mazes > 0
 
@@ -245,10 +246,29 @@ def test_of_3x3_mazes_twelve_are_held_out() -> None:
 
 def test_the_largest_mazes_of_the_precision_study_have_paths_that_float16_cannot_place() -> None:
     """Beyond 2,048 a float16 is an even number, so two places in a row are one."""
-    largest = MEMORIZED_SIZES["laptop"][-1]
+    largest = max(MEMORIZED)
     tasks = generate("dfs", largest, largest, seed=0, first=0, count=1, split="any")
     batch = encode_tasks("edge-list", tasks, text_seeds(0, "train", np.arange(1)), np.arange(1))
     first = int(batch.response_BT[0].int().argmax())
     assert first > 2048
     places = torch.arange(first, first + 4).half()
     assert len(places.unique()) < 4
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_arm_and_table_of_a_study_has_runs_at_some_scale(name: str) -> None:
+    """studies.toml names labels and evaluations by words."""
+    study, runs = STUDIES[name], [run for scale in ("laptop", "paper") for run in STUDIES[name].runs(scale)]  # type: ignore[arg-type]
+
+    def matches(labels: dict[str, str]) -> bool:
+        wanted = {key: value for key, value in labels.items() if value != "*" and key not in ("name", "evaluation")}
+        found = [run for run in runs if wanted.items() <= run.labels.items()]
+        evaluation = labels.get("evaluation", "*")
+        return any(evaluation in ("*", *(spec.name for spec in run.evaluations)) for run in found)
+
+    for claim in study.claims:
+        assert isinstance(claim, Comparison)
+        assert claim.judge in JUDGES
+        assert all(matches(claim.where | own) for own in claim.arms), claim.text
+    for table in study.tables:
+        assert not isinstance(table, Pivot) or matches(table.where), table

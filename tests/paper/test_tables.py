@@ -9,8 +9,9 @@ from synthetic_results import curve, entry, result, rising, scores
 
 from clew.mazes.generate import generate
 from clew.paper.page import curve_panels
-from clew.paper.results import Mean, Pivot, colours_of, curves, mean_of, reached
+from clew.paper.results import Arm, Mean, Pivot, colours_of, curves, mean_of
 from clew.paper.studies import STUDIES
+from clew.paper.studies.tables import all_scores
 from clew.paper.verdict import Finding
 from clew.tokenization.format import format_named
 
@@ -38,7 +39,7 @@ def test_a_table_has_the_papers_layout() -> None:
     assert table.rows[0] == ["", "3x3", "4x4"]
     assert [row[0] for row in table.rows[1:]] == ["next token", "MLM-U"]
     assert table.rows[2][2].startswith("71.0 ±")
-    (scores,) = Pivot("objective", "score", where={"size": "4x4"})(result(*PAIR)).tables
+    (scores,) = Pivot("objective", all_scores, where={"size": "4x4"})(result(*PAIR)).tables
     assert scores.rows[1][1:4] == [table.rows[1][2]] * 3
     missing = result(*PAIR, entry({"objective": "other", "size": "5x5"}, held_out=0.1))
     assert Pivot("objective", "size")(missing).tables[0].rows[3] == ["other", "", "", "10.0"]
@@ -50,8 +51,12 @@ def test_a_table_for_each_combination_of_labels() -> None:
     assert found.tables[0].rows[0] == ["", "held-out"]
     assert [series.name for series in found.panels[1].series] == ["next token", "MLM-U"]
     assert [point.x for point in found.panels[1].series[0].points] == ["held-out"]
-    (scores,) = Pivot("objective", "score", chart="bars", where={"size": "4x4"})(result(*PAIR)).panels
-    assert [point.x for point in scores.series[0].points] == ["next token", "MLM-U"]
+    (scores,) = Pivot("objective", all_scores, chart="bars", where={"size": "4x4"})(result(*PAIR)).panels
+    assert [point.x for point in scores.series[0].points][:2] == ["exact", "per token"]
+    assert (
+        found.tables[0]
+        == Pivot("objective", "evaluation", "exact paths, %, 3x3", where={"size": "3x3"})(result(*PAIR)).tables[0]
+    )
     assert Pivot("objective", "size", where={"size": "9x9"})(result(*PAIR)).tables == []
 
 
@@ -69,15 +74,15 @@ CURVE = [
 
 
 def test_a_score_is_reached_between_two_evaluations() -> None:
-    entries = [entry({}, points=CURVE)]
-    assert reached(entries, "mazes", 0.4) == pytest.approx(200)
-    assert reached(entries, "hours", 0.1) == pytest.approx(0.25)
-    assert reached(entries, "mazes", 0.7) is None
+    arm = Arm("a", [entry({}, points=CURVE)])
+    assert arm.reached("mazes", 0.4) == pytest.approx(200)
+    assert arm.reached("hours", 0.1) == pytest.approx(0.25)
+    assert arm.reached("mazes", 0.7) is None
 
 
 def test_a_curve_is_the_mean_of_the_seeds_with_the_training_mazes_dashed() -> None:
     other = [dict(point, exact=point["exact"] + 0.2) for point in CURVE]
-    panel = curves(result(entry({"o": "a"}, 0, CURVE), entry({"o": "a"}, 1, other)), "title", "mazes", "o")
+    panel = curves("title", "mazes", [Arm("a", [entry({"o": "a"}, 0, CURVE), entry({"o": "a"}, 1, other)])])
     held_out, trained = panel.series
     assert [(point.x, round(point.y)) for point in held_out.points] == [(100, 30), (300, 70)]
     assert held_out.points[0].error == pytest.approx(10)
@@ -92,7 +97,7 @@ def test_a_curve_is_the_mean_of_the_seeds_with_the_training_mazes_dashed() -> No
 @pytest.mark.parametrize(("device", "label"), [("cpu", "core hours of training"), ("cuda", "GPU hours of training")])
 def test_hours_are_those_of_cores_or_gpus(device: str, label: str) -> None:
     run = entry({"o": "a"}, 0, CURVE) | {"device": device}
-    panel = curves(result(run), "title", "hours", "o")
+    panel = curves("title", "hours", [Arm("a", [run])])
     assert (panel.x_label, [point.x for point in panel.series[0].points]) == (label, [0.5, 1.0])
 
 
@@ -112,11 +117,11 @@ def found_by(study: str, *entries: dict[str, Any]) -> list[Finding]:
 
 def test_accuracy_by_size_judges_each_size() -> None:
     found = found_by("accuracy-by-size", *PAIR)
-    assert [(each.claim.task, each.verdict) for each in found] == [
+    assert [(each.task, each.verdict) for each in found] == [
         ("DFS 3x3", "inconclusive"),
         ("DFS 4x4", "reproduced"),
     ]
-    assert {each.claim.main for each in found} == {"accuracy"}
+    assert {each.main for each in found} == {"accuracy"}
 
 
 def test_astar_judges_next_token_with_and_without_traces() -> None:
@@ -135,7 +140,7 @@ def test_convergence_names_the_faster_one() -> None:
 
     found = found_by("convergence", *runs(0, 0.1, 0.2), *runs(1, 0.1, 0.25))
     assert [each.verdict for each in found] == ["reproduced", "reproduced", "contradicted"]
-    assert [each.claim.main for each in found] == ["", "hours", ""]
+    assert [each.main for each in found] == ["", "hours", ""]
     assert found[0].because == "MLM-U is 2.25 times as fast as next token."
     assert found[0].ours == "to 90%: MLM-U 8,000, next token 18,000 mazes"
     assert found[1].ours == "to 90%: MLM-U 0.03, next token 0.07 core hours"
@@ -143,19 +148,6 @@ def test_convergence_names_the_faster_one() -> None:
     assert [each.verdict for each in slower[:2]] == ["contradicted", "contradicted"]
     disagree = found_by("convergence", *runs(0, 0.1, 0.2), *runs(1, 0.2, 0.1))
     assert [each.verdict for each in disagree[:2]] == ["inconclusive", "inconclusive"]
-
-
-def test_overfitting_looks_at_the_gap() -> None:
-    labels = {"size": "4x4", "mazes": "2,000"}
-    runs = [
-        entry({"objective": "MLM-U", **labels}, held_out=0.5),
-        entry({"objective": "next token", **labels}, held_out=0.3),
-    ]
-    for run, trained in zip(runs, (0.52, 0.95), strict=True):
-        run["exams"]["training mazes"] = scores(trained)
-    found = found_by("overfitting", *runs)
-    assert [each.verdict for each in found] == ["reproduced", "reproduced"]
-    assert found[0].claim.task == "DFS 4x4, 2,000 training mazes"
 
 
 @pytest.mark.parametrize(
@@ -187,31 +179,31 @@ def test_position_precision_judges_memorized_and_held_out_mazes() -> None:
         entry({"precision": bits, "size": "4x4", "mazes": "20,000"}, held_out=0.9) for bits in ("float32", "float16")
     ]
     found = found_by("position-precision", *few, *many)
-    assert [(each.claim.task, each.verdict) for each in found] == [
+    assert [(each.task, each.verdict) for each in found] == [
         ("10 memorized mazes of DFS 27x27", "reproduced"),
         ("DFS 4x4, 20,000 training mazes", "inconclusive"),
     ]
 
 
-@pytest.mark.parametrize(
-    ("parse_errors", "verdict"), [(100, "reproduced"), (20, "contradicted"), (120, "inconclusive")]
-)
-def test_failures_count_the_parse_errors_on_astar_mazes(parse_errors: int, verdict: str) -> None:
-    runs = [
-        entry({"family": "A*", "objective": objective, "size": "5x5"}, held_out=0.6)
-        for objective in ("MLM-U", "next token")
-    ]
-    runs[0]["exams"]["held-out"]["failures"] |= {"unparsable": parse_errors, "through a wall": 200 - parse_errors}
-    runs[1]["exams"]["held-out"]["failures"] |= {"through a wall": 200}
-    walls, ties, half = found_by("failures", *runs)
-    assert walls.verdict == "reproduced"
-    assert (ties.verdict, ties.claim.text) == (
-        "contradicted",
-        "some of MLM-U's failures on A* mazes are other shortest paths",
-    )
-    assert (half.verdict, half.claim.task) == (verdict, "A* 5x5")
-    table = STUDIES["failures"].report(result(*runs, study="failures")).tables[-1]
-    assert table.rows[1][:3] == ["MLM-U, A* 5x5", "200", str(parse_errors)]
+def test_failures_are_counted_by_class() -> None:
+    run = entry({"family": "A*", "objective": "MLM-U", "size": "4x4"}, held_out=0.6)
+    run["exams"]["held-out"]["failures"] |= {"unparsable": 150, "through a wall": 50}
+    (table,) = STUDIES["failures"].report(result(run, study="failures")).tables
+    cells = dict(zip(table.rows[0], table.rows[1], strict=True))
+    assert (cells["failures"], cells["unparsable"], cells["through a wall"]) == ("200", "75.0", "25.0")
+
+
+def test_a_star_stands_for_every_other_value() -> None:
+    levels = {"RoPE, float32 (the paper)": 0.5, "learned": 0.6, "none": 0.3}
+    (found,) = found_by("position-encodings", *(entry({"positions": n}, held_out=x) for n, x in levels.items()))
+    assert (found.verdict, found.task) == ("reproduced", "DFS 4x4")
+    assert found.ours == "RoPE, float32 (the paper): 50.0; best other, learned: 60.0"
+    only = entry({"positions": "RoPE, float32 (the paper)"}, held_out=0.5)
+    assert found_by("position-encodings", only) == []
+
+
+def test_a_claim_without_one_of_its_arms_is_left_out() -> None:
+    assert found_by("accuracy-by-size", PAIR[0], PAIR[3]) == []
 
 
 def test_objectives_on_cells_are_evidence_for_the_main_claim_on_dfs_mazes() -> None:
@@ -224,10 +216,10 @@ def test_objectives_on_cells_are_evidence_for_the_main_claim_on_dfs_mazes() -> N
             ("A*", "MLM-U", 0.6),
         )
     ]
-    found = [each for each in found_by("objective-on-cells", *runs) if each.claim.text.endswith("than next token")]
+    found = [each for each in found_by("objective-on-cells", *runs) if each.text.endswith("than next token")]
     assert [each.verdict for each in found] == ["reproduced", "contradicted"]
-    assert [each.claim.main for each in found] == ["accuracy", ""]
-    assert found[0].claim.task == "DFS 10x10 on the cell network"
+    assert [each.main for each in found] == ["accuracy", ""]
+    assert found[0].task == "DFS 10x10 on the cell network"
 
 
 def test_failures_draw_four_examples_of_each_of_the_papers_galleries() -> None:
@@ -242,11 +234,10 @@ def test_failures_draw_four_examples_of_each_of_the_papers_galleries() -> None:
                 run["exams"]["held-out"]["examples"] = [example] * 6
                 runs.append(run)
     galleries = STUDIES["failures"].report(result(*runs, study="failures")).galleries
-    assert [len(gallery) for gallery in galleries] == [4] * 5
+    assert [len(gallery) for gallery in galleries] == [4] * 4
     assert [gallery[0][3] for gallery in galleries] == [
         "MLM-U, DFS 5x5: diagonal or gap",
         "next token, DFS 5x5: diagonal or gap",
         "next token, DFS 4x4: diagonal or gap",
         "MLM-U, A* 4x4: diagonal or gap",
-        "MLM-U, A* 5x5: diagonal or gap",
     ]

@@ -2,18 +2,15 @@
 
     paper("dfs", 10, "mlm-u")                   # 8M parameters, batch 128, 3,000 epochs, no weight decay
     published("dfs", 10, "mlm-u")               # batch 128, 1,000 epochs, weight decay 1e-4, beta1 cycled, 98,000 mazes
-    paper("dfs", 10, "next-token", weight_decay=1e-2, epochs=500)
-    paper_config_named("published-dfs-10-mlmu-8m")    # the same by name, as `clew train NAME` does
+    config_named("published-dfs-10-mlmu-8m")    # the same by name: clew.paper.named_configs
 
 Text and code contradict each other: docs/paper-and-code.md. Where the text says nothing, `paper` does what the code
-does, except that its decoder-only model has the blocks of the MLM-U encoder: the code's has 2,048 learned positions,
-too few for the 30x30 mazes of the text.
+does, except that its decoder-only model has the blocks of the MLM-U encoder: the code's has too few positions.
 """
 
 from __future__ import annotations
 
-import re
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from clew.data.config import PAPER_HELD_OUT, PAPER_MAZES, DataConfig
 from clew.errors import UserError
@@ -27,13 +24,12 @@ PaperFamily = Literal["dfs", "astar"]
 ModelSize = Literal["3m", "8m", "25m"]
 Architecture = Literal["encoder-decoder", "decoder-only"]
 
-BATCH_SIZE, EPOCHS, LEARNING_RATE, NEXT_TOKEN_DECAY = 128, 3000, 1e-3, 1e-4
-# The text does not say how often; the code evaluates every 20 to 100 epochs.
-EVALUATION_EPOCHS = 50
+# The text does not say how often it evaluates; the code does so every 20 to 100 epochs.
+BATCH_SIZE, EPOCHS, LEARNING_RATE, NEXT_TOKEN_DECAY, EVALUATION_EPOCHS = 128, 3000, 1e-3, 1e-4, 50
 PUBLISHED_POSITIONS = 2048
 _SHARED: dict[str, Any] = {"precision": "fp16", "held_out": PAPER_HELD_OUT, "log_every": 100}
 # Global batch with gradient accumulation, epochs, epochs between evaluations, weight decay.
-_PUBLISHED: dict[tuple[PaperFamily, int, ObjectiveName, ModelSize], tuple[int, int, int, float]] = {
+_PUBLISHED: dict[tuple[str, int, ObjectiveName, str], tuple[int, int, int, float]] = {
     ("dfs", 5, "mlm-u", "8m"): (128, 2000, 20, 1e-4),
     ("dfs", 10, "mlm-u", "8m"): (128, 1000, 25, 1e-4),
     ("dfs", 30, "mlm-u", "8m"): (256, 2000, 50, 1e-4),
@@ -69,12 +65,12 @@ def paper(
     """Return the config of a run as the paper's text describes it; the keywords are what its studies vary."""
     if weight_decay is None:
         weight_decay = NEXT_TOKEN_DECAY if objective in LEFT_TO_RIGHT else 0.0
-    architecture, fields = _network(objective, architecture)
     data = _data(family, size, objective, mazes)
+    kind, fields = _network(objective, architecture)
     steps_per_epoch = -(-PAPER_MAZES // BATCH_SIZE)
     return TrainConfig(
         data=data,
-        model=sized_config(architecture, model, data.vocabulary, positions=positions, **fields),
+        model=sized_config(kind, model, data.vocabulary, positions=positions, **fields),
         budget=Budget(epochs=epochs),
         objective=ObjectiveConfig(objective),
         optimizer=OptimizerConfig("adamw", lr=lr, weight_decay=weight_decay),
@@ -100,19 +96,25 @@ def published(
     encoder-decoder; it has no settings file, so the settings are those of the decoder-only model.
     """
     if (family, size, objective, model) not in _PUBLISHED:
-        raise UserError(_unpublished(family, size, objective, model))
+        run = (
+            f"{'DFS' if family == 'dfs' else 'A*'} {size}x{size} mazes with {objective} and {model.upper()} parameters"
+        )
+        problem = f"the published code has no settings for {run}"
+        if family == "dfs" and objective == "next-token" and 3 * (size * size - 1) > PUBLISHED_POSITIONS:
+            problem += f", and its decoder-only model has {PUBLISHED_POSITIONS:,} positions, too few for such a maze"
+        raise UserError(f"{problem}; use the config of the paper's text, paper(...).")
     batch_size, epochs, evaluation_epochs, weight_decay = _PUBLISHED[family, size, objective, model]
     # The code holds 2 % of its 100,000 DFS mazes out; the A* mazes come with a test set of their own.
     mazes = PAPER_MAZES - PAPER_HELD_OUT if family == "dfs" else PAPER_MAZES
     data = _data(family, size, objective, mazes)
-    architecture, fields = _network(objective, architecture)
-    if architecture == "decoder-only":
+    kind, fields = _network(objective, architecture)
+    if kind == "decoder-only":
         # GPT-2 of the transformers library, with its initialisation; the code puts [BOS] before each sequence.
         fields = {"positions": "learned", "max_length": PUBLISHED_POSITIONS, "activation": "relu"}
         fields |= {"head_bias": False, "bos_id": data.bos_id}
     return TrainConfig(
         data=data,
-        model=sized_config(architecture, model, padded_size(len(published_tokens(family, size, size))), **fields),
+        model=sized_config(kind, model, padded_size(len(published_tokens(family, size, size))), **fields),
         budget=Budget(epochs=epochs),
         objective=ObjectiveConfig(objective),
         optimizer=OptimizerConfig("adamw", lr=LEARNING_RATE, weight_decay=weight_decay),
@@ -138,45 +140,3 @@ def _data(family: PaperFamily, size: int, objective: ObjectiveName, mazes: int) 
     # Another number of mazes has a folder of its own: whichever run is first would else make a dataset of another size.
     folder = "" if mazes == PAPER_MAZES else f"data/{family}-{size}-{mazes}"
     return DataConfig("dataset", family, (size,), format=form, mazes=mazes, folder=folder)
-
-
-def _unpublished(family: PaperFamily, size: int, objective: ObjectiveName, model: ModelSize) -> str:
-    kind = "DFS" if family == "dfs" else "A*"
-    run = f"{kind} {size}x{size} mazes with {objective} and {model.upper()} parameters"
-    problem = f"the published code has no settings for {run}"
-    if family == "dfs" and objective == "next-token" and 3 * (size * size - 1) > PUBLISHED_POSITIONS:
-        problem += f", and its decoder-only model has {PUBLISHED_POSITIONS:,} positions, too few for such a maze"
-    return f"{problem}; use the config of the paper's text, paper(...)."
-
-
-# The words of a config's name.
-_OBJECTIVES: dict[str, ObjectiveName] = {
-    "mlmu": "mlm-u",
-    "next": "next-token",
-    "trace": "trace",
-    "ordered": "ordered",
-    "ordered-reverse": "ordered-reverse",
-}
-_NAME = re.compile(
-    r"(?P<source>paper|published)-(?P<family>dfs|astar)-(?P<size>\d+)-"
-    r"(?P<objective>mlmu|next|trace|ordered|ordered-reverse)(?P<encdec>-encdec)?-(?P<model>3m|8m|25m)"
-)
-NAME_PATTERN = "{paper,published}-{dfs,astar}-SIZE-{mlmu,next,trace,ordered,ordered-reverse}[-encdec]-{3m,8m,25m}"
-
-
-def paper_config_named(name: str) -> TrainConfig | None:
-    """Return the config of a name that follows NAME_PATTERN; None for another name, UserError if it is not published.
-
-    `paper-dfs-10-next-encdec-8m` is paper("dfs", 10, "next-token", "8m", architecture="encoder-decoder").
-    """
-    match = _NAME.fullmatch(name)
-    if match is None:
-        return None
-    make = paper if match["source"] == "paper" else published
-    return make(
-        cast(PaperFamily, match["family"]),
-        int(match["size"]),
-        _OBJECTIVES[match["objective"]],
-        cast(ModelSize, match["model"]),
-        architecture="encoder-decoder" if match["encdec"] else None,
-    )

@@ -8,10 +8,9 @@ Files below the root:
     data/                          the datasets
     results/NAME/SCALE.json        the result of a study, and SCALE.png beside it
 
-A run folder is named after its settings only, so studies that need the same training share it. Every training
-resumes by itself, every evaluation is a file, and the result is written in one step, so a kill costs the work since the
-last checkpoint. Several processes (torchrun) train together, and each evaluates some of the trained models. The jobs of
-a cluster call train_run, score_run and collect one by one.
+A run folder is named after its settings only, so studies that need the same training share it. A kill costs the work
+since the last checkpoint. Several processes (torchrun) train together, and each evaluates some of the trained models.
+The jobs of a cluster call train_run, score_run and collect one by one.
 """
 
 from __future__ import annotations
@@ -62,8 +61,6 @@ KEPT_FAILURES = 8  # wrong answers in a run's folder
 KEPT_SCORES = ["mazes", "precision", "exact", "per_token", "valid", "shortest", "unparsable", "passes"]
 KEPT_SCORES += ["seconds_per_maze", "failures"]
 
-Log = Callable[[str], None]
-
 
 @dataclass(frozen=True)
 class Options:
@@ -77,13 +74,12 @@ class Options:
     micro_batch: int | None = None
     timeout_hours: float = 4.0  # that one of several processes waits for the others
 
-    def seeds_of(self, study: Study) -> int:
-        return self.seeds or study.seeds.get(self.scale, 1)
-
     def run_folder(self, run: RunSpec) -> Path:
         data, config = run.config.data, run.config.to_json()
         settings = {name: value for name, value in config.items() if name not in MACHINE_FIELDS}
-        settings["data"] = settings["data"] | {"folder": "", "batches": batches_of(data)}
+        # A run that was trained otherwise (before version 0.2, on mazes of similar length) is another run.
+        batches = "fresh mazes" if data.source == "stream" else "shuffled"
+        settings["data"] = settings["data"] | {"folder": "", "batches": batches}
         words = [data.family, str(data.sizes[-1]), data.format, run.config.objective.name, f"seed{run.config.seed}"]
         name = "-".join([*words, json_checksum([settings, run.train_mazes])[:10]])
         return self.root / "runs" / "reproduce" / self.scale / name
@@ -91,44 +87,35 @@ class Options:
     def result_file(self, study: str) -> Path:
         return self.root / "results" / study / f"{self.scale}.json"
 
+    def seeds_of(self, study: Study) -> int:
+        return self.seeds or study.seeds.get(self.scale, 1)
+
     def is_trained(self, run: RunSpec) -> bool:
         return (self.run_folder(run) / FINISHED).exists()
 
     def is_scored(self, run: RunSpec) -> bool:
         folder = self.run_folder(run)
-        return self.is_trained(run) and all(_has_scores(scores_file(folder, spec)) for spec in run.evaluations)
+        return self.is_trained(run) and all(scores_file(folder, spec).exists() for spec in run.evaluations)
 
     def configured(self, run: RunSpec) -> RunSpec:
         """Return the run with these options, and its dataset below the root."""
-        config = replace(run.config, timeout_hours=self.timeout_hours)
+        given = {"threads": self.threads, "micro_batch": self.micro_batch, "timeout_hours": self.timeout_hours}
+        changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         if self.minutes is not None:
-            config = replace(config, budget=Budget(minutes=self.minutes))
-        if self.threads is not None:
-            config = replace(config, threads=self.threads)
-        if self.micro_batch is not None:
-            config = replace(config, micro_batch=self.micro_batch)
-        data = config.data
+            changes["budget"] = Budget(minutes=self.minutes)
+        data = run.config.data
         if data.source == "dataset":
             folder = self.root / "data" / data.dataset_folder.name
             if self.scale != "paper":  # the paper's datasets are those of its configs
                 folder = folder.with_name(f"{replace(data, folder='').dataset_folder.name}-{data.mazes}")
-            config = replace(config, data=replace(data, folder=str(folder)))
-        return replace(run, config=config)
-
-
-def batches_of(data: DataConfig) -> str:
-    """Return how the mazes of a step are chosen; a run that was trained otherwise is another run.
-
-    Before version 0.2, batches of a dataset were "length buckets": mazes of similar length.
-    """
-    return "fresh mazes" if data.source == "stream" else "shuffled"
+            changes["data"] = replace(data, folder=str(folder))
+        return replace(run, config=replace(run.config, **changes))
 
 
 def runs_of(study: Study, options: Options) -> list[RunSpec]:
     """Return all trainings of a study, one for each seed."""
     runs = study.runs("paper" if options.scale == "paper" else "laptop")
-    if options.scale == "smoke":
-        runs = [run.smoke() for run in runs]
+    runs = [run.smoke() for run in runs] if options.scale == "smoke" else runs
     pairs = [(seed, run) for seed in range(options.seeds_of(study)) for run in runs]
     return [options.configured(run.seeded(seed)) for seed, run in pairs if run.seeds is None or seed < run.seeds]
 
@@ -143,33 +130,23 @@ def unique_runs(studies: Sequence[Study], options: Options) -> dict[Path, RunSpe
     return found
 
 
-def reproduce(studies: Sequence[Study], options: Options, log: Log) -> int:
-    """Do what is left of all studies; return the signal that stopped it, or 0."""
+def reproduce(studies: Sequence[Study], options: Options, log: Callable[[str], None]) -> int:
+    """Do what is left of all studies, small mazes first; return the signal that stopped it, or 0."""
     with joined_world("auto", options.timeout_hours) as world:
         for study in studies:
-            if signal := train_all(study, options, world, log):
-                return signal
-            for run in runs_of(study, options)[world.rank :: world.size]:
+            runs = sorted(runs_of(study, options), key=lambda run: run.config.data.sizes[-1])
+            for number, run in enumerate(runs, start=1):
+                if world.is_main and not options.is_trained(run):
+                    log(f"{study.name}: training {number} of {len(runs)}: {run.name}")
+                end = train_run(run, options, world)
+                if end.reason == "signal":
+                    return end.signal
+                if world.size == 1:  # so that --collect can report it before the others
+                    score_run(run, options)
+            for run in runs[world.rank :: world.size]:
                 score_run(run, options)
             world.wait_for_all()
             world.on_main(partial(collect, study, options, log))
-    return 0
-
-
-def train_all(study: Study, options: Options, world: World, log: Log) -> int:
-    """Train what is not finished, small mazes first; return the signal that stopped it, or 0.
-
-    A process that is alone evaluates each model when it is trained, so that --collect can report it before the others.
-    """
-    runs = sorted(runs_of(study, options), key=lambda run: run.config.data.sizes[-1])
-    for number, run in enumerate(runs, start=1):
-        if world.is_main and not options.is_trained(run):
-            log(f"{study.name}: training {number} of {len(runs)}: {run.name}")
-        end = train_run(run, options, world)
-        if end.reason == "signal":
-            return end.signal
-        if world.size == 1:
-            score_run(run, options)
     return 0
 
 
@@ -178,7 +155,7 @@ def train_run(run: RunSpec, options: Options, world: World | None = None) -> Run
     if world is None:
         with joined_world("auto", run.config.timeout_hours) as joined:
             return train_run(run, options, joined)
-    if world.device.type == "cuda":
+    if cuda := world.device.type == "cuda":
         memory = torch.cuda.get_device_properties(world.device).total_memory
         run = replace(run, config=fit_micro_batch(run.config, world.size, memory))
     folder = options.run_folder(run)
@@ -194,10 +171,9 @@ def train_run(run: RunSpec, options: Options, world: World | None = None) -> Run
         if world.is_main:
             write_json(file, {"seconds": core_seconds})
         if world.is_main and end.reason == "done":
-            device = world.device.type
-            devices = world.size * (1 if device == "cuda" else run.config.threads or torch.get_num_threads())
-            done = {"steps": end.step, "minutes": end.elapsed / 60, "device": device, "devices": devices}
-            if device == "cpu" and world.size == 1:
+            devices = world.size * (1 if cuda else run.config.threads or torch.get_num_threads())
+            done = {"steps": end.step, "minutes": end.elapsed / 60, "device": world.device.type, "devices": devices}
+            if not cuda and world.size == 1:  # processor time, with evaluations and without other work on the machine
                 done["core_minutes"] = core_seconds / 60
             write_json(folder / FINISHED, done | {"date": datetime.now(UTC).isoformat(timespec="seconds")})
         return end
@@ -215,16 +191,11 @@ def locked(folder: Path) -> Iterator[None]:
 
 def curve_evaluator(run: RunSpec, world: World) -> Callable[[nn.Module], dict[str, float]] | None:
     """Return the evaluation during training: of held-out mazes and, where a study wants it, of training mazes."""
-    held_out_scores = held_out_evaluator(run.config, world)
+    unseen = held_out_evaluator(run.config, world)
     if not run.train_mazes:
-        return held_out_scores
-    trained = evaluator_on([training_mazes(run.config.data, run.train_mazes)], "train", run.config, world)
-
-    def evaluate(model: nn.Module) -> dict[str, float]:
-        scores = held_out_scores(model) if held_out_scores else {}
-        return scores | {f"train-{name}": value for name, value in trained(model).items()}
-
-    return evaluate
+        return unseen
+    seen = evaluator_on([training_mazes(run.config.data, run.train_mazes)], "train", run.config, world)
+    return lambda model: (unseen(model) if unseen else {}) | {f"train-{name}": x for name, x in seen(model).items()}
 
 
 def training_mazes(data: DataConfig, count: int) -> TaskBatch:
@@ -239,24 +210,14 @@ def score_run(run: RunSpec, options: Options) -> None:
     with locked(folder):
         for spec in run.evaluations:
             file = scores_file(folder, spec)
-            if not _has_scores(file):
+            if not file.exists():
                 file.parent.mkdir(exist_ok=True)
-                write_json(file, {"exam": _identity(spec), "scores": _scores(folder, run.config.data, spec)})
-
-
-def _identity(spec: EvaluationSpec) -> Any:
-    """Return all that the scores depend on; a few wrong answers are kept, however many are wanted."""
-    return to_plain(replace(spec, name="", failures=0))
+                write_json(file, {"exam": to_plain(spec), "scores": _scores(folder, run.config.data, spec)})
 
 
 def scores_file(folder: Path, spec: EvaluationSpec) -> Path:
-    """Return the file with the scores of an evaluation of the run in this folder."""
-    return folder / "scores" / f"{json_checksum(_identity(spec))[:10]}.json"
-
-
-def _has_scores(file: Path) -> bool:
-    """Return whether the file has all scores; those of versions before 0.2 lack some."""
-    return file.exists() and {"missed", "precision"} <= read_json(file)["scores"].keys()
+    """Return the file of an evaluation, named after all that the scores depend on."""
+    return folder / "scores" / f"{json_checksum(to_plain(replace(spec, name='', failures=0)))[:10]}.json"
 
 
 def _scores(folder: Path, data: DataConfig, spec: EvaluationSpec) -> dict[str, Any]:
@@ -271,21 +232,16 @@ def _scores(folder: Path, data: DataConfig, spec: EvaluationSpec) -> dict[str, A
         draws = held_out_draws(data.family, data.dataset_folder if data.source == "dataset" else None)
         inside: dict[str, Any] = {"embedded_in": spec.embedded_in, "embedding": spec.embedding}
         tasks = held_out(data.family, *shape, count=spec.mazes, seed=seed, draws=draws, **inside)
-    evaluation = evaluate_tasks(
-        model,
-        Codec.of(data.format, *data.shapes[-1]),
-        tasks,
-        parse_decoder(spec.decoder),
-        precision=config.precision,
-        decoder_name=spec.decoder,
-        seed=seed,
-        split=spec.split,
-    )
+    codec, decoder = Codec.of(data.format, *data.shapes[-1]), parse_decoder(spec.decoder)
+    names: dict[str, Any] = {"precision": config.precision, "decoder_name": spec.decoder, "split": spec.split}
+    evaluation = evaluate_tasks(model, codec, tasks, decoder, seed=seed, **names)
     scores = evaluation.to_json()
-    missed = [number for number, outcome in enumerate(evaluation.outcomes) if not outcome.exact]
-    kept = {name: scores[name] for name in KEPT_SCORES}
-    kept["by_length"] = [{name: part[name] for name in ("low", "high", "exact")} for part in scores["by_length"]]
-    return kept | {"missed": missed, "examples": failure_examples(evaluation, KEPT_FAILURES)}
+    return {
+        **{name: scores[name] for name in KEPT_SCORES},
+        "by_length": [{name: part[name] for name in ("low", "high", "exact")} for part in scores["by_length"]],
+        "missed": [number for number, outcome in enumerate(evaluation.outcomes) if not outcome.exact],
+        "examples": failure_examples(evaluation, KEPT_FAILURES),
+    }
 
 
 def failure_examples(evaluation: Evaluation, count: int) -> list[dict[str, Any]]:
@@ -300,12 +256,11 @@ def failure_examples(evaluation: Evaluation, count: int) -> list[dict[str, Any]]
     for outcome in wrong[:count]:
         form = "path-star" if isinstance(outcome.task.maze, PathStar) else "grid"
         text = format_named(form).encode(outcome.task, outcome.path).text
-        predicted = [list(cell) for cell in outcome.predicted or []]
-        found.append({"class": outcome.failure, "maze": text, "predicted": predicted})
+        found.append({"class": outcome.failure, "maze": text, "predicted": to_plain(outcome.predicted)})
     return found
 
 
-def collect(study: Study, options: Options, log: Log) -> None:
+def collect(study: Study, options: Options, log: Callable[[str], None]) -> None:
     """Write the result of a study, with its picture, from the runs that have been evaluated."""
     runs = runs_of(study, options)
     done = [run for run in runs if options.is_scored(run)]
@@ -314,8 +269,7 @@ def collect(study: Study, options: Options, log: Log) -> None:
             f"no training of {study.name} at {options.scale} scale has been evaluated below {options.root.absolute()}; "
             "wait for the jobs, or run the same command without --collect."
         )
-    missing = [run.name for run in runs if run not in done]
-    if missing:
+    if missing := [run.name for run in runs if run not in done]:
         log(f"{study.name}: {len(missing)} of {len(runs)} runs are not evaluated yet: {'; '.join(missing)}")
     entries = [result_entry(run, options.run_folder(run)) for run in done]
     seeds = options.seeds_of(study)
@@ -324,7 +278,6 @@ def collect(study: Study, options: Options, log: Log) -> None:
         if (given := getattr(options, name)) is not None:
             command += f" --{name.replace('_', '-')} {given:g}"
     value = {
-        "study": study.name,
         "scale": options.scale,
         "provenance": provenance(command, list(range(seeds))),
         "minutes": round(sum(each["minutes"] for each in entries), 3),
@@ -340,43 +293,31 @@ def collect(study: Study, options: Options, log: Log) -> None:
 
 def result_entry(run: RunSpec, folder: Path) -> dict[str, Any]:
     """Return what the result has of a run."""
-    # finished.json of an early version has no device: as many cores as the config says.
-    done = {"device": "cpu", "devices": run.config.threads or 1} | read_json(folder / FINISHED)
-    config = run.config.to_json()
-    config["data"] = config["data"] | {"folder": ""}  # a path of one machine
-    scores = {}
+    done = read_json(folder / FINISHED)
+    config, exams = run.config.to_json(), {}
     for spec in run.evaluations:
-        found = read_json(scores_file(folder, spec))["scores"]
-        scores[spec.name] = found | {"examples": found["examples"][: spec.failures]}
+        scores = read_json(scores_file(folder, spec))["scores"]
+        exams[spec.name] = scores | {"examples": scores["examples"][: spec.failures]}
     return {
         "labels": run.labels,
         "seed": run.config.seed,
         "parameters": parameters_of(run.config.model),
-        "steps": done["steps"],
-        "minutes": round(done["minutes"], 4),
-        # Processor time, with evaluations; minutes also count the time of other work on the machine.
-        **({"core_minutes": round(done["core_minutes"], 4)} if "core_minutes" in done else {}),
-        "device": done["device"],
-        "devices": done["devices"],  # cores or GPUs
-        "trained": done["date"],
-        "exams": scores,
+        **done,  # steps, minutes, core_minutes, device, devices
+        "exams": exams,
         "curve": training_curve(folder, done["devices"]),
-        "batches": batches_of(run.config.data),
-        "config": config,
+        "config": config | {"data": config["data"] | {"folder": ""}},  # a path of one machine
     }
 
 
 def training_curve(folder: Path, devices: int) -> list[dict[str, float]]:
     """Return the scores of every evaluation, with the steps, mazes seen, minutes and core or GPU hours until then."""
-    points = []
-    step = mazes = 0
+    points, mazes_a_step = [], 0.0
     for line in read_metrics(folder):
-        if line["kind"] == "step":
-            step, mazes = line["step"], line["mazes"]
+        if line["kind"] == "step":  # logged every few steps; between two lines each step has as many mazes
+            mazes_a_step = line["mazes"] / line["step"]
             continue
-        # Mazes are logged every few steps; between two lines each step has as many.
-        seen, minutes = mazes * line["step"] / step if step else 0, line["elapsed"] / 60
-        point = {"step": line["step"], "mazes": round(seen), "minutes": round(minutes, 4)}
+        minutes, mazes = line["elapsed"] / 60, round(mazes_a_step * line["step"])
+        point = {"step": line["step"], "mazes": mazes, "minutes": round(minutes, 4)}
         point["hours"] = round(devices * minutes / 60, 6)
         points.append(point | {name: round(value, 6) for name, value in line["scores"].items()})
     return points

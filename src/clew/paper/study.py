@@ -1,8 +1,7 @@
 """Studies, and the training runs that they need.
 
-    study = STUDIES["accuracy-by-size"]                       # clew.paper.studies
-    study.runs("laptop")                                      # the RunSpecs of one seed
-    study.report(result), study.findings(result)              # from the numbers of results/NAME/SCALE.json alone
+    STUDIES["accuracy-by-size"].runs("laptop")                # the RunSpecs of one seed
+    STUDIES["accuracy-by-size"].findings(result)              # from the numbers of results/NAME/SCALE.json alone
     text_run("laptop", {"objective": MLMU}, "mlm-u", size=4)  # a RunSpec: 4x4 DFS mazes, the laptop's recipe
 
 A run has a fixed set of training mazes and a budget in steps that is meant to last until its curve is flat, so that a
@@ -23,18 +22,17 @@ from clew.data.config import PAPER_MAZES as PAPER_SET
 from clew.data.config import DataConfig
 from clew.evaluation.tasks import Embedding
 from clew.models.build import build_model, count_parameters
-from clew.models.config import CellNetworkConfig, DecoderOnlyConfig, EncoderDecoderConfig, ModelConfig
-from clew.objectives.config import ObjectiveName
+from clew.models.config import ModelConfig
+from clew.objectives.config import ObjectiveConfig, ObjectiveName
 from clew.paper.configs import PaperFamily, paper
 from clew.paper.named_configs import text_config
-from clew.paper.results import HELD_OUT, Report, Result
+from clew.paper.results import HELD_OUT, MLMU, NEXT, Report, Result
 from clew.paper.verdict import Finding
 from clew.training.config import Budget, TrainConfig, with_vocabulary
 
 RunScale = Literal["laptop", "paper"]
 Scale = Literal["smoke", "laptop", "paper"]
 SCALES: tuple[Scale, ...] = get_args(Scale)
-NEXT, MLMU = "next token", "MLM-U"
 OBJECTIVES: dict[str, ObjectiveName] = {NEXT: "next-token", MLMU: "mlm-u"}  # in the order of the paper's tables
 
 # Text models on DFS or A* mazes of a side: mazes of the training set, and steps.
@@ -45,9 +43,7 @@ MAZES = {"laptop": 1000, "paper": 2000}  # of an evaluation
 TRAIN_MAZES = {"laptop": 200, "paper": 500}
 # Evaluations during a laptop run, ten of them in the last quarter; and held-out mazes of each.
 EVALUATIONS, HELD_OUT_MAZES = 40, 1000
-# Epochs between two evaluations of a paper-scale run: the paper's curves are of 5x5 and 10x10 mazes, and larger ones
-# take long to decode.
-CURVE_EPOCHS, CURVE_SIDE, OTHER_EPOCHS = 20, 10, 100
+SMOKE_MAZES = 3  # of an evaluation
 
 
 @dataclass(frozen=True)
@@ -81,15 +77,14 @@ class RunSpec:
     def seeded(self, seed: int) -> RunSpec:
         """Return the run with another seed; a stream has other mazes too, a dataset's come in another order."""
         data = self.config.data
-        if data.source == "stream":
-            data = replace(data, seed=seed)
+        data = replace(data, seed=seed) if data.source == "stream" else data
         return replace(self, config=replace(self.config, data=data, seed=seed))
 
     def smoke(self) -> RunSpec:
         """Return the run so small that it takes a moment; its scores mean nothing."""
-        evaluations = tuple(replace(evaluation, mazes=SMOKE_HELD_OUT) for evaluation in self.evaluations)
-        train_mazes = SMOKE_HELD_OUT if self.train_mazes else 0
-        return replace(self, config=smoke_config(self.config), evaluations=evaluations, train_mazes=train_mazes)
+        evaluations = tuple(replace(evaluation, mazes=SMOKE_MAZES) for evaluation in self.evaluations)
+        trained = min(self.train_mazes, SMOKE_MAZES)
+        return replace(self, config=smoke_config(self.config), evaluations=evaluations, train_mazes=trained)
 
 
 @dataclass(frozen=True)
@@ -98,16 +93,14 @@ class Study:
 
     name: str
     title: str
-    source: str  # where it is in the paper
     question: str
-    paper: str  # what the paper found, in one sentence
+    paper: str  # where it is in the paper, and what the paper found
     tables: Sequence[Report | Callable[[Result], Report]]
     claims: Sequence[Callable[[Result], list[Finding]]]
     # The trainings of one seed; smoke runs are made from the laptop's.
     runs: Callable[[RunScale], list[RunSpec]] = lambda scale: []
-    # Measurements that need no training, as plain values.
-    measure: Callable[[Scale], dict[str, Any]] | None = None
-    seeds: Mapping[Scale, int] = field(default_factory=dict)  # by scale, unless the user gives --seeds; else one
+    measure: Callable[[Scale], dict[str, Any]] | None = None  # measurements that need no training, as plain values
+    seeds: Mapping[str, int] = field(default_factory=dict)  # by scale, unless the user gives --seeds; else one
     notes: Sequence[str] = ()  # differences from the paper, shown on the page
 
     def report(self, result: Result) -> Report:
@@ -136,38 +129,33 @@ def parameters_of(model: ModelConfig) -> int:
 def text_run(
     scale: RunScale,
     labels: dict[str, str],
-    objective: ObjectiveName,
+    objective: ObjectiveName | ObjectiveConfig,
     size: int,
     *,
     family: PaperFamily = "dfs",
     evaluations: Sequence[EvaluationSpec] = (),
-    seeds: int | None = None,
+    seeds: int | None = None,  # at laptop scale
     laptop: Mapping[str, Any] | None = None,
     paper_scale: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> RunSpec:
-    """Return a run of a text model on mazes of one size.
+    """Return a run of a text model on mazes of one size, by default evaluated on held-out mazes.
 
-    Args:
-        evaluations: by default one, of held-out mazes.
-        seeds: as RunSpec.seeds, at laptop scale.
-        laptop, paper_scale: keywords of laptop_text and of clew.paper.configs.paper.
-        settings: keywords of both.
+    `laptop` and `paper_scale` are keywords of laptop_text and of clew.paper.configs.paper, `settings` of both.
     """
+    name = objective.name if isinstance(objective, ObjectiveConfig) else objective
     if scale == "laptop":
-        config = laptop_text(objective, size, family=family, **settings, **(laptop or {}))
+        config = laptop_text(name, size, family=family, **settings, **(laptop or {}))
     else:
-        config, seeds = paper(family, size, objective, **settings, **(paper_scale or {})), None
-        epochs = CURVE_EPOCHS if size <= CURVE_SIDE else OTHER_EPOCHS
+        config, seeds = paper(family, size, name, **settings, **(paper_scale or {})), None
+        epochs = 20 if size <= 10 else 100  # larger mazes take long to decode, and the paper has no curves of them
         steps_per_epoch = math.ceil((config.data.mazes or PAPER_SET) / config.batch_size)
         config = replace(config, evaluate_every=epochs * steps_per_epoch)
-    evaluations = tuple(evaluations) or (EvaluationSpec(mazes=MAZES[scale]),)
-    return RunSpec(labels, config, evaluations, TRAIN_MAZES[scale], seeds)
-
-
-def dfs_run(scale: RunScale, objective: str, size: int, **options: Any) -> RunSpec:
-    """Return a run of one objective on DFS mazes of one size, which many studies share."""
-    return text_run(scale, {"objective": objective, "size": square(size)}, OBJECTIVES[objective], size, **options)
+    if isinstance(objective, ObjectiveConfig):
+        config = replace(config, objective=objective)
+    return RunSpec(
+        labels, config, tuple(evaluations) or (EvaluationSpec(mazes=MAZES[scale]),), TRAIN_MAZES[scale], seeds
+    )
 
 
 def laptop_text(
@@ -184,31 +172,29 @@ def laptop_text(
     data = DataConfig("dataset", family, (size,), format=form, mazes=mazes or LAPTOP_SET[size])
     steps = steps or LAPTOP_STEPS[size]
     every = max(1, steps // EVALUATIONS)
-    config = text_config(objective, data, Budget(steps=steps), **changes)
-    config = replace(config, evaluate_every=every, held_out=HELD_OUT_MAZES, checkpoint_every=max(50, every))
-    return replace(config, log_every=10, keep_last=1, threads=1)
-
-
-SMOKE_SIDE, SMOKE_STEPS, SMOKE_MAZES, SMOKE_BATCH, SMOKE_HELD_OUT = 5, 2, 12, 4, 3
+    return replace(
+        text_config(objective, data, Budget(steps=steps), **changes),
+        evaluate_every=every,
+        held_out=HELD_OUT_MAZES,
+        checkpoint_every=max(50, every),
+        log_every=10,
+        keep_last=1,
+        threads=1,
+    )
 
 
 def smoke_config(config: TrainConfig) -> TrainConfig:
-    """Return a run of two steps on a handful of mazes of at most 5x5, with a small model of the same kind.
+    """Return a run of two steps on a handful of mazes of at most 5x5, with a small model; all else stays.
 
-    Objective, optimizer, schedule, precision and format stay, so that what can fail in the run can fail here too.
     A dataset keeps its folder, which must be the small run's own.
     """
     data = config.data
-    largest = min(data.sizes[-1], SMOKE_SIDE)
+    largest = min(data.sizes[-1], 5)
     data = replace(data, sizes=(largest - 1, largest) if len(data.sizes) > 1 else (largest,))
     if data.source == "dataset":
-        data = replace(data, mazes=min(SMOKE_MAZES, data.mazes or SMOKE_MAZES))
-    model = with_vocabulary(config.model, data)
-    if isinstance(model, EncoderDecoderConfig):
-        model = replace(model, width=16, encoder_depth=1, decoder_depth=1)
-    elif isinstance(model, DecoderOnlyConfig):
-        model = replace(model, width=16, depth=1)
-    elif isinstance(model, CellNetworkConfig):
-        model = replace(model, width=16, hidden=16)
-    config = replace(config, data=data, model=model, budget=Budget(steps=SMOKE_STEPS), batch_size=SMOKE_BATCH)
-    return replace(config, held_out=SMOKE_HELD_OUT, evaluate_every=1, log_every=1)
+        data = replace(data, mazes=min(12, data.mazes or 12))
+    model: Any = with_vocabulary(config.model, data)
+    small = {"width": 16, "hidden": 16, "depth": 1, "encoder_depth": 1, "decoder_depth": 1}
+    model = replace(model, **{name: value for name, value in small.items() if hasattr(model, name)})
+    config = replace(config, data=data, model=model, budget=Budget(steps=2), batch_size=4)
+    return replace(config, held_out=SMOKE_MAZES, evaluate_every=1, log_every=1)

@@ -1,50 +1,42 @@
 """Verdicts on claims: reproduced, contradicted or inconclusive, from converged runs and paired tests.
 
-    claim = Claim("MLM-U solves more held-out mazes", "10x10: 100 against 45.2", task="DFS 4x4", main="accuracy")
-    verdict(claim, arm(result, objective="MLM-U", size="4x4"), arm(result, objective="next token", size="4x4"))
+    Comparison("MLM-U solves more mazes", "DFS {size}")(result)                    # a Finding for each size
+    more([result.arm(objective="MLM-U"), result.arm(objective="next token")])      # an Outcome; None: not measured
 
-docs/reproduce.md#verdicts has the rules. Every verdict goes through `concluded`: it is inconclusive if any run that the
-claim rests on did not converge, and the finding then names those runs and leaves their numbers out.
+The rules are in docs/reproduce.md#verdicts. Every verdict goes through `concluded`: it is inconclusive if any run that
+the claim rests on did not converge, and the finding then names those runs and leaves their numbers out.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from statistics import median
-from typing import Literal
+from string import Formatter
+from typing import Any, Literal, NamedTuple
 
 from clew.evaluation.scores import PairedDifference, paired_difference
-from clew.paper.results import HELD_OUT, Entry, Mean, Result, mean_over, run_name
+from clew.paper.results import MLMU, NEXT, X_LABELS, Arm, Entry, Result, run_name
 
 LAST_QUARTER, MIN_POINTS, FLAT = 0.75, 5, 0.01
 ALPHA = 0.05
 NEARLY_ALL = 0.98
-_Z = 1.959964  # the normal distribution's 97.5 % point
-_NAMED = 3  # runs that a sentence names before it counts the others
-
+TARGETS = (0.99, 0.95, 0.9, 0.75, 0.5, 0.25, 0.1)  # the highest that all runs reach is compared
+CLOSE = 1.1  # times to an accuracy that differ by less than a tenth do not decide
+NEAR = 0.95  # of the best score; a training set that reaches it is enough
+PAIR = ({"objective": MLMU}, {"objective": NEXT})
 Verdict = Literal["reproduced", "contradicted", "inconclusive"]
-# The task of a claim: a format string of labels such as "DFS {size}", or one for each scale.
-Task = str | Mapping[str, str]
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A claim that a study tests on one task."""
-
-    text: str
-    paper: str  # what the paper measured
-    task: str  # such as "DFS 4x4"
-    main: str = ""  # the key of the paper's main claim that this is evidence for: clew.paper.page
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A claim with its verdict, the numbers behind it, and the runs that it rests on."""
+    """A claim on one task with its verdict, the numbers behind it, and the runs that it rests on."""
 
-    claim: Claim
+    text: str
+    task: str  # such as "DFS 4x4"
+    main: str  # the key of the paper's main claim that this is evidence for (clew.paper.page), or empty
     verdict: Verdict
     ours: str  # empty if a run did not converge
     because: str
@@ -52,29 +44,20 @@ class Finding:
     not_converged: tuple[str, ...] = ()
 
 
-def not_measured(claim: Claim) -> Finding:
-    """Return the finding on a claim for which a run or an evaluation is missing."""
-    return Finding(claim, "inconclusive", "", "it was not measured.")
+class Outcome(NamedTuple):
+    """What the numbers say."""
+
+    holds: bool | None  # whether they agree with the paper; None if they do not decide it
+    ours: str
+    because: str
 
 
-@dataclass(frozen=True)
-class Convergence:
+class Convergence(NamedTuple):
     """The end of a training curve."""
 
     mazes: float  # seen in the whole training
-    points: int  # evaluations in the last quarter
-    gain: float | None = None  # of accuracy over the last quarter; None for fewer than MIN_POINTS
-    level: float | None = None  # the mean accuracy of the last quarter
-    reached: float | None = None  # mazes seen at the first evaluation within FLAT of that level
-
-    @property
-    def problem(self) -> str | None:
-        """Why the run has not converged; None if it has."""
-        if self.gain is None:
-            return f"has {self.points} of the {MIN_POINTS} evaluations needed in the last quarter of its training"
-        if self.gain >= FLAT:
-            return f"gained {100 * self.gain:.1f} points over the last quarter of its training"
-        return None
+    problem: str | None  # why the run has not converged; None if it has
+    reached: float = 0.0  # mazes seen at the first evaluation within FLAT of the mean of the last quarter
 
 
 def convergence(curve: Sequence[dict[str, float]]) -> Convergence:
@@ -85,16 +68,16 @@ def convergence(curve: Sequence[dict[str, float]]) -> Convergence:
     """
     score = "exact" if any("exact" in point for point in curve) else "train-exact"
     points = sorted((point["mazes"], point[score]) for point in curve if score in point)
-    if not points:
-        return Convergence(0, 0)
-    end = points[-1][0]
+    end = points[-1][0] if points else 0.0
     last = [(mazes, accuracy) for mazes, accuracy in points if mazes >= LAST_QUARTER * end]
+    during = "the last quarter of its training"
     if len(last) < MIN_POINTS:
-        return Convergence(end, len(last))
+        return Convergence(end, f"has {len(last)} of the {MIN_POINTS} evaluations needed in {during}")
     level = sum(accuracy for _, accuracy in last) / len(last)
     slope = median((b[1] - a[1]) / (b[0] - a[0]) for a, b in combinations(last, 2) if b[0] > a[0])
-    reached = next(mazes for mazes, accuracy in points if accuracy >= level - FLAT)
-    return Convergence(end, len(last), slope * (1 - LAST_QUARTER) * end, level, reached)
+    gain = slope * (1 - LAST_QUARTER) * end
+    problem = f"gained {100 * gain:.1f} points over {during}" if gain >= FLAT else None
+    return Convergence(end, problem, next(mazes for mazes, accuracy in points if accuracy >= level - FLAT))
 
 
 def has_converged(run: Entry) -> bool:
@@ -105,229 +88,191 @@ def converged_only(result: Result) -> Result:
     return Result(result.value | {"runs": [run for run in result.runs if has_converged(run)]})
 
 
-def concluded(claim: Claim, runs: Sequence[Entry], outcome: bool | None, ours: str, because: str) -> Finding:
-    """Return the finding on a claim that rests on these runs.
-
-    `outcome` is whether the numbers agree with the paper; None if they do not decide it.
-    """
+def concluded(text: str, task: str, runs: Sequence[Entry], outcome: Outcome, main: str = "") -> Finding:
+    """Return the finding on a claim that rests on these runs."""
+    runs = list({id(run): run for run in runs}.values())
     names = tuple(run_name(run) for run in runs)
-    problems = {run_name(run): problem for run in runs if (problem := convergence(run["curve"]).problem)}
-    if problems:
-        named = [f"{name}: {problem}" for name, problem in list(problems.items())[:_NAMED]]
-        more = [f"and {len(problems) - _NAMED} more"] * (len(problems) > _NAMED)
-        words = f"{len(problems)} of {len(runs)} runs did not converge ({'; '.join([*named, *more])})."
-        return Finding(claim, "inconclusive", "", words, names, tuple(problems))
-    word: Verdict = "inconclusive" if outcome is None else "reproduced" if outcome else "contradicted"
-    return Finding(claim, word, ours, because, names)
-
-
-@dataclass(frozen=True)
-class Arm:
-    """One arm of a comparison: runs that differ in their seeds alone, and which of their evaluations is compared."""
-
-    name: str
-    runs: Sequence[Entry]
-    evaluation: str = HELD_OUT
-
-    @property
-    def mean(self) -> Mean | None:
-        return mean_over(self.runs, "exact", self.evaluation)
-
-    @property
-    def share(self) -> float:
-        return self.mean.value if self.mean else 0.0
-
-    def solved(self) -> dict[int, list[bool]]:
-        """Return which mazes were solved exactly, by seed; a seed without an outcome for each maze is left out."""
-        found = {}
-        for run in self.runs:
-            scores = run["exams"].get(self.evaluation, {})
-            if "missed" in scores:
-                missed = set(scores["missed"])
-                found[run["seed"]] = [maze not in missed for maze in range(scores["mazes"])]
-        return found
-
-
-def arm(result: Result, *, name: str = "", evaluation: str = HELD_OUT, **labels: str) -> Arm:
-    """Return the runs with these labels as an arm, named after its last label unless a name is given."""
-    return Arm(name or [*labels.values()][-1], result.entries(**labels), evaluation)
+    if problems := {run_name(run): problem for run in runs if (problem := convergence(run["curve"]).problem)}:
+        named = [f"{name}: {problem}" for name, problem in problems.items()]
+        named[3:] = [f"and {len(named) - 3} more"] * (len(named) > 3)
+        words = f"{len(problems)} of {len(runs)} runs did not converge ({'; '.join(named)})."
+        return Finding(text, task, main, "inconclusive", "", words, names, tuple(problems))
+    word: Verdict = "reproduced" if outcome.holds else "inconclusive" if outcome.holds is None else "contradicted"
+    return Finding(text, task, main, word, outcome.ours, outcome.because, names)
 
 
 def paired(a: Arm, b: Arm) -> list[PairedDifference]:
     """Return the difference of two arms for each seed that both have, over the mazes that both were given."""
-    ours, theirs = a.solved(), b.solved()
+    ours, theirs = ({run["seed"]: run["exams"].get(arm.evaluation, {}) for run in arm.runs} for arm in (a, b))
     found = []
     for seed in sorted(ours.keys() & theirs.keys()):
-        both = list(zip(ours[seed], theirs[seed], strict=False))
-        found.append(paired_difference(sum(x > y for x, y in both), sum(x < y for x, y in both), len(both)))
+        both = ours[seed], theirs[seed]
+        if all("missed" in scores for scores in both):  # older results lack the outcome of each maze
+            count = min(scores["mazes"] for scores in both)
+            missed, other = ({maze for maze in scores["missed"] if maze < count} for scores in both)
+            found.append(paired_difference(len(other - missed), len(missed - other), count))
     return found
 
 
-def verdict(claim: Claim, better: Arm, baseline: Arm) -> Finding:
-    """Judge a claim that one arm solves more mazes than the other, on the same mazes in the same order."""
-    pairs = paired(better, baseline)
-    if not pairs:
-        return not_measured(claim)
-    outcome = _outcome(pairs, ALPHA)
-    if outcome is None:
-        because = _undecided(pairs, better, baseline)
-    else:
-        because = f"{better.name if outcome else baseline.name} solves {_points(pairs)}"
-    runs = _union(better, baseline)
-    if len(runs) > max(len(better.runs), len(baseline.runs)):
+def more(arms: Sequence[Arm]) -> Outcome | None:
+    """Judge that the first arm solves more mazes than the second, on the same mazes in the same order."""
+    better, baseline = arms
+    if not paired(better, baseline):
+        return None
+    holds, because = _compare(better, baseline)
+    if better.runs != baseline.runs:
         because = f"{because}; {_followed(better, baseline)}"
-    return concluded(
-        claim, runs, outcome, f"{better.name} {better.mean}, {baseline.name} {baseline.mean}", f"{because}."
-    )
+    return Outcome(holds, f"{better.name} {better.mean()}, {baseline.name} {baseline.mean()}", f"{because}.")
 
 
-def verdict_on_differences(claim: Claim, what: str, larger: tuple[Arm, Arm], smaller: tuple[Arm, Arm]) -> Finding:
-    """Judge a claim that one difference of two arms, such as the gain of a larger model, is larger than another.
-
-    Arms with the same evaluation are compared maze by maze; arms with different ones count as independent samples.
-    """
-    arms = (*larger, *smaller)
-    known = [each.solved() for each in arms]
-    seeds = sorted(set.intersection(*(set(each) for each in known)))
-    if not seeds:
-        return not_measured(claim)
-    intervals = [_contrast(arms, [each[seed] for each in known]) for seed in seeds]
-    signs = {1 if low > 0 else -1 if high < 0 else 0 for low, high in intervals}
-    gains = [100 * (a.share - b.share) for a, b in (larger, smaller)]
-    ours = f"{what}: {larger[0].name} {gains[0]:.1f} points, {smaller[0].name} {gains[1]:.1f} points"
-    bounds = ", ".join(f"{100 * low:.1f} to {100 * high:.1f}" for low, high in intervals)
-    because = f"the difference of the two is {gains[0] - gains[1]:.1f} points (95 % interval {bounds})."
-    return concluded(claim, _union(*arms), _one_sign(signs), ours, because)
-
-
-def verdict_on_best(claim: Claim, base: Arm, others: Sequence[Arm], *, base_is_best: bool) -> Finding:
-    """Judge a claim that `base` is the best of all arms, or (with base_is_best=False) that another one is better."""
-    others = [other for other in others if paired(other, base)]
+def best(arms: Sequence[Arm], *, first: bool) -> Outcome | None:
+    """Judge that the first arm solves more mazes than each of the others, or that some other one solves more."""
+    base = arms[0]
+    others = [arm for arm in arms[1:] if paired(arm, base)]
     if not others:
-        return not_measured(claim)
-    best = max(others, key=lambda other: other.share)
-    outcomes = {other.name: _outcome(paired(other, base), ALPHA / len(others)) for other in others}
-    outcome: bool | None = None
-    if outcomes[best.name]:
-        outcome, because = not base_is_best, f"{best.name} solves {_points(paired(best, base))}."
-    elif all(each is False for each in outcomes.values()):
-        outcome, because = base_is_best, f"{base.name} solves more than each of the {len(others)} others."
+        return None
+    outcomes = {arm.name: _compare(arm, base, ALPHA / len(others)) for arm in others}
+    winner = max(others, key=lambda arm: arm.share)
+    holds, because = None, f"the differences to the {len(others)} others are not all significant."
+    if outcomes[winner.name][0]:
+        holds, because = not first, f"{outcomes[winner.name][1]}."
+    elif all(is_better is False for is_better, _ in outcomes.values()):
+        holds, because = first, f"{base.name} solves more than each of the {len(others)} others."
+    return Outcome(holds, f"{base.name}: {base.mean()}; best other, {winner.name}: {winner.mean()}", because)
+
+
+def faster(arms: Sequence[Arm], *, x: Literal["mazes", "hours"], targets: Sequence[float] = TARGETS) -> Outcome | None:
+    """Judge that the first arm is earlier at the highest target that all runs reach, seed by seed."""
+    ours, theirs = arms
+    if not ours.runs or not theirs.runs:
+        return None
+    for target in targets:
+        early, late = (
+            {run["seed"]: Arm(arm.name, [run]).reached(x, target) for run in arm.runs} for arm in (ours, theirs)
+        )
+        times = [(a, b) for seed in early if (a := early[seed]) is not None and (b := late.get(seed)) is not None]
+        if 2 * len(times) == len(ours.runs) + len(theirs.runs):
+            break
     else:
-        because = f"the differences to the {len(others)} others are not all significant."
-    ours = f"{base.name}: {base.mean}; best other, {best.name}: {best.mean}"
-    return concluded(claim, _union(base, *others), outcome, ours, because)
+        return Outcome(None, "no accuracy that all runs reach", "there is nothing to compare.")
+    unit = "mazes" if x == "mazes" else X_LABELS[ours.runs[0]["device"]].removesuffix(" of training")
+    digits = 0 if x == "mazes" else 2
+    first, second = (sum(each) / len(times) for each in zip(*times, strict=True))
+    words = f"to {target:.0%}: {ours.name} {first:,.{digits}f}, {theirs.name} {second:,.{digits}f} {unit}"
+    ratios = [b / a for a, b in times]
+    if all(ratio > CLOSE for ratio in ratios):
+        return Outcome(True, words, f"{ours.name} is {second / first:.2f} times as fast as {theirs.name}.")
+    if all(ratio < 1 / CLOSE for ratio in ratios):
+        return Outcome(False, words, f"{theirs.name} is {first / second:.2f} times as fast as {ours.name}.")
+    return Outcome(None, words, f"they differ by less than {CLOSE - 1:.0%}, or the seeds disagree.")
+
+
+def fewer_mazes(arms: Sequence[Arm]) -> Outcome | None:
+    """Judge that the first arm needs a smaller training set (the label "mazes") for nearly the second's best accuracy.
+
+    That accuracy is one that at least one of the two reaches.
+    """
+    ours, theirs = (_by_set(arm) for arm in arms)
+    if not ours or not theirs:
+        return None
+    target = NEAR * max(arm.share for arm in theirs.values())
+    few, many = (next((count for count, arm in sets.items() if arm.share >= target), None) for sets in (ours, theirs))
+    assert many is not None
+    first, second = (arm.name for arm in arms)
+    holds, because = None, "with the smaller of the two numbers the intervals of both objectives overlap."
+    if few is None:
+        holds, because = False, f"{first} does not get there with any number tried."
+    elif few == many:
+        because = "both need as many, of the numbers tried."
+    elif few < many and few in theirs and _compare(ours[few], theirs[few])[0]:
+        holds, because = True, f"{first} needs {many / few:g} times fewer."
+    elif many < few and many in ours and _compare(theirs[many], ours[many])[0]:
+        holds, because = False, f"{second} needs {few / many:g} times fewer."
+    needed = f"{few:,} mazes" if few else "never"
+    return Outcome(holds, f"to {100 * target:.0f} %: {first} {needed}, {second} {many:,} mazes", because)
+
+
+def _by_set(arm: Arm) -> dict[int, Arm]:
+    """Return the runs of an arm by their training set, the smallest first."""
+    sizes = sorted({int(run["labels"]["mazes"].replace(",", "")) for run in arm.runs})
+    return {n: Arm(arm.name, [run for run in arm.runs if run["labels"]["mazes"] == f"{n:,}"]) for n in sizes}
+
+
+JUDGES: Mapping[str, Callable[..., Outcome | None]] = {
+    each.__name__: each for each in (more, best, faster, fewer_mazes)
+}
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A claim that one arm solves more mazes than another; called with a result, it gives the findings.
+    """A claim that a study tests by comparing arms; called with a result, it gives the findings.
 
-    `better` and `baseline` are the arguments of `arm`. There is a finding for each combination of the labels `each`.
+    An arm is given by the labels of its runs, by default MLM-U and next token; the value "*" stands for an arm for each
+    other value. There is a finding for each combination of the labels in braces in text and task.
     """
 
     text: str
-    paper: str
-    task: Task
-    better: dict[str, str]
-    baseline: dict[str, str]
-    each: tuple[str, ...] = ()
-    where: dict[str, str] = field(default_factory=dict)  # labels of both arms
+    task: str | Mapping[str, str]  # such as "DFS {size}", or one for each scale
+    arms: Sequence[dict[str, str]] = PAIR
+    where: dict[str, str] = field(default_factory=dict)  # labels of all arms
+    judge: str = "more"  # one of JUDGES
+    options: Mapping[str, Any] = field(default_factory=dict)  # keywords of the judge
     main: str = ""
 
     def __call__(self, result: Result) -> list[Finding]:
+        # The smoke scale has the tasks of the laptop scale.
+        task = self.task if isinstance(self.task, str) else self.task["paper" if result.scale == "paper" else "laptop"]
         found = []
-        for labels in result.combinations(*self.each, **self.where):
-            claim = Claim(self.text, self.paper, task_of(self.task, result, labels), self.main)
-            arms = (arm(result, **self.where, **labels, **own) for own in (self.better, self.baseline))
-            found.append(verdict(claim, *arms))
+        names = [name for _, name, _, _ in Formatter().parse(self.text + task) if name]
+        for each in result.combinations(*names, **self.where):
+            labels = self.where | each
+            arms = [result.arm(**labels | own) for own in self._arms(result, labels)]
+            if outcome := JUDGES[self.judge](arms, **self.options):
+                runs = [run for arm in arms for run in arm.runs]
+                found.append(concluded(self.text.format(**labels), task.format(**labels), runs, outcome, self.main))
         return found
 
-
-@dataclass(frozen=True)
-class Best:
-    """A claim that one value of a label is the best one, or (with base_is_best=False) that another one is better."""
-
-    text: str
-    paper: str
-    task: Task
-    label: str
-    base: str
-    base_is_best: bool
-    where: dict[str, str] = field(default_factory=dict)
-
-    def __call__(self, result: Result) -> list[Finding]:
-        values = [value for value in result.values(self.label, **self.where) if value != self.base]
-        base, *others = (arm(result, **self.where, **{self.label: value}) for value in (self.base, *values))
-        claim = Claim(self.text, self.paper, task_of(self.task, result))
-        return [verdict_on_best(claim, base, others, base_is_best=self.base_is_best)]
+    def _arms(self, result: Result, labels: dict[str, str]) -> Iterator[dict[str, str]]:
+        for own in self.arms:
+            every = next((name for name, value in own.items() if value == "*"), None)
+            if every is None:
+                yield own
+                continue
+            given = [other.get(every) for other in self.arms]
+            yield from (own | {every: value} for value in result.values(every, **labels) if value not in given)
 
 
-def task_of(task: Task, result: Result, labels: Mapping[str, str] | None = None) -> str:
-    """Return the task in words; the smoke scale has the tasks of the laptop scale."""
-    text = task if isinstance(task, str) else task["paper" if result.scale == "paper" else "laptop"]
-    return text.format(**(labels or {}))
-
-
-def _outcome(pairs: Sequence[PairedDifference], alpha: float) -> bool | None:
-    """Return whether the first arm is better in every seed (True), worse in every seed (False), or neither."""
-    return _one_sign({int(math.copysign(1, pair.difference)) if pair.p < alpha else 0 for pair in pairs})
-
-
-def _one_sign(signs: set[int]) -> bool | None:
-    return None if len(signs) > 1 or signs == {0} else signs == {1}
-
-
-def _contrast(arms: Sequence[Arm], solved: Sequence[list[bool]]) -> tuple[float, float]:
-    """Return the 95 % interval of (first - second) - (third - fourth)."""
-    value = variance = 0.0
-    for evaluation in dict.fromkeys(each.evaluation for each in arms):
-        terms = zip((1, -1, -1, 1), arms, solved, strict=True)
-        signed = [[sign * x for x in mazes] for sign, each, mazes in terms if each.evaluation == evaluation]
-        sums = [sum(row) for row in zip(*signed, strict=False)]
-        mean = sum(sums) / len(sums)
-        value += mean
-        variance += sum((x - mean) ** 2 for x in sums) / len(sums) ** 2
-    half = _Z * math.sqrt(variance)
-    return value - half, value + half
-
-
-def _points(pairs: Sequence[PairedDifference]) -> str:
-    """Return how many more mazes the better arm solves, with intervals and p-values."""
-    size = abs(sum(pair.difference for pair in pairs)) / len(pairs)
-    bounds = [(pair.low, pair.high) if pair.difference > 0 else (-pair.high, -pair.low) for pair in pairs]
-    seeds = "" if len(pairs) == 1 else f" on average, and more in each of {len(pairs)} seeds"
-    return f"{100 * size:.1f} points more{seeds} ({_test_words(pairs, bounds)})"
-
-
-def _undecided(pairs: Sequence[PairedDifference], a: Arm, b: Arm) -> str:
-    """Return why the outcomes of two arms do not decide a claim."""
-    if len({pair.difference > 0 for pair in pairs if pair.p < ALPHA}) > 1:
+def _compare(a: Arm, b: Arm, alpha: float = ALPHA) -> tuple[bool | None, str]:
+    """Return whether the first arm is better (True) or worse (False) in every seed, or neither, and why."""
+    pairs = paired(a, b)
+    signs = [int(math.copysign(pair.p < alpha, pair.difference)) for pair in pairs]
+    holds = _agreed(signs)
+    if holds is not None:
+        points = 100 * abs(sum(pair.difference for pair in pairs)) / len(pairs)
+        seeds = "" if len(pairs) == 1 else f" on average, and more in each of {len(pairs)} seeds"
+        words = f"{a.name if holds else b.name} solves {points:.1f} points more{seeds}"
+    elif {1, -1} <= set(signs):
         words = "the seeds contradict each other"
-    elif min(a.share, b.share) > NEARLY_ALL:
-        words = "both solve nearly all mazes, and the intervals overlap"
     else:
-        words = "the intervals overlap"
-    return f"{words} ({_test_words(pairs, [(pair.low, pair.high) for pair in pairs])})"
+        words = "both solve nearly all mazes, and " * (min(a.share, b.share) > NEARLY_ALL) + "the intervals overlap"
+    ends = [100 * (-end if holds is False else end) for pair in pairs for end in (pair.low, pair.high)]
+    p = max(pair.p for pair in pairs)
+    test = "p < 0.0001" if p < 1e-4 else f"p = {p:.2g}" if len(pairs) == 1 else f"p up to {p:.2g}"
+    interval = f"95 % interval {min(ends):.1f} to {max(ends):.1f}"
+    return holds, f"{words} ({interval}, McNemar {test}, {pairs[0].count:,} mazes)"
 
 
-def _test_words(pairs: Sequence[PairedDifference], bounds: Sequence[tuple[float, float]]) -> str:
-    p, low, high = max(pair.p for pair in pairs), min(low for low, _ in bounds), max(high for _, high in bounds)
-    words = "p < 0.0001" if p < 1e-4 else f"p = {p:.2g}" if len(pairs) == 1 else f"p up to {p:.2g}"
-    return f"95 % interval {100 * low:.1f} to {100 * high:.1f}, McNemar {words}, {pairs[0].count:,} mazes"
+def _agreed(signs: Sequence[int]) -> bool | None:
+    return signs[0] == 1 if len(set(signs)) == 1 and signs[0] else None
 
 
 def _followed(a: Arm, b: Arm) -> str:
     """Return how far each arm was trained past the convergence of the other."""
     words = []
     for one, other in ((a, b), (b, a)):
-        ends = [convergence(run["curve"]).mazes for run in one.runs]
-        reached = [convergence(run["curve"]).reached or 0 for run in other.runs]
-        if ends and max(reached, default=0) > 0:
-            times = min(ends) / max(reached)
-            words.append(f"{one.name} was trained for {times:.1f} times the mazes after which {other.name} converged")
+        end = min(convergence(run["curve"]).mazes for run in one.runs)
+        if reached := max(convergence(run["curve"]).reached for run in other.runs):
+            words.append(
+                f"{one.name} was trained for {end / reached:.1f} times the mazes after which {other.name} converged"
+            )
     return ", ".join(words)
-
-
-def _union(*arms: Arm) -> list[Entry]:
-    """Return the runs of all arms, each once."""
-    return list({id(run): run for each in arms for run in each.runs}.values())

@@ -159,7 +159,7 @@ def result_json(folder: Path) -> dict[str, Any]:
     """Return the accuracy of shipped models, the paper's main claims, and every study: its tables beside ours."""
     results = read_results(folder)
     claims = [
-        {"verdict": main.verdict, "text": f"{main.claim.text} (the paper, {main.claim.paper})"}
+        {"verdict": main.verdict, "text": f"{main.text} (the paper, {main.paper})"}
         for main in main_verdicts(results)
     ]
     studies = []
@@ -178,7 +178,7 @@ def result_json(folder: Path) -> dict[str, Any]:
                 "paper": study.paper,
                 "command": f"clew reproduce {name} --scale laptop",
                 "state": "measured" if measured else "no run has converged yet" if result else "not run yet",
-                "findings": [{"verdict": f.verdict, "text": f"{f.claim.text}. {f.because}"} for f in findings],
+                "findings": [{"verdict": f.verdict, "text": f"{f.text}. {f.because}"} for f in findings],
                 "tables": [{"title": table.title, "rows": table.rows} for table in tables],
                 "picture": f"/api/results/{name}.png" if measured and any((folder / name).glob("*.png")) else None,
             }
