@@ -6,7 +6,8 @@
     python -m clew.paper.estimate                           # write needs.json, which `--list` reads without torch
 
 docs/reproduce.md#on-gpus has the terms and what they rest on. For each parameter are counted the weight, its gradient,
-the gradient's copy in DDP's buckets and AdamW's two moments, in float32, and the weight in 16 bits under autocast.
+the gradient's copy that is summed over the GPUs, and AdamW's two moments, in float32, and the weight in 16 bits under
+autocast.
 """
 
 from __future__ import annotations

@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
 # Windows has no SIGHUP and no SIGUSR2.
-SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name))
-WARNINGS = tuple(getattr(signal, name) for name in ("SIGUSR2",) if hasattr(signal, name))
+SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGUSR2") if hasattr(signal, name)]
 
 
 class Stopped(Exception):
@@ -51,15 +50,13 @@ def handle_stop_signals() -> Iterator[StopRequest]:
         yield stop  # only the main thread may have handlers; a run in another thread is stopped by its owner
         return
     # A signal that is ignored, as SIGHUP is under nohup, stays ignored.
-    before = {n: h for n in (*SIGNALS, *WARNINGS) if (h := signal.getsignal(n)) != signal.SIG_IGN}
+    before = {number: handler for number in SIGNALS if (handler := signal.getsignal(number)) != signal.SIG_IGN}
 
     def note(number: int, frame: FrameType | None) -> None:
         stop.signal = number
-        restore(number for number in SIGNALS if number in before)
-
-    def restore(numbers: Iterable[int]) -> None:
-        for number in numbers:
-            signal.signal(number, before[number])
+        for other, handler in before.items():
+            if other != getattr(signal, "SIGUSR2", None):
+                signal.signal(other, handler)
 
     for number in before:
         signal.signal(number, note)
@@ -68,4 +65,5 @@ def handle_stop_signals() -> Iterator[StopRequest]:
         yield stop
     finally:
         _handled.remove(stop)
-        restore(before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
