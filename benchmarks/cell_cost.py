@@ -42,7 +42,7 @@ from clew.models.config import CellNetworkConfig
 from clew.paper.cell_configs import CELLS_A_STEP, REACHABLE, cell_model, cells
 from clew.provenance import provenance
 from clew.training.distributed import World
-from clew.training.step import TrainingState, local_batch
+from clew.training.train import Trainer, local_batch
 
 SIDES = (5, 8, 10, 15, 20, 25, 30)
 PEAK_SIDE = 10
@@ -210,7 +210,7 @@ class TrainingStep:
 
     def __init__(self, family: str, side: int, mazes: int | None = None) -> None:
         self.config = cells(family, (side,), steps=1000)
-        self.state = TrainingState(self.config, World())
+        self.state = Trainer(self.config, World())
         self.mazes = mazes or mazes_a_batch(family, side)
         loader = build_loader(self.config.data, self.config.batch_size, self.config.seed)
         tasks = loader.batch(0).rows(slice(0, self.mazes))

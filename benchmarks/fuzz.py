@@ -77,7 +77,7 @@ def kinds(folder: Path) -> dict[str, Kind]:
     from clew.training import callbacks
     from clew.training.checkpoint import latest_checkpoint, load_model
     from clew.training.distributed import World
-    from clew.training.step import TrainingState
+    from clew.training.train import Trainer
 
     small = {"model.width": 8, "model.encoder_depth": 1, "model.decoder_depth": 1, "checkpoint_every": 2}
     config = clew.config("tiny", steps=4, batch_size=4, held_out=2, **small)
@@ -89,7 +89,7 @@ def kinds(folder: Path) -> dict[str, Kind]:
     write_dataset(DatasetSettings("dfs", 4, 4, 0, {"train": 20, "test": 5}), data, workers=1)
     checkpoint = latest_checkpoint(run)
     assert checkpoint is not None
-    state = TrainingState(config, World(), fresh=True)
+    state = Trainer(config, World(), fresh=True)
     bare = shutil.copytree(weights, folder / "bare")  # weights without checksums, as of version 0.1
     (bare / "model.json").write_bytes(_without_checksum((weights / "model.json").read_bytes()))
     solve = clew.generate("dfs", size=3, n=1)[0][0]

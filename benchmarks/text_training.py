@@ -30,11 +30,12 @@ from clew.data.config import DataConfig
 from clew.data.loader import StreamLoader
 from clew.errors import UserError, guarded
 from clew.models import transformers
+from clew.models.build import count_parameters
 from clew.objectives.config import ObjectiveName
 from clew.paper.study import laptop_text
 from clew.provenance import provenance
 from clew.training.distributed import World
-from clew.training.step import LocalBatch, TrainingState, local_batch
+from clew.training.train import LocalBatch, Trainer, local_batch
 
 OBJECTIVES: tuple[ObjectiveName, ...] = ("next-token", "mlm-u")
 FORMS = ("padded", "packed")
@@ -70,7 +71,7 @@ def measure(objective: ObjectiveName, side: int, steps: int) -> dict[str, Any]:
     config = laptop_text(objective, side)
     config = replace(config, data=DataConfig(sizes=(side,), format=config.data.format, seed=SEED))
     loader = StreamLoader(config.data, config.batch_size)
-    states = {form: TrainingState(config, World()) for form in FORMS}
+    states = {form: Trainer(config, World()) for form in FORMS}
     seconds: dict[str, list[float]] = {form: [] for form in FORMS}
     losses: dict[str, list[float]] = {form: [] for form in FORMS}
     tokens = 0
@@ -90,7 +91,7 @@ def measure(objective: ObjectiveName, side: int, steps: int) -> dict[str, Any]:
         "objective": objective,
         "side": side,
         "batch_size": config.batch_size,
-        "parameters": states["padded"].parameters,
+        "parameters": count_parameters(states["padded"].model),
         "tokens_per_step": tokens / steps,
         **{f"{form}_seconds": seconds[form] for form in FORMS},
         **{f"{form}_median_seconds": statistics.median(seconds[form]) for form in FORMS},
@@ -101,7 +102,7 @@ def measure(objective: ObjectiveName, side: int, steps: int) -> dict[str, Any]:
     }
 
 
-def training_step(state: TrainingState, part: LocalBatch, form: str) -> tuple[float, float]:
+def training_step(state: Trainer, part: LocalBatch, form: str) -> tuple[float, float]:
     """Return the CPU seconds of a whole step, and its loss before the step."""
     begin = time.process_time()
     with attention_of(form):

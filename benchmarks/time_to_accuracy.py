@@ -44,8 +44,7 @@ from clew.training.callbacks import METRICS_FILE, ProgressDisplay
 from clew.training.checkpoint import CONFIG_FILE, load_config
 from clew.training.config import Budget, TrainConfig
 from clew.training.distributed import World
-from clew.training.step import TrainingState, local_batch
-from clew.training.train import train, training_decoder
+from clew.training.train import Trainer, local_batch, train, training_decoder
 
 SIDE = 10
 TARGETS = (0.5, 0.9, 0.99)
@@ -155,7 +154,7 @@ def seconds_a_step(config: TrainConfig, steps: int = 3) -> float:
     """About how long a step of the largest mazes takes, to place the evaluations."""
     config = replace(config, data=replace(config.data, sizes=config.data.sizes[-1:]))
     loader = build_loader(config.data, config.batch_size, config.seed)
-    state = TrainingState(config, World())
+    state = Trainer(config, World())
     took = []
     for step in range(steps):
         began = time.process_time()

@@ -33,7 +33,7 @@ from clew.objectives.config import ObjectiveConfig
 from clew.paper.study import SCALES, RunSpec, Scale, Study, parameters_of
 from clew.training.config import TrainConfig
 from clew.training.distributed import World
-from clew.training.step import LocalBatch, local_batch
+from clew.training.train import LocalBatch, local_batch
 
 GB = 1e9
 SAMPLE = 256  # mazes whose lengths and operations are counted

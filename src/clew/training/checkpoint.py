@@ -31,15 +31,8 @@ from torch import Tensor, nn
 
 from clew.errors import UserError, os_error_sentence, report_error
 from clew.files import atomic_write, json_checksum, open_own, read_json, sync_folder, write_json
-from clew.models.build import (
-    CHECKSUMS,
-    WEIGHTS_FILE,
-    WEIGHTS_JSON,
-    build_trained,
-    check_tensors,
-    read_tensors,
-    read_weights,
-)
+from clew.models import build
+from clew.models.build import CHECKSUMS, WEIGHTS_FILE, WEIGHTS_JSON, read_tensors
 from clew.training.callbacks import cut_metrics
 from clew.training.config import TrainConfig
 
@@ -48,22 +41,19 @@ if sys.platform != "win32":
 
 CONFIG_FILE, CHECKPOINTS, STATE_FILE = "config.json", "checkpoints", "state.json"
 Resume = Literal["auto", "never"]
-
-# Fields that a resumed run may change: the length of the run, the machine, and how often it reports.
-FREE_FIELDS = (
-    *("budget", "evaluate_every", "held_out", "log_every", "checkpoint_every", "keep_last"),
-    *("micro_batch", "compile", "device", "parallel", "threads", "timeout_hours"),
-)
+# Fields that a resumed run may change: the length of the run, how often it reports, and the machine.
+FREE_FIELDS = {"budget", "evaluate_every", "held_out", "log_every", "checkpoint_every", "keep_last"}
+FREE_FIELDS |= {"micro_batch", "compile", "device", "parallel", "threads", "timeout_hours"}
 
 
-def saved_checkpoints(run: str | Path) -> list[Path]:
-    """Return the checkpoints of a run, the oldest first."""
+def saved_checkpoints(run: str | Path) -> dict[int, Path]:
+    """Return the checkpoints of a run by step, the oldest first."""
     found = [path.parent for path in (Path(run) / CHECKPOINTS).glob(f"*/{STATE_FILE}")]
-    return sorted((p for p in found if p.name.isascii() and p.name.isdigit()), key=lambda p: int(p.name))
+    return dict(sorted((int(p.name), p) for p in found if p.name.isascii() and p.name.isdigit()))
 
 
 def latest_checkpoint(run: str | Path) -> Path | None:
-    return next(reversed(saved_checkpoints(run)), None)
+    return next(reversed(saved_checkpoints(run).values()), None)
 
 
 def write_checkpoint(
@@ -78,16 +68,14 @@ def write_checkpoint(
         _write_state(final, state, read_state(final).get(CHECKSUMS, {}))
         return final
     for name, named in tensors.items():
-        if infinite := [key for key, tensor in named.items() if not torch.isfinite(tensor).all()]:
+        if odd := [key for key, tensor in named.items() if not torch.isfinite(tensor).all()]:
             raise UserError(
-                f"{infinite[0]!r} of the {name} is not finite after step {step}, so no checkpoint was written; the "
-                f"last good one is {latest_checkpoint(run) or 'none'}: train from it with a lower --optimizer.lr in a "
-                "new run."
+                f"{odd[0]!r} of the {name} is not finite after step {step}, so nothing was written; the last good "
+                f"checkpoint is {latest_checkpoint(run) or 'none'}: train from it with a lower --optimizer.lr."
             )
-    temporary = final.with_name(f".{secrets.token_hex(6)}")
+    temporary, checksums = final.with_name(f".{secrets.token_hex(6)}"), {}
     try:
         temporary.mkdir(parents=True)
-        checksums = {}
         for name, named in tensors.items():
             # The bytes first: the library's own writer reports a full disk as an error of its own kind.
             data = safetensors.torch.save({key: tensor.cpu().contiguous() for key, tensor in named.items()})
@@ -108,18 +96,13 @@ def _write_state(checkpoint: Path, state: Mapping[str, Any], checksums: Mapping[
     write_json(checkpoint / STATE_FILE, {**state, CHECKSUMS: {**checksums, STATE_FILE: json_checksum(state)}})
 
 
-def discard(checkpoint: Path) -> None:
-    """Remove a checkpoint, which at no moment is half there under its own name."""
-    hidden = checkpoint.with_name(f".{secrets.token_hex(6)}")
-    os.rename(checkpoint, hidden)
-    shutil.rmtree(hidden, ignore_errors=True)
-
-
 def prune(run: Path, keep_last: int, best: int | None) -> None:
-    """Remove all checkpoints but the newest few and the best."""
-    for path in saved_checkpoints(run)[:-keep_last]:
-        if int(path.name) != best:
-            discard(path)
+    """Remove all checkpoints but the newest few and the best; at no moment is one half there under its own name."""
+    for step, path in list(saved_checkpoints(run).items())[:-keep_last]:
+        if step != best:
+            hidden = path.with_name(f".{secrets.token_hex(6)}")
+            os.rename(path, hidden)
+            shutil.rmtree(hidden, ignore_errors=True)
 
 
 def read_state(checkpoint: Path) -> dict[str, Any]:
@@ -171,7 +154,7 @@ def find_checkpoint(run: str | Path, which: Literal["best", "last"] | int = "bes
 
     Damaged checkpoints are skipped with a line on stderr; a damaged one that is given by its step is an error.
     """
-    saved = {int(path.name): path for path in saved_checkpoints(run)}
+    saved = saved_checkpoints(run)
     if isinstance(which, int):
         if which not in saved:
             held = ", ".join(map(str, saved)) or "none"
@@ -195,14 +178,13 @@ def load_config(run: str | Path) -> TrainConfig:
 
 def load_model(run: str | Path, which: Literal["best", "last"] | int = "best") -> tuple[nn.Module, TrainConfig]:
     """Return a trained model on the CPU, in eval mode, and its config; the average of its weights if it has one."""
-    config = load_config(run)
-    checkpoint = find_checkpoint(run, which)
+    config, checkpoint = load_config(run), find_checkpoint(run, which)
     _, tensors = read_checkpoint(checkpoint, "model", "ema")
-    model = build_trained(config.model, tensors.get("model", {}), checkpoint / WEIGHTS_FILE)
+    model = build.build_trained(config.model, tensors.get("model", {}), checkpoint / WEIGHTS_FILE)
     if "ema" in tensors:
         averages = {name.removeprefix("average."): t for name, t in tensors["ema"].items() if name != "updates"}
         copy_named(model.state_dict(), model.state_dict() | averages, checkpoint / "ema.safetensors")
-    return model.eval(), config
+    return model, config
 
 
 def load_start(model: nn.Module, source: str | Path) -> None:
@@ -211,7 +193,7 @@ def load_start(model: nn.Module, source: str | Path) -> None:
     if (folder / CONFIG_FILE).is_file():
         tensors = load_model(folder)[0].state_dict()
     elif (folder / WEIGHTS_JSON).is_file():
-        _, tensors = read_weights(folder)
+        _, tensors = build.read_weights(folder)
     else:
         tensors = read_tensors(folder / WEIGHTS_FILE)
     copy_named(model.state_dict(), tensors, folder)
@@ -220,7 +202,7 @@ def load_start(model: nn.Module, source: str | Path) -> None:
 @torch.no_grad()
 def copy_named(own: Mapping[str, Tensor], tensors: Mapping[str, Tensor], where: Path | str) -> None:
     """Copy tensors into those of the same names; UserError if they do not fit."""
-    check_tensors(own, tensors, where)
+    build.check_tensors(own, tensors, where)
     for name, tensor in own.items():
         tensor.copy_(tensors[name])
 
@@ -240,36 +222,34 @@ def locked_run(run: Path) -> Iterator[None]:
 
 def begin_run(run: Path, config: TrainConfig, resume: Resume) -> Path | None:
     """Prepare the folder of a run; return the checkpoint to resume from, or None."""
-    # What a kill left of a config that was being written, and of checkpoints, written or discarded.
-    for path in run.glob(f".{CONFIG_FILE}.*.tmp"):
+    for path in run.glob(f".{CONFIG_FILE}.*.tmp"):  # of a kill while the config was written
         path.unlink()
-    for path in (run / CHECKPOINTS).glob(".*"):
+    for path in (run / CHECKPOINTS).glob(".*"):  # and of one while a checkpoint was written or removed
         shutil.rmtree(path, ignore_errors=True)
     if (run / CONFIG_FILE).exists():
         if resume == "never":
             raise UserError(f"{run} already holds a run; use another --out, or --resume auto to resume it.")
-        if found := different(load_config(run), config):
+        if found := different(load_config(run).to_json(), config.to_json()):
             raise UserError(f"{run} holds a run with other settings ({found}); use the same, or another --out.")
     elif any(path.name != ".lock" for path in run.iterdir()):
         raise UserError(f"{run} holds other files; give --out a new or empty folder.")
-    checkpoint = first_sound(reversed(saved_checkpoints(run)))
+    saved = saved_checkpoints(run)
+    checkpoint = first_sound(reversed(saved.values()))
     write_json(run / CONFIG_FILE, config.to_json(), checksum=True)
-    step = int(checkpoint.name) if checkpoint else 0
-    for path in saved_checkpoints(run):
-        if int(path.name) > step:  # damaged: kept for inspection, but no longer a checkpoint
+    last = int(checkpoint.name) if checkpoint else 0
+    for step, path in saved.items():
+        if step > last:  # damaged: kept for inspection, but no longer a checkpoint
             os.replace(path, path.with_name(f"damaged-{path.name}-{secrets.token_hex(3)}"))
-    cut_metrics(run, step)
+    cut_metrics(run, last)
     return checkpoint
 
 
-def different(old: TrainConfig, new: TrainConfig) -> str:
+def different(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
     """Return the first setting in which a resumed run may not differ, in words; empty if there is none."""
-    before, after = old.to_json(), new.to_json()
-    for name, value in before.items():
-        if name in FREE_FIELDS or value == after[name]:
-            continue
-        if not isinstance(value, dict):
-            return f"{name} {value} and not {after[name]}"
-        inner = next(key for key in {**value, **after[name]} if value.get(key) != after[name].get(key))
-        return f"{name}.{inner} {value.get(inner)} and not {after[name].get(inner)}"
+    for name in {**old, **new}:
+        before, after = old.get(name), new.get(name)
+        if name not in FREE_FIELDS and before != after:
+            if isinstance(before, dict) and isinstance(after, dict):
+                return f"{name}.{different(before, after)}"
+            return f"{name} {before} and not {after}"
     return ""

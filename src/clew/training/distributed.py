@@ -1,11 +1,9 @@
-"""Several processes that train one model: joining them, and collective operations.
+"""Several processes that train one model: each has all weights and its own rows of a batch; gradients are summed.
 
     with joined_world("auto") as world:            # alone, or one of torchrun's; gloo on CPU, nccl on GPU
-        total = world.sum(tensor)
         world.sum_gradients(model)
 
-Every process has all weights and its own rows of each batch. All of it is a no-op for one process. A UserError that all
-processes raise is printed by the main one alone.
+All of it is a no-op for one process. A UserError that all processes raise is printed by the main one alone.
 """
 
 from __future__ import annotations
@@ -45,44 +43,38 @@ class World:
         return self.rank == 0
 
     def sum(self, tensor: Tensor, operation: Any = dist.ReduceOp.SUM) -> Tensor:
-        """Return the sum over all processes, on each of them; the tensor itself is not changed."""
+        """Return the sum over all processes, on each of them, as a new tensor."""
         if self.size > 1:
             tensor = tensor.to(self.device, copy=True)
             dist.all_reduce(tensor, op=operation)
         return tensor
 
-    def max(self, tensor: Tensor) -> Tensor:
-        """Return the maximum over all processes, on each of them."""
-        return self.sum(tensor, dist.ReduceOp.MAX)
+    def max(self, value: int) -> int:
+        return int(self.sum(torch.tensor(value), dist.ReduceOp.MAX))
 
     def sum_gradients(self, model: nn.Module) -> None:
         """Replace every gradient by its sum over all processes, in one operation; a missing one counts as zero."""
-        if self.size == 1:
-            return
-        parameters = [p for p in model.parameters() if p.requires_grad]
-        gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
-        flat = self.sum(torch.cat([gradient.flatten() for gradient in gradients]))
-        for p, gradient in zip(parameters, flat.split([p.numel() for p in parameters]), strict=True):
-            p.grad = gradient.view_as(p)
+        if self.size > 1:
+            parameters = [p for p in model.parameters() if p.requires_grad]
+            gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
+            flat = self.sum(torch.cat([gradient.flatten() for gradient in gradients]))
+            for p, gradient in zip(parameters, flat.split([p.numel() for p in parameters]), strict=True):
+                p.grad = gradient.view_as(p)
 
     def from_main(self, value: Any) -> Any:
         """Return the main process's value on all of them; plain Python values."""
-        if self.size == 1:
-            return value
         held = [value]
-        dist.broadcast_object_list(held, src=0, device=self.device)
+        if self.size > 1:
+            dist.broadcast_object_list(held, src=0, device=self.device)
         return held[0]
 
     def on_main(self, work: Callable[[], T]) -> T:
         """Do the work on the main process; return its result, or raise its UserError or OSError, on all of them."""
-        result: T | None = None
-        error: Exception | None = None
-        if self.is_main:
-            try:
-                result = work()
-            except (UserError, OSError) as raised:  # the others wait for an answer, so it is sent before it is raised
-                error = raised
-        result, error = self.from_main((result, error))
+        try:
+            answer = (work() if self.is_main else None, None)
+        except (UserError, OSError) as raised:  # the others wait for an answer, so it is sent before it is raised
+            answer = (None, raised)
+        result, error = self.from_main(answer)
         if error is not None:
             raise error
         return result
@@ -96,28 +88,25 @@ class World:
 def joined_world(device: Literal["auto", "cpu", "cuda"] = "auto", timeout_hours: float = 4.0) -> Iterator[World]:
     """Join the processes that torchrun has started, or be alone; leave them at the end.
 
-    A process waits `timeout_hours` for the others: they decode different mazes in an evaluation, and one of them makes
-    the dataset.
+    A process waits `timeout_hours` for the others: they decode different mazes, and one of them makes the dataset.
     """
     if device == "cuda" and not torch.cuda.is_available():
         raise UserError("there is no CUDA device here; use --device cpu, or auto.")
     on_gpu = device != "cpu" and torch.cuda.is_available()
-    rank, size, local_rank = (
-        int(os.environ.get(name, default)) for name, default in (("RANK", 0), ("WORLD_SIZE", 1), ("LOCAL_RANK", 0))
-    )
-    world = World(rank, size, torch.device("cuda", local_rank) if on_gpu else torch.device("cpu"))
+    rank, size, local_rank = (int(os.environ.get(name, 0)) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
+    here = torch.device("cuda", local_rank) if on_gpu else torch.device("cpu")
     if on_gpu:
-        torch.cuda.set_device(world.device)
-    if size == 1:
-        yield World(device=world.device)
+        torch.cuda.set_device(here)
+    if size <= 1:
+        yield World(device=here)
         return
     lost = False
     try:
         timeout = timedelta(hours=timeout_hours)
         dist.init_process_group("nccl" if on_gpu else "gloo", rank=rank, world_size=size, timeout=timeout)
-        yield world
+        yield World(rank, size, here)
     except UserError:
-        if not world.is_main:
+        if rank:
             sys.exit(1)  # the main process prints it
         raise
     except RuntimeError as error:
@@ -146,7 +135,7 @@ def first_sentence(error: Exception) -> str:
 
 
 def launch(processes: int, arguments: Sequence[str]) -> int:
-    """Run `clew ARGUMENTS` in so many processes of this machine, as torchrun does; return the exit code.
+    """Run `clew ARGUMENTS` in so many processes of this machine; return the exit code.
 
     Signals reach all processes, so that they save and stop. If one is lost, the others are ended.
     """

@@ -4,11 +4,9 @@
     optimizer.set_rates(lr_factor(schedule, progress, stride), beta1_at(schedule, progress, stride))     # each step
     optimizer.step()
 
-Weight decay applies to matrices only (embeddings count, vectors and biases do not).
-
 Schedules are pure functions of `progress`, the share of the budget used when a step begins, and of `stride`, the share
-that one step uses. The stride makes the first step start exactly at the bottom of the warm-up and the last one end
-exactly at the final rate; with a budget in minutes, where the number of steps is not known, it is 0.
+that one step uses: with it, the first step has exactly the first rate and the last step the last. It is 0 for a budget
+in minutes.
 
 Shape suffixes: N matrices, R rows, C columns.
 """
@@ -28,18 +26,14 @@ from clew.training.config import OptimizerConfig, ScheduleConfig
 # The quintic x -> a x + b x^3 + c x^5. Iterated 5 times it brings singular values from 0.002 to 1 (of a matrix of
 # norm 1) into [0.68, 1.21]; it does not settle at 1, which training does not need, and so gets there in few steps.
 _A, _B, _C = 3.4445, -4.7750, 2.0315
-BETA1_HIGH, BETA1_LOW = 0.95, 0.85  # the defaults of torch's OneCycleLR
 
 
 def lr_factor(config: ScheduleConfig, progress: float, stride: float = 0.0) -> float:
     """Return the learning rate, as a share of its highest, for a step from `progress` to `progress + stride`."""
-    if config.kind == "one-cycle":
-        return _cycle(config.warmup, (config.start, 1.0, config.end), progress, stride)
-    # Where the step ends, so that the last step has the final rate. Minutes may run over the budget.
-    reached = min(progress + stride, 1.0)
-    if reached < config.warmup:
+    reached = min(progress + stride, 1.0)  # minutes may run over the budget
+    if config.kind != "one-cycle" and reached < config.warmup:
         return config.start + (1.0 - config.start) * ((reached - stride) / (config.warmup - stride))
-    if config.kind == "cosine":
+    if config.kind != "constant-then-decay":
         return _cycle(config.warmup, (config.start, 1.0, config.end), progress, stride)
     remaining = min(1.0, (1 - reached) / config.decay) if config.decay else 1.0
     return config.end + (1.0 - config.end) * float(remaining**config.power)
@@ -47,8 +41,8 @@ def lr_factor(config: ScheduleConfig, progress: float, stride: float = 0.0) -> f
 
 def beta1_at(config: ScheduleConfig, progress: float, stride: float = 0.0) -> float | None:
     """Return AdamW's beta1 for a step from `progress` to `progress + stride`; None if it does not change."""
-    values = (BETA1_HIGH, BETA1_LOW, BETA1_HIGH)
-    return _cycle(config.warmup, values, progress, stride) if config.cycle_beta1 else None
+    # The values are the defaults of torch's OneCycleLR.
+    return _cycle(config.warmup, (0.95, 0.85, 0.95), progress, stride) if config.cycle_beta1 else None
 
 
 def _cycle(warmup: float, values: tuple[float, float, float], progress: float, stride: float) -> float:
@@ -66,16 +60,13 @@ def orthogonalize(x_NRC: Tensor, steps: int = 5) -> Tensor:
 
     Runs in float32 on CPU, where bfloat16 may be a hundred times slower, and in bfloat16 on GPU.
     """
-    dtype = x_NRC.dtype
-    x = x_NRC.to(torch.float32 if x_NRC.device.type == "cpu" else torch.bfloat16)
-    wide = x.shape[-2] <= x.shape[-1]
-    if not wide:
-        x = x.mT  # the products below are over the shorter side
+    wide = x_NRC.shape[-2] <= x_NRC.shape[-1]
+    x = (x_NRC if wide else x_NRC.mT).to(torch.float32 if x_NRC.device.type == "cpu" else torch.bfloat16)
     x = x / (torch.linalg.matrix_norm(x, keepdim=True) + 1e-7)
     for _ in range(steps):
         gram = torch.bmm(x, x.mT)
         x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=_B, alpha=_C), x, beta=_A)
-    return (x if wide else x.mT).to(dtype)
+    return (x if wide else x.mT).to(x_NRC.dtype)
 
 
 @torch.no_grad()
@@ -127,7 +118,7 @@ def matrix_names(model: nn.Module) -> set[str]:
 
 
 class Optimizer:
-    """AdamW, or Muon for the matrices and AdamW for the rest. The state is complete from the beginning, all zeros."""
+    """AdamW, or Muon for the matrices and AdamW for the rest; weight decay is for matrices and embeddings only."""
 
     def __init__(self, model: nn.Module, config: OptimizerConfig) -> None:
         self.config = config
@@ -146,7 +137,7 @@ class Optimizer:
             eps=config.eps,
             fused=True,  # on CPU too it took under a third of the other forms' time for the 8M model
         )
-        for p in self.others.values():  # torch makes these at the first step
+        for p in self.others.values():  # torch makes these at the first step, but the state must always be complete
             step = torch.zeros((), dtype=torch.float32, device=p.device)
             self.adamw.state[p] = {"step": step, "exp_avg": torch.zeros_like(p), "exp_avg_sq": torch.zeros_like(p)}
         self.set_rates(1.0)
@@ -164,8 +155,7 @@ class Optimizer:
             group["betas"] = (group["betas"][0] if beta1 is None else beta1, self.config.beta2)
 
     def step(self) -> None:
-        c = self.config
-        matrices, momenta = list(self.matrices.values()), list(self.momentum.values())
+        c, matrices, momenta = self.config, [*self.matrices.values()], [*self.momentum.values()]
         muon_step(matrices, momenta, c.muon_lr * self.factor, c.muon_momentum, c.weight_decay, c.muon_steps)
         self.adamw.step()
 
@@ -186,24 +176,23 @@ class Ema:
 
     def __init__(self, model: nn.Module, decay: float) -> None:
         self.decay, self.updates = decay, torch.tensor(0)
-        self.weights: dict[str, Tensor] = {name: p.detach() for name, p in trainable(model).items()}
-        self.average = {name: weight.clone() for name, weight in self.weights.items()}
+        self.weights = [p.detach() for p in trainable(model).values()]
+        self.average = {name: p.detach().clone() for name, p in trainable(model).items()}
 
     def update(self) -> None:
-        updates = int(self.updates)
-        decay = min(self.decay, (1 + updates) / (10 + updates))
-        torch._foreach_lerp_(list(self.average.values()), list(self.weights.values()), 1 - decay)
+        decay = min(self.decay, (1 + int(self.updates)) / (10 + int(self.updates)))
+        torch._foreach_lerp_([*self.average.values()], self.weights, 1 - decay)
         self.updates += 1
 
     @contextmanager
     def swapped(self) -> Iterator[None]:
         """Give the model the averaged weights within."""
-        kept = [weight.clone() for weight in self.weights.values()]
+        kept = [weight.clone() for weight in self.weights]
         try:
-            torch._foreach_copy_(list(self.weights.values()), list(self.average.values()))
+            torch._foreach_copy_(self.weights, [*self.average.values()])
             yield
         finally:
-            torch._foreach_copy_(list(self.weights.values()), kept)
+            torch._foreach_copy_(self.weights, kept)
 
     def named_state(self) -> dict[str, Tensor]:
         """Return the number of updates, and the average under "average.PARAMETER NAME"; not copies."""

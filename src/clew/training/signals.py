@@ -18,8 +18,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
-# Windows has no SIGHUP and no SIGUSR2.
-SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGUSR2") if hasattr(signal, name)]
+WARNING = getattr(signal, "SIGUSR2", None)  # Windows has no SIGHUP and no SIGUSR2
+SIGNALS = [signal.SIGTERM, signal.SIGINT, getattr(signal, "SIGHUP", None), WARNING]
 
 
 class Stopped(Exception):
@@ -33,37 +33,37 @@ class StopRequest:
     signal: int = 0
 
 
-_handled: list[StopRequest] = []  # a process has one set of handlers; the innermost request is the last
+_current = StopRequest()
 
 
 def check_stop() -> None:
     """Raise Stopped if a signal has come since `handle_stop_signals` began."""
-    if _handled and _handled[-1].signal:
+    if _current.signal:
         raise Stopped
 
 
 @contextmanager
 def handle_stop_signals() -> Iterator[StopRequest]:
     """Note the first stop signal and every warning instead of obeying it."""
-    stop = StopRequest()
-    if threading.current_thread() is not threading.main_thread():
-        yield stop  # only the main thread may have handlers; a run in another thread is stopped by its owner
-        return
+    global _current
+    stop, outer, before = StopRequest(), _current, {}
+    # Only the main thread may have handlers; a run in another thread is stopped by its owner.
+    if threading.current_thread() is threading.main_thread():
+        before = {number: signal.getsignal(number) for number in SIGNALS if number is not None}
     # A signal that is ignored, as SIGHUP is under nohup, stays ignored.
-    before = {number: handler for number in SIGNALS if (handler := signal.getsignal(number)) != signal.SIG_IGN}
+    before = {number: handler for number, handler in before.items() if handler != signal.SIG_IGN}
 
     def note(number: int, frame: FrameType | None) -> None:
         stop.signal = number
-        for other, handler in before.items():
-            if other != getattr(signal, "SIGUSR2", None):
-                signal.signal(other, handler)
+        for other in before.keys() - {WARNING}:
+            signal.signal(other, before[other])
 
     for number in before:
         signal.signal(number, note)
-    _handled.append(stop)
     try:
+        _current = stop
         yield stop
     finally:
-        _handled.remove(stop)
+        _current = outer
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -83,17 +83,18 @@ class RequeuedRun:
         if code := guarded(lambda: ends.append(self.work())):
             sys.exit(code)
         end = ends[0]
-        if end is None or end.reason != "signal":
-            return 0 if end is None else end.step
-        if end.signal == number:
-            requeue(number, None)  # does not come back, on the main process
-        sys.exit(0 if end.signal == number else 128 + end.signal)
+        if end is None or not end.signal:
+            return end.step if end else 0
+        if end.signal != number:
+            sys.exit(128 + end.signal)
+        requeue(number, None)  # does not come back, on the main process
+        sys.exit(0)
 
     def checkpoint(self) -> Any:
         """Return the job to requeue: the same, since the run folder has the progress."""
         from submitit.helpers import DelayedSubmission
 
-        return DelayedSubmission(RequeuedRun(self.work))
+        return DelayedSubmission(self)
 
 
 def submit(
@@ -105,8 +106,7 @@ def submit(
 ) -> list[Any]:
     """Submit one function as a job, several as a job array; return submitit's jobs.
 
-    Jobs start when those in `after` have succeeded, and are removed if one of them fails. `local` starts the same
-    processes here, for tests.
+    They start when the jobs in `after` have succeeded. `local` starts the same processes here, for tests.
     """
     if importlib.util.find_spec("submitit") is None:
         raise UserError("submitit is not installed; run: pip install 'clew[slurm]', or use examples/train.sbatch.")
@@ -119,7 +119,11 @@ def submit(
     executor = submitit.AutoExecutor(folder=job_folder(run) / "%j", cluster=cluster, **limit)
     optional = {f"slurm_{name}": getattr(options, name) for name in ("partition", "account", "qos", "constraint")}
     optional |= {"slurm_setup": list(options.setup) or None, "mem_gb": options.mem_gb}
-    optional["slurm_dependency"] = f"afterok:{':'.join(after)}" if after else None
+    # So that Slurm itself may start the job again, after a node has failed or another job was more urgent.
+    more: dict[str, Any] = {"requeue": True}
+    if after:
+        optional["slurm_dependency"] = f"afterok:{':'.join(after)}"
+        more["kill-on-invalid-dep"] = "yes"
     executor.update_parameters(
         name=Path(run).name,
         nodes=options.nodes,
@@ -128,8 +132,7 @@ def submit(
         cpus_per_task=options.cpus_per_task,
         timeout_min=max(round(options.hours * 60), 1),
         slurm_signal_delay_s=options.warn_seconds,
-        # So that Slurm itself may start the job again, after a node has failed or another job was more urgent.
-        slurm_additional_parameters={"requeue": True, **({"kill-on-invalid-dep": "yes"} if after else {})},
+        slurm_additional_parameters=more,
         slurm_srun_args=["--kill-on-bad-exit=1"],  # the others would wait for a process that has failed
         **{name: value for name, value in optional.items() if value is not None},
     )
