@@ -42,14 +42,7 @@ from clew.models.config import CellNetworkConfig
 from clew.paper.named_configs import CELLS_A_STEP, REACHABLE, cell_model, cells
 from clew.provenance import provenance
 from clew.training.distributed import World
-from clew.training.step import (
-    TrainingState,
-    accumulate_gradient,
-    flush_denormals,
-    gradient_norm,
-    local_batch,
-    scale_gradient,
-)
+from clew.training.train import Trainer, local_batch
 
 SIDES = (5, 8, 10, 15, 20, 25, 30)
 PEAK_SIDE = 10
@@ -217,12 +210,12 @@ class TrainingStep:
 
     def __init__(self, family: str, side: int, mazes: int | None = None) -> None:
         self.config = cells(family, (side,), steps=1000)
-        self.state, self.world = TrainingState(self.config, World()), World()
+        self.state = Trainer(self.config, World())
         self.mazes = mazes or mazes_a_batch(family, side)
         loader = build_loader(self.config.data, self.config.batch_size, self.config.seed)
         tasks = loader.batch(0).rows(slice(0, self.mazes))
         self.mazes = len(tasks)
-        self.part = local_batch(tasks, self.state.objective, SEED, 0, self.mazes, self.world)
+        self.part = local_batch(tasks, self.state.objective, SEED, 0, self.mazes, World())
 
     @property
     def flops(self) -> float:
@@ -231,19 +224,14 @@ class TrainingStep:
         return training_flops(self.config.model, self.part.batch, targets.order_BT, targets.query_BT)
 
     def forward_backward(self) -> None:
-        self.state.optimizer.zero_grad(set_to_none=True)
         self.state.model.train()
-        with flush_denormals():
-            accumulate_gradient(self.state.forward, self.part, self.world, precision="fp32", scale=1.0)
+        torch.set_flush_denormal(True)
+        self.state.compute_gradient(self.part)
+        torch.set_flush_denormal(False)
 
     def optimize(self) -> None:
         """Clip, step, average the weights."""
-        assert self.config.clip is not None
-        assert self.state.ema is not None
-        norm = gradient_norm(self.state.model)
-        scale_gradient(self.state.model, min(1.0, self.config.clip / (norm + 1e-6)))
-        self.state.optimizer.step()
-        self.state.ema.update(self.state.model)
+        self.state.apply_gradient()
 
     def whole(self) -> None:
         self.forward_backward()

@@ -74,10 +74,10 @@ def kinds(folder: Path) -> dict[str, Kind]:
     from clew.data.config import DatasetSettings
     from clew.data.dataset import open_dataset
     from clew.data.writer import write_dataset
-    from clew.training.checkpoint import RunFolder, latest_checkpoint, load_model
+    from clew.training import callbacks
+    from clew.training.checkpoint import latest_checkpoint, load_model
     from clew.training.distributed import World
-    from clew.training.step import TrainingState
-    from clew.training.train import Run
+    from clew.training.train import Trainer
 
     small = {"model.width": 8, "model.encoder_depth": 1, "model.decoder_depth": 1, "checkpoint_every": 2}
     config = clew.config("tiny", steps=4, batch_size=4, held_out=2, **small)
@@ -89,7 +89,7 @@ def kinds(folder: Path) -> dict[str, Kind]:
     write_dataset(DatasetSettings("dfs", 4, 4, 0, {"train": 20, "test": 5}), data, workers=1)
     checkpoint = latest_checkpoint(run)
     assert checkpoint is not None
-    state = TrainingState(config, World(), fresh=True)
+    state = Trainer(config, World(), fresh=True)
     bare = shutil.copytree(weights, folder / "bare")  # weights without checksums, as of version 0.1
     (bare / "model.json").write_bytes(_without_checksum((weights / "model.json").read_bytes()))
     solve = clew.generate("dfs", size=3, n=1)[0][0]
@@ -112,14 +112,14 @@ def kinds(folder: Path) -> dict[str, Kind]:
         state.load(checkpoint)
 
     def read_metrics() -> None:
-        Run(run).metrics  # noqa: B018
+        callbacks.read_metrics(run)
         with contextlib.redirect_stdout(io.StringIO()):
             runs.runs(run)
             runs.runs(run, json=True)
         for y in ("loss", "exact"):
             for x in ("steps", "mazes", "hours"):
                 list(runs.curve(run, y, x))
-        RunFolder(run).cut_metrics(3)
+        callbacks.cut_metrics(run, 3)
 
     def read_config() -> None:
         clew.config(str(run / "config.json"))

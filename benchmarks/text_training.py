@@ -30,19 +30,12 @@ from clew.data.config import DataConfig
 from clew.data.loader import StreamLoader
 from clew.errors import UserError, guarded
 from clew.models import transformers
+from clew.models.build import count_parameters
 from clew.objectives.config import ObjectiveName
 from clew.paper.study import laptop_text
 from clew.provenance import provenance
 from clew.training.distributed import World
-from clew.training.step import (
-    LocalBatch,
-    TrainingState,
-    accumulate_gradient,
-    flush_denormals,
-    gradient_norm,
-    local_batch,
-    scale_gradient,
-)
+from clew.training.train import LocalBatch, Trainer, local_batch
 
 OBJECTIVES: tuple[ObjectiveName, ...] = ("next-token", "mlm-u")
 FORMS = ("padded", "packed")
@@ -63,10 +56,12 @@ def main(
         raise UserError("--steps must be 1 or more, and --sides at least one side.")
     before = torch.get_num_threads()
     torch.set_num_threads(1)
+    torch.set_flush_denormal(True)
     try:
         measured = [measure(objective, side, steps) for side in sides for objective in OBJECTIVES]
     finally:
         torch.set_num_threads(before)
+        torch.set_flush_denormal(False)
     save(out, {"provenance": provenance(command_line(), [SEED]), "target": TARGET, "measured": measured})
     print(table(measured), end="")
 
@@ -76,7 +71,7 @@ def measure(objective: ObjectiveName, side: int, steps: int) -> dict[str, Any]:
     config = laptop_text(objective, side)
     config = replace(config, data=DataConfig(sizes=(side,), format=config.data.format, seed=SEED))
     loader = StreamLoader(config.data, config.batch_size)
-    states = {form: TrainingState(config, World()) for form in FORMS}
+    states = {form: Trainer(config, World()) for form in FORMS}
     seconds: dict[str, list[float]] = {form: [] for form in FORMS}
     losses: dict[str, list[float]] = {form: [] for form in FORMS}
     tokens = 0
@@ -96,7 +91,7 @@ def measure(objective: ObjectiveName, side: int, steps: int) -> dict[str, Any]:
         "objective": objective,
         "side": side,
         "batch_size": config.batch_size,
-        "parameters": states["padded"].parameters,
+        "parameters": count_parameters(states["padded"].model),
         "tokens_per_step": tokens / steps,
         **{f"{form}_seconds": seconds[form] for form in FORMS},
         **{f"{form}_median_seconds": statistics.median(seconds[form]) for form in FORMS},
@@ -107,17 +102,13 @@ def measure(objective: ObjectiveName, side: int, steps: int) -> dict[str, Any]:
     }
 
 
-def training_step(state: TrainingState, part: LocalBatch, form: str) -> tuple[float, float]:
+def training_step(state: Trainer, part: LocalBatch, form: str) -> tuple[float, float]:
     """Return the CPU seconds of a whole step, and its loss before the step."""
     begin = time.process_time()
-    state.optimizer.zero_grad(set_to_none=True)
-    with attention_of(form), flush_denormals():
-        sums = accumulate_gradient(state.forward, part, World(), precision="fp32", scale=1.0)
-    scale_gradient(state.model, min(1.0, 1 / (gradient_norm(state.model) + 1e-6)))
-    state.optimizer.step()
-    assert state.ema is not None
-    state.ema.update(state.model)
-    return time.process_time() - begin, sums.mean_loss
+    with attention_of(form):
+        sums = state.compute_gradient(part)
+    state.apply_gradient()
+    return time.process_time() - begin, sums["loss"] / sums["weight"]
 
 
 @contextmanager

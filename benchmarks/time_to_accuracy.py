@@ -35,7 +35,6 @@ from clew.files import read_json, write_json
 from clew.mazes.maze import TaskBatch
 from clew.models.build import build_model, count_parameters
 from clew.models.config import SIZES, EncoderDecoderConfig, Model
-from clew.objectives.builtin import build_objective
 from clew.objectives.config import ObjectiveConfig
 from clew.paper.named_configs import SMALL_SIZES, cells, config_named
 from clew.provenance import provenance
@@ -44,8 +43,7 @@ from clew.training.callbacks import METRICS_FILE, ProgressDisplay
 from clew.training.checkpoint import CONFIG_FILE, load_config
 from clew.training.config import Budget, TrainConfig
 from clew.training.distributed import World
-from clew.training.step import accumulate_gradient, local_batch
-from clew.training.train import train, training_decoder
+from clew.training.train import Trainer, local_batch, train, training_decoder
 
 SIDE = 10
 TARGETS = (0.5, 0.9, 0.99)
@@ -155,12 +153,12 @@ def seconds_a_step(config: TrainConfig, steps: int = 3) -> float:
     """About how long a step of the largest mazes takes, to place the evaluations."""
     config = replace(config, data=replace(config.data, sizes=config.data.sizes[-1:]))
     loader = build_loader(config.data, config.batch_size, config.seed)
-    objective, model = build_objective(config.objective), build_model(config.model, 0)
+    state = Trainer(config, World())
     took = []
     for step in range(steps):
         began = time.process_time()
-        part = local_batch(loader.batch(step), objective, 0, step, loader.batch_size(step), World())
-        accumulate_gradient(model, part, World(), micro_batch=config.micro_batch, precision=config.precision, scale=1.0)
+        part = local_batch(loader.batch(step), state.objective, 0, step, loader.batch_size(step), World())
+        state.compute_gradient(part)
         took.append(time.process_time() - began)
     return min(took)
 

@@ -20,7 +20,7 @@ from clew.models.config import CellNetworkConfig, DecoderOnlyConfig
 from clew.registry import shipped_models
 from clew.tokenization.read import write_maze
 from clew.trained import SomeUnread, export_weights, load
-from clew.training.checkpoint import RunFolder, model_tensors, write_checkpoint
+from clew.training.checkpoint import begin_run, locked_run, write_checkpoint
 from clew.training.config import Budget, TrainConfig
 
 DRAWING = """\
@@ -34,11 +34,10 @@ NO_WAY = "S#G\n.#.\n.#.\n"
 
 
 def make_run(folder, config):
-    run = RunFolder(folder)
-    with run.locked():
-        run.begin(config, resume="never")
+    with locked_run(folder):
+        begin_run(folder, config, resume="never")
         model = build_model(config.model, seed=0)
-        write_checkpoint(run.path, 0, {"model": model_tensors(model)}, {"step": 0, "best": None})
+        write_checkpoint(folder, 0, {"model": model.state_dict()}, {"step": 0, "best": None})
     return folder
 
 
@@ -190,7 +189,7 @@ def test_exported_weights_give_the_same_paths_as_their_run(cell_run, tmp_path, m
 def test_a_checkpoint_can_be_chosen_by_its_folder(cell_run, tmp_path):
     run = shutil.copytree(cell_run, tmp_path / "run")
     old, new = load(run), build_model(load(run).config, seed=1)
-    write_checkpoint(run, 5, {"model": model_tensors(new)}, {"step": 5, "best": None})
+    write_checkpoint(run, 5, {"model": new.state_dict()}, {"step": 5, "best": None})
     for step, expected in ((0, old.model), (5, new)):
         chosen = clew.load(run / "checkpoints" / f"{step:08d}")
         assert chosen.name == f"run-{step}"

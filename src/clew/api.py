@@ -229,12 +229,12 @@ def train(
 
     import clew
     from clew.training import train as training
-    from clew.training.callbacks import ProgressDisplay
+    from clew.training.callbacks import Logger, ProgressDisplay
 
     if isinstance(config, str):
         config = clew.config(config)
-    shown = [] if quiet else [ProgressDisplay()]
-    return training.train(config, Path(out), callbacks=[*shown, *callbacks], resume=resume, log=log)
+    own = [*([] if quiet else [ProgressDisplay()]), *([] if log is None else [Logger(log)])]
+    return training.train(config, Path(out), callbacks=[*own, *callbacks], resume=resume)
 
 
 def evaluate(

@@ -48,7 +48,7 @@ from clew.models.build import WEIGHTS_FILE, WEIGHTS_JSON, build_trained, count_p
 from clew.models.config import Precision, from_json, to_json
 from clew.registry import model_folder
 from clew.solution import Solution, solve_tasks
-from clew.training.checkpoint import CONFIG_FILE, STATE_FILE, load_model, model_tensors
+from clew.training.checkpoint import CONFIG_FILE, STATE_FILE, load_model
 
 
 class SomeUnread(UserError):
@@ -240,7 +240,7 @@ def export_weights(run: PathLike, folder: PathLike, about: str = "") -> None:
     same = {name: getattr(trained, name) for name in ("family", "height", "width", "seed", "precision")}
     about_it = Description(to_json(trained.config), trained.codec.format_name, about=about, **same)
     try:
-        write_weights(target, vars(about_it), model_tensors(trained.model))
+        write_weights(target, vars(about_it), trained.model.state_dict())
     except BaseException:
         shutil.rmtree(target, ignore_errors=True)
         raise

@@ -19,8 +19,7 @@ from clew.mazes.generate import generate
 from clew.mazes.maze import TaskBatch
 from clew.paper import named_configs
 from clew.trained import load
-from clew.training.callbacks import RunEnd
-from clew.training.train import Run
+from clew.training.callbacks import RunEnd, read_metrics
 from clew.viz.drawing import GOAL, START, TRUE_PATH
 
 
@@ -97,7 +96,7 @@ def test_it_starts_anew(ran: tuple[Path, str, str]) -> None:
     (ran[0] / CELLS[2] / "old.txt").write_text("of an earlier demo")
     learn(CELLS, 0.003, ran[0])
     assert not (ran[0] / CELLS[2] / "old.txt").exists()
-    assert [line["kind"] for line in Run(ran[0] / CELLS[2]).metrics].count("evaluation") == 1
+    assert [line["kind"] for line in read_metrics(ran[0] / CELLS[2])].count("evaluation") == 1
 
 
 def test_a_signal_ends_it(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from clew.objectives.config import ObjectiveConfig
 from clew.solution import Solution
 from clew.tokenization.read import write_maze
 from clew.trained import export_weights, load
-from clew.training.checkpoint import RunFolder, model_tensors, write_checkpoint
+from clew.training.checkpoint import begin_run, locked_run, write_checkpoint
 from clew.training.config import Budget, TrainConfig
 
 WALLS = "S...\n.##.\n....\n...G\n"
@@ -27,11 +27,10 @@ def make_run(folder, data, model, objective="mlm-u", **changes):
     config = TrainConfig(
         data=data, model=model, budget=Budget(steps=1), objective=ObjectiveConfig(name=objective), **changes
     )
-    made = RunFolder(folder)
-    with made.locked():
-        made.begin(config, resume="never")
-        tensors = {"model": model_tensors(build_model(model, seed=0))}
-        write_checkpoint(made.path, 0, tensors, {"step": 0, "best": None})
+    with locked_run(folder):
+        begin_run(folder, config, resume="never")
+        tensors = {"model": build_model(model, seed=0).state_dict()}
+        write_checkpoint(folder, 0, tensors, {"step": 0, "best": None})
     return str(folder)
 
 

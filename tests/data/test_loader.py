@@ -39,7 +39,7 @@ from clew.objectives.builtin import build_objective
 from clew.objectives.config import ObjectiveConfig, ObjectiveName
 from clew.tokenization.format import format_named
 from clew.training.distributed import World
-from clew.training.step import local_batch
+from clew.training.train import local_batch
 
 
 def rows(batch: Batch) -> list[tuple[int, list[int], list[bool]]]:

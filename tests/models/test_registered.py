@@ -21,8 +21,9 @@ from clew.objectives.config import ObjectiveConfig, RateConfig
 from clew.objectives.targets import HIDE, Noise, Targets, make_targets, response_position
 from clew.registry import register
 from clew.trained import load
+from clew.training.checkpoint import load_config
 from clew.training.config import Budget, TrainConfig
-from clew.training.train import Run, train
+from clew.training.train import train
 
 
 class HideOne:
@@ -94,15 +95,14 @@ def test_a_registered_component_is_trained_saved_and_loaded(
     assert run.end.reason == "done"
     assert name in str(read_json(tmp_path / "run" / "config.json"))
 
-    again = Run(tmp_path / "run")
-    assert again.config == config(**changes)
+    assert run.config == config(**changes)
     model = load(tmp_path / "run")
     scores = model.evaluate(family="dfs", size=3, n=4)
     assert scores.scores.mazes == 4
 
     monkeypatch.setattr(registry, "_components", {kind: {} for kind in registry._components})
     with pytest.raises(UserError, match=f"needs the {kind} '{name}', which is not registered.*--plugin"):
-        _ = Run(tmp_path / "run").config
+        load_config(tmp_path / "run")
 
 
 def test_the_objective_and_the_rates_are_used() -> None:

@@ -33,7 +33,7 @@ from clew.paper.named_configs import cells, config_named
 from clew.paper.runner import Options, unique_runs
 from clew.paper.studies import STUDIES
 from clew.training.config import Budget, TrainConfig
-from clew.training.step import LocalBatch
+from clew.training.train import LocalBatch
 
 DATA = DataConfig(sizes=(4,))
 CPU = torch.device("cpu")

@@ -17,8 +17,8 @@ from clew.errors import UserError
 from clew.models.config import CellNetworkConfig
 from clew.objectives.config import ObjectiveConfig, RateConfig
 from clew.training.callbacks import Callback, StepReport
+from clew.training.config import OptimizerConfig
 from clew.training.distributed import World, joined_world
-from clew.training.optimizers import OptimizerConfig
 from clew.training.train import train
 
 ADAPTIVE = ObjectiveConfig("mlm-u", RateConfig("adaptive", "stratified", adaptive_bins=3))
@@ -27,19 +27,17 @@ CONFIDENCE = ObjectiveConfig("mlm-u", RateConfig(sampling="stratified", fully_hi
 GROWING = DataConfig(sizes=(3, 4), format="cell-labels", mixture="grow", grow_steps=4)
 CELLS = CellNetworkConfig(width=16, hidden=16)
 CASES = {
-    "ddp": tiny_config(ema=0.9, micro_batch=2),
-    "ddp-adaptive": tiny_config(objective=ADAPTIVE, batch_size=7),
-    "fsdp": tiny_config(parallel="fsdp", ema=0.9, micro_batch=2),
-    "fsdp-confidence": tiny_config(objective=CONFIDENCE, batch_size=7, parallel="fsdp"),
-    # Four mazes for one process and three for the other, one at a time: the last pass of the second has no queries.
-    "fsdp-uneven": tiny_config(parallel="fsdp", batch_size=7, micro_batch=1),
-    "fsdp-muon": tiny_config(parallel="fsdp", optimizer=OptimizerConfig("muon")),
+    "average": tiny_config(ema=0.9, micro_batch=2),
+    "adaptive": tiny_config(objective=ADAPTIVE, batch_size=7),
+    "confidence": tiny_config(objective=CONFIDENCE, batch_size=7),
+    # Four mazes for one process and three for the other, one at a time: they make different numbers of passes.
+    "uneven": tiny_config(batch_size=7, micro_batch=1),
+    "muon": tiny_config(optimizer=OptimizerConfig("muon"), ema=0.9),
     # Weights that are used several times in a pass, and steps of several shapes.
-    "ddp-cells": tiny_config(data=GROWING, model=CELLS),
-    "fsdp-cells": tiny_config(data=GROWING, model=CELLS, parallel="fsdp"),
+    "cells": tiny_config(data=GROWING, model=CELLS),
 }
 # Begun by one process, gone on with by two, ended by one.
-HANDED_ON = ("ddp", "fsdp")
+HANDED_ON = ("average", "muon")
 
 
 class LeaveAfter(Callback):
@@ -69,7 +67,7 @@ def main(rank: str, size: str, port: str, folder: str) -> None:
         for case in HANDED_ON:
             run_part(case, here / "handed-on" / case, world, until=4)
         try:  # an error reaches every process, and nobody is left waiting
-            train(CASES["ddp"], here / "shared" / "ddp", world=world, resume="never")
+            train(CASES["average"], here / "shared" / "average", world=world, resume="never")
         except UserError as error:
             print(error)
         assert group_threads() or sys.platform != "linux"  # so that the next line can fail

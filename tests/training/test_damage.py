@@ -10,21 +10,21 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_runs import assert_same, last_tensors, mean_weight, metrics, tiny_config
+from tiny_runs import assert_same, last_tensors, mean_weight, tiny_config
 
 from clew.errors import UserError
 from clew.files import read_json, write_json
 from clew.training import train as train_module
+from clew.training.callbacks import read_metrics
 from clew.training.checkpoint import (
-    RunFolder,
     find_checkpoint,
     load_model,
+    locked_run,
     read_checkpoint,
     saved_checkpoints,
     write_checkpoint,
 )
-from clew.training.config import Budget
-from clew.training.train import Run, train
+from clew.training.train import train
 
 CONFIG = tiny_config(ema=0.9)
 
@@ -52,7 +52,7 @@ def flip(file: Path, position: int = -3) -> None:
 
 
 def saved(run: Path) -> list[str]:
-    return [path.name for path in saved_checkpoints(run)]
+    return [path.name for path in saved_checkpoints(run).values()]
 
 
 def checkpoint(run: Path, step: int) -> Path:
@@ -91,7 +91,7 @@ def test_a_model_is_loaded_from_the_newest_sound_checkpoint(run: Path, capsys: p
     with pytest.raises(UserError, match="SHA-256"):
         load_model(run, which=6)
     flip(checkpoint(run, 3) / "model.safetensors")
-    with pytest.raises(UserError, match=r"has no checkpoint that can be read: .*00000006"):
+    with pytest.raises(UserError, match=r"no checkpoint of the run can be read: .*00000006"):
         load_model(run)
 
 
@@ -159,14 +159,14 @@ def test_what_is_not_finite_is_not_saved(tmp_path: Path, name: str) -> None:
 def test_a_nan_in_the_optimizer_is_never_called_a_good_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = train_module.Trainer._step
+    real = train_module.Trainer.run_step
 
     def step(self: train_module.Trainer, batch: object) -> None:
         real(self, batch)  # type: ignore[arg-type]
-        if self.state.step == 6:
-            next(iter(self.state.optimizer.state.values()))["exp_avg"].fill_(math.nan)
+        if self.step == 6:
+            next(iter(self.optimizer.adamw.state.values()))["exp_avg"].fill_(math.nan)
 
-    monkeypatch.setattr(train_module.Trainer, "_step", step)
+    monkeypatch.setattr(train_module.Trainer, "run_step", step)
     with pytest.raises(UserError, match="of the optimizer is not finite after step 6"):
         train(tiny_config(), tmp_path)
     assert saved(tmp_path) == ["00000003"]
@@ -188,7 +188,7 @@ def test_damaged_lines_of_metrics_are_left_out_and_counted(
     file = run / "metrics.jsonl"
     lines = file.read_bytes().splitlines(keepends=True)
     file.write_bytes(b"".join(damage(lines)))  # type: ignore[operator]
-    assert len(Run(run).metrics) == len(lines)
+    assert len(read_metrics(run)) == len(lines)
     assert train(CONFIG, run, evaluate=mean_weight).end.reason == "done"
     assert capsys.readouterr().err == f"clew: {file} has 1 damaged lines, which are left out.\n"
     assert file.read_bytes() == b"".join(lines)
@@ -237,16 +237,6 @@ def test_the_lock_neither_follows_a_link_nor_empties_a_file(tmp_path: Path) -> N
         train(tiny_config(), run)
     (run / ".lock").unlink()
     os.link(precious, run / ".lock")
-    with RunFolder(run).locked():
+    with locked_run(run):
         pass
     assert precious.read_text() == "precious"
-
-
-def test_a_run_that_was_found_tells_what_it_did(run: Path) -> None:
-    found = Run(run)
-    assert found.config == CONFIG
-    assert [line["step"] for line in found.metrics if line["kind"] == "evaluation"] == [3, 6]
-    assert (found.end.reason, found.end.step, found.end.scores) == ("done", 6, {"exact": 0.5})
-    longer = tiny_config(ema=0.9, budget=Budget(steps=8))
-    write_json(run / "config.json", longer.to_json())
-    assert metrics(run)[-1]["progress"] == 1.0

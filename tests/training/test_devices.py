@@ -20,9 +20,8 @@ from clew.evaluation.evaluate import evaluate_tasks
 from clew.models.build import build_model
 from clew.models.config import CellNetworkConfig, DecoderOnlyConfig
 from clew.objectives.config import ObjectiveConfig
-from clew.training.config import Budget, TrainConfig
+from clew.training.config import Budget, OptimizerConfig, TrainConfig
 from clew.training.distributed import World
-from clew.training.optimizers import OptimizerConfig
 from clew.training.train import held_out_evaluator, train
 
 WALLS = DataConfig(family="astar", sizes=(4,), format="wall-list")

@@ -6,7 +6,7 @@ from safetensors.torch import load, save
 from torch import nn
 
 from clew.errors import UserError
-from clew.training.distributed import copy_named
+from clew.training.checkpoint import copy_named
 from clew.training.optimizers import Ema
 
 
@@ -28,7 +28,7 @@ def test_the_formula():
     expected = 0.0
     for n, value in enumerate((1.0, 3.0, -2.0, 5.0)):
         fill(net, value)
-        ema.update(net)
+        ema.update()
         d = min(0.25, (1 + n) / (10 + n))  # 0.1, 0.18, 0.25, 0.25
         expected = d * expected + (1 - d) * value
         assert float(ema.average["weight"][0, 0]) == pytest.approx(expected)
@@ -37,13 +37,13 @@ def test_the_formula():
 
 def test_swap_and_back():
     net = filled(0.0)
-    ema = Ema(net)
+    ema = Ema(net, 0.999)
     fill(net, 2.0)
-    ema.update(net)
+    ema.update()
     before = [p.detach().clone() for p in net.parameters()]
 
     def use_then_fail() -> None:
-        with ema.swapped(net):
+        with ema.swapped():
             assert net.weight[0, 0].item() == pytest.approx(1.8)
             raise RuntimeError("evaluation failed")
 
@@ -56,16 +56,18 @@ def test_swap_and_back():
 
 def test_state_goes_on_bit_for_bit():
     torch.manual_seed(0)
-    nets = [nn.Linear(3, 3) for _ in range(6)]
-    straight, first = Ema(nets[0]), Ema(nets[0])
-    for net in nets:
-        straight.update(net)
-    for net in nets[:4]:
-        first.update(net)
-    again = Ema(nets[5])
+    net, values = nn.Linear(3, 3), torch.randn(6).tolist()
+    straight, first = Ema(net, 0.999), Ema(net, 0.999)
+    for value in values[:4]:
+        fill(net, value)
+        straight.update()
+        first.update()
+    again = Ema(net, 0.999)
     copy_named(again.named_state(), load(save(first.named_state())), "the saved average")
-    for net in nets[4:]:
-        again.update(net)
+    for value in values[4:]:
+        fill(net, value)
+        straight.update()
+        again.update()
     assert again.updates == straight.updates
     for name, tensor in straight.average.items():
         assert torch.equal(again.average[name], tensor)
@@ -73,4 +75,4 @@ def test_state_goes_on_bit_for_bit():
 
 def test_mistakes_are_named():
     with pytest.raises(UserError, match=r"of shape \[3, 3\] \(torch.float32\), but the model needs \[2, 2\]"):
-        copy_named(Ema(filled(0.0)).named_state(), Ema(nn.Linear(3, 3)).named_state(), "the saved average")
+        copy_named(Ema(filled(0.0), 0.9).named_state(), Ema(nn.Linear(3, 3), 0.9).named_state(), "the saved average")

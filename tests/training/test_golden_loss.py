@@ -19,8 +19,7 @@ import torch
 from clew.data.config import DataConfig
 from clew.models.config import CellNetworkConfig, DecoderOnlyConfig, EncoderDecoderConfig, ModelConfig
 from clew.objectives.config import ObjectiveConfig, ObjectiveName
-from clew.training.config import Budget, TrainConfig
-from clew.training.optimizers import OptimizerConfig
+from clew.training.config import Budget, OptimizerConfig, TrainConfig
 from clew.training.train import train
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "loss_curves.json"

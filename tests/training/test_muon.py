@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from clew.training.optimizers import Muon, orthogonalize
+from clew.training.optimizers import muon_step, orthogonalize
 
 
 def spread_matrices(count: int, rows: int, columns: int) -> torch.Tensor:
@@ -42,15 +42,16 @@ def make_matrices(shapes: list[tuple[int, int]]) -> list[nn.Parameter]:
 def test_batched_is_one_by_one():
     shapes = [(8, 8), (16, 8), (8, 8), (8, 16), (16, 8), (8, 8)]
     together, alone = make_matrices(shapes), make_matrices(shapes)
-    optimizers = [Muon(together, weight_decay=0.1), *(Muon([p], weight_decay=0.1) for p in alone)]
+    momenta, momenta_alone = ([torch.zeros(shape) for shape in shapes] for _ in range(2))
     generator = torch.Generator().manual_seed(2)
     for _ in range(3):
         for a, b in zip(together, alone, strict=True):
             a.grad = torch.randn(a.shape, generator=generator)
             b.grad = a.grad.clone()
-        for optimizer in optimizers:
-            optimizer.step()
-    for a, b in zip(together, alone, strict=True):
+        muon_step(together, momenta, 0.02, 0.95, 0.1, 5)
+        for matrix, momentum in zip(alone, momenta_alone, strict=True):
+            muon_step([matrix], [momentum], 0.02, 0.95, 0.1, 5)
+    for a, b in zip([*together, *momenta], [*alone, *momenta_alone], strict=True):
         torch.testing.assert_close(a, b, atol=1e-6, rtol=1e-5)
 
 
@@ -58,24 +59,23 @@ def test_the_formula():
     """Two steps by hand: momentum, look-ahead, scale and decay."""
     lr, mu, decay = 0.1, 0.9, 0.5
     (weight,) = make_matrices([(12, 3)])
-    expected, momentum = weight.detach().clone(), torch.zeros(12, 3)
-    optimizer = Muon([weight], lr, mu, decay)
+    expected, momentum, found = weight.detach().clone(), torch.zeros(12, 3), torch.zeros(12, 3)
     for seed in range(2):
         grad = torch.randn(12, 3, generator=torch.Generator().manual_seed(seed))
         weight.grad = grad.clone()
-        optimizer.step()
+        muon_step([weight], [found], lr, mu, decay, 5)
         momentum = mu * momentum + (1 - mu) * grad
         ahead = mu * momentum + (1 - mu) * grad
-        update = orthogonalize(ahead[None])[0]
-        expected = expected * (1 - lr * decay) - lr * math.sqrt(12 / 3) * update
+        expected = expected * (1 - lr * decay) - lr * math.sqrt(12 / 3) * orthogonalize(ahead[None])[0]
     torch.testing.assert_close(weight.detach(), expected, atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(found, momentum, atol=1e-6, rtol=1e-5)
 
 
 def test_a_matrix_without_gradient_stays():
     still, moved = make_matrices([(4, 4), (4, 4)])
     before = still.detach().clone()
     moved.grad = torch.randn(4, 4)
-    Muon([still, moved], weight_decay=0.1).step()
+    muon_step([still, moved], [torch.zeros(4, 4), torch.zeros(4, 4)], 0.02, 0.95, 0.1, 5)
     assert torch.equal(still.detach(), before)
 
 
@@ -84,12 +84,10 @@ def test_learns_a_badly_scaled_toy():
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(256, 16, generator=generator) * torch.logspace(0, -1.5, 16)
     y = x @ torch.randn(16, 16, generator=generator).T
-    weight = nn.Parameter(torch.zeros(16, 16))
-    optimizer = Muon([weight], lr=0.2)
+    weight, momentum = nn.Parameter(torch.zeros(16, 16)), torch.zeros(16, 16)
     for step in range(100):
-        optimizer.param_groups[0]["lr"] = 0.2 * (1 - step / 100)
-        optimizer.zero_grad()
+        weight.grad = None
         loss = (x @ weight.T - y).square().mean()
         loss.backward()
-        optimizer.step()
+        muon_step([weight], [momentum], 0.2 * (1 - step / 100), 0.95, 0.0, 5)
     assert float(loss.detach()) < 0.01 * float(y.square().mean())

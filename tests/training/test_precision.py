@@ -7,11 +7,11 @@ import random
 import torch
 
 from clew.models.config import autocast
-from clew.training.step import SMALLEST_SCALE, GradScaler
+from clew.training.train import FIRST_SCALE, next_scale
 
 
 def test_the_scale_moves_as_torchs_does() -> None:
-    ours, theirs = GradScaler("fp16"), torch.amp.GradScaler("cpu")
+    scale, good_steps, theirs = FIRST_SCALE, 0, torch.amp.GradScaler("cpu")
     weight = torch.nn.Parameter(torch.zeros(1))
     optimizer = torch.optim.SGD([weight])
     chance = random.Random(0)
@@ -21,26 +21,9 @@ def test_the_scale_moves_as_torchs_does() -> None:
         theirs.scale(torch.ones(()))  # makes its state
         theirs.step(optimizer)
         theirs.update()
-        ours.update(finite)
-        assert ours.value == theirs.get_scale(), step
-    assert ours.good_steps == theirs._growth_tracker.item()  # type: ignore[union-attr]
-
-
-def test_the_others_have_no_scale() -> None:
-    for precision in ("fp32", "bf16"):
-        scale = GradScaler(precision)  # type: ignore[arg-type]
-        scale.update(False)
-        assert (scale.value, scale.can_shrink) == (1.0, False)
-
-
-def test_a_scale_that_cannot_help_gives_up() -> None:
-    scale = GradScaler("fp16")
-    while scale.can_shrink:
-        scale.update(False)
-    assert scale.value == SMALLEST_SCALE
-    again = GradScaler("fp16")
-    again.load_state(scale.state())
-    assert again.state() == scale.state()
+        scale, good_steps = next_scale(scale, good_steps, finite)
+        assert scale == theirs.get_scale(), step
+    assert good_steps == theirs._growth_tracker.item()  # type: ignore[union-attr]
 
 
 def test_autocast() -> None:

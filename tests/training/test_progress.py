@@ -27,7 +27,6 @@ def start(**changes):
         "parameters": 12_345,
         "first_step": 0,
         "total_steps": 1000,
-        "elapsed": 0.0,
         "device": "cpu",
         "processes": 1,
     }
@@ -103,8 +102,8 @@ def test_a_run_is_shown_on_a_terminal_and_the_cursor_comes_back(tmp_path, monkey
     text = terminal.getvalue()
     assert "step       6 of 6 100.0%" in text
     assert "held out:  exact" in text
-    assert "done after 6 steps" in text
-    assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")
+    assert text.splitlines()[-1] == "\r\x1b[Kdone after 6 steps and 0 s of training"
+    assert text.endswith("\n")
 
 
 def test_a_dumb_terminal_gets_lines(monkeypatch):

@@ -7,14 +7,8 @@ from hypothesis import strategies as st
 from tiny_runs import tiny_config
 
 from clew.errors import UserError
-from clew.training.optimizers import (
-    NamedOptimizer,
-    OptimizerConfig,
-    ScheduleConfig,
-    beta1_at,
-    build_optimizer,
-    lr_factor,
-)
+from clew.training.config import OptimizerConfig, ScheduleConfig
+from clew.training.optimizers import Optimizer, beta1_at, lr_factor
 from clew.training.train import train
 
 
@@ -40,7 +34,7 @@ def test_cycled_beta1_is_torchs_and_so_are_the_weights(steps):
     torch.manual_seed(0)
     ours, torchs = (torch.nn.Linear(3, 2) for _ in range(2))
     torchs.load_state_dict(ours.state_dict())
-    optimizer = build_optimizer(ours, OptimizerConfig("adamw", lr=1e-2))
+    optimizer = Optimizer(ours, OptimizerConfig("adamw", lr=1e-2))
     other = torch.optim.AdamW(torchs.parameters(), lr=1e-2, betas=(0.9, 0.999), weight_decay=0)
     scheduler = torch.optim.lr_scheduler.OneCycleLR(
         other, max_lr=1e-2, total_steps=steps, pct_start=0.05, final_div_factor=25
@@ -51,10 +45,10 @@ def test_cycled_beta1_is_torchs_and_so_are_the_weights(steps):
         x = torch.randn(4, 3, generator=torch.Generator().manual_seed(step))
         progress = (step / steps, 1 / steps)
         optimizer.set_rates(lr_factor(config, *progress), beta1_at(config, *progress))
-        betas.append(optimizer.param_groups[0]["betas"][0])
+        betas.append(optimizer.adamw.param_groups[0]["betas"][0])
         assert betas[-1] == pytest.approx(other.param_groups[0]["betas"][0], rel=1e-9), step
         for network, one in ((ours, optimizer), (torchs, other)):
-            one.zero_grad()
+            network.zero_grad()
             network(x).square().sum().backward()
             one.step()
         if step + 1 < steps:
@@ -62,13 +56,13 @@ def test_cycled_beta1_is_torchs_and_so_are_the_weights(steps):
     torch.testing.assert_close(ours.weight, torchs.weight, rtol=1e-5, atol=1e-7)
     assert betas[-1] == pytest.approx(0.95)
     assert min(betas) == pytest.approx(0.85, abs=1e-3)
-    assert optimizer.param_groups[0]["betas"][1] == 0.999
+    assert optimizer.adamw.param_groups[0]["betas"][1] == 0.999
 
 
 def test_the_loop_sets_beta1_at_every_step(tmp_path, monkeypatch):
-    seen, step = [], NamedOptimizer.step
+    seen, step = [], Optimizer.step
     monkeypatch.setattr(
-        NamedOptimizer, "step", lambda self: seen.append(self.param_groups[0]["betas"][0]) or step(self)
+        Optimizer, "step", lambda self: seen.append(self.adamw.param_groups[0]["betas"][0]) or step(self)
     )
     schedule = ScheduleConfig(cycle_beta1=True, warmup=0.5)
     train(tiny_config(schedule=schedule), tmp_path)
@@ -79,9 +73,9 @@ def test_the_loop_sets_beta1_at_every_step(tmp_path, monkeypatch):
 
 def test_beta1_is_left_alone_without_a_cycle():
     assert beta1_at(ScheduleConfig(), 0.5) is None
-    optimizer = build_optimizer(torch.nn.Linear(3, 2), OptimizerConfig("muon", beta1=0.7))
+    optimizer = Optimizer(torch.nn.Linear(3, 2), OptimizerConfig("muon", beta1=0.7))
     optimizer.set_rates(1.0, None)
-    assert [group["betas"] for group in optimizer.param_groups if "betas" in group] == [(0.7, 0.999)]
+    assert [group["betas"] for group in optimizer.adamw.param_groups] == [(0.7, 0.999)] * 2
     assert beta1_at(ScheduleConfig(cycle_beta1=True, warmup=1.0), 1.0) == 0.85
 
 

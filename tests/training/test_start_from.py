@@ -11,19 +11,18 @@ from clew.errors import UserError
 from clew.training.checkpoint import load_model, load_start
 from clew.training.config import Budget
 from clew.training.distributed import World
-from clew.training.step import TrainingState
-from clew.training.train import train
+from clew.training.train import Trainer, train
 
 
 def test_the_first_weights_are_those_of_the_other_run(tmp_path: Path) -> None:
     train(tiny_config(), tmp_path / "first")
     config = tiny_config(start_from=str(tmp_path / "first"), seed=5)
     trained, _ = load_model(tmp_path / "first")
-    begun = TrainingState(config, World()).model
+    begun = Trainer(config, World()).model
     for name, weight in trained.state_dict().items():
         assert torch.equal(begun.state_dict()[name], weight)
     assert not torch.equal(
-        next(iter(TrainingState(tiny_config(seed=5), World()).model.parameters())), next(iter(begun.parameters()))
+        next(iter(Trainer(tiny_config(seed=5), World()).model.parameters())), next(iter(begun.parameters()))
     )
 
 
@@ -33,7 +32,7 @@ def test_a_folder_of_weights_will_do(tmp_path: Path) -> None:
     weights.mkdir()
     (source,) = (tmp_path / "first" / "checkpoints").glob("*6/model.safetensors")
     shutil.copy(source, weights)
-    model = TrainingState(tiny_config(seed=5), World()).model
+    model = Trainer(tiny_config(seed=5), World()).model
     load_start(model, weights)
     trained, _ = load_model(tmp_path / "first")
     assert all(torch.equal(a, b) for a, b in zip(model.parameters(), trained.parameters(), strict=True))
@@ -52,5 +51,5 @@ def test_a_resumed_run_does_not_need_them_any_more(tmp_path: Path) -> None:
 
 
 def test_nothing_to_start_from_is_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="neither a run nor a folder of weights"):
+    with pytest.raises(UserError, match=r"model\.safetensors is missing"):
         train(tiny_config(start_from=str(tmp_path / "nowhere")), tmp_path / "run")

@@ -11,24 +11,19 @@ import pytest
 import torch
 from tiny_runs import tiny_config
 
-from clew.training import train as loop
 from clew.training.config import Budget
-from clew.training.step import accumulate_gradient
-from clew.training.train import train
+from clew.training.train import LocalBatch, Trainer, train
 
 # Products that would be 1e-40: of torch, shared by two threads, and on the threads of the kernels.
 PRODUCTS = """
 import sys
-from contextlib import nullcontext
 import torch
 from clew.models.cpu_kernels.message_passing import map_groups
-from clew.training.step import flush_denormals
-
 torch.set_num_threads(2)
-with flush_denormals() if sys.argv[1] == "flush" else nullcontext():
-    small = torch.full((1 << 20,), 1e-20)
-    products = small * small
-    of_kernels = map_groups(lambda i: bool(torch.tensor(1e-20) * torch.tensor(1e-20) != 0), 8)
+torch.set_flush_denormal(sys.argv[1] == "flush")
+small = torch.full((1 << 20,), 1e-20)
+products = small * small
+of_kernels = map_groups(lambda i: bool(torch.tensor(1e-20) * torch.tensor(1e-20) != 0), 8)
 print(int((products != 0).sum()), sum(of_kernels))
 """
 
@@ -44,11 +39,13 @@ def test_tiny_products_are_zero_on_every_thread(how: str, left: str) -> None:
 def test_training_does_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     seen = []
 
-    def accumulate(*given: Any, **options: Any) -> Any:
-        seen.append(float(torch.tensor(1e-20) * torch.tensor(1e-20)))
-        return accumulate_gradient(*given, **options)
+    real = Trainer.compute_gradient
 
-    monkeypatch.setattr(loop, "accumulate_gradient", accumulate)
+    def compute(self: Trainer, local: LocalBatch) -> Any:
+        seen.append(float(torch.tensor(1e-20) * torch.tensor(1e-20)))
+        return real(self, local)
+
+    monkeypatch.setattr(Trainer, "compute_gradient", compute)
     train(tiny_config(budget=Budget(steps=1)), tmp_path)
     assert seen == [0.0]
     assert torch.tensor(1e-20) * torch.tensor(1e-20) > 0  # and afterwards all is as before

@@ -13,8 +13,7 @@ from clew.data.config import DataConfig
 from clew.errors import UserError
 from clew.models.config import CellNetworkConfig, DecoderOnlyConfig, ModelConfig
 from clew.objectives.config import ObjectiveConfig, RateConfig
-from clew.training.config import Budget, TrainConfig
-from clew.training.optimizers import OptimizerConfig, ScheduleConfig
+from clew.training.config import Budget, OptimizerConfig, ScheduleConfig, TrainConfig
 
 CONFIGS = [
     tiny_config(),
@@ -64,8 +63,9 @@ def _changed(*path: str, value: Any) -> dict[str, Any]:
         (("data",), 7, "must be an object"),
         (("precision",), "fp8", "one of fp32"),
         (("seed",), -1, "seed"),
-        (("ema",), 1, "decay"),
+        (("ema",), 1, "ema is 1"),
         (("micro_batch",), 0, "micro_batch is 0"),
+        (("parallel",), "fsdp", "parallel of the config cannot be 'fsdp'; it must be one of ddp"),
         (("budget",), {"steps": 1, "minutes": 1}, "exactly one"),
         (("budget",), {}, "exactly one"),
         (("objective", "name"), "first-half", "the objective 'first-half', which is not registered.*--plugin"),
@@ -85,9 +85,9 @@ def test_numbers_must_be_finite(value: float) -> None:
     with pytest.raises(UserError, match="a number above 0 of either steps"):
         Budget(minutes=value)
     for name in ("clip", "timeout_hours"):
-        with pytest.raises(UserError, match=f"{name} is {value}; use a finite number"):
+        with pytest.raises(UserError, match=f"{name} is {value}; use a number from"):
             tiny_config(**{name: value})
-    with pytest.raises(UserError, match="average"):
+    with pytest.raises(UserError, match=f"ema is {value}"):
         tiny_config(ema=value)
     with pytest.raises(UserError, match=f"lr is {value}"):
         OptimizerConfig(lr=value)
@@ -176,3 +176,8 @@ def test_the_labels_of_path_star_graphs_are_their_nodes_by_default() -> None:
         DataConfig(family="path-star-3x4", format="path-star")
     with pytest.raises(UserError, match="edge-list text is for mazes"):
         DataConfig(family="path-star-3x4", sizes=(1,))
+
+
+def test_sharding_is_refused() -> None:
+    with pytest.raises(UserError, match="parallel 'fsdp' is gone"):
+        tiny_config(parallel="fsdp")

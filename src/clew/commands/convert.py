@@ -49,7 +49,7 @@ def convert(
     from clew.objectives.config import ObjectiveConfig
     from clew.tokenization.format import format_named
     from clew.tokenization.tokens import padded_size
-    from clew.training.checkpoint import CONFIG_FILE, RunFolder, model_tensors, write_checkpoint
+    from clew.training.checkpoint import CONFIG_FILE, begin_run, locked_run, write_checkpoint
     from clew.training.config import Budget, TrainConfig
 
     family = canonical_family(family)
@@ -81,12 +81,11 @@ def convert(
         budget=Budget(steps=1),
         objective=ObjectiveConfig("next-token" if left_to_right else "mlm-u"),
     )
-    folder = RunFolder(out)
     if (out / CONFIG_FILE).exists():
         raise UserError(f"{out} already holds a run; give --out a new folder.")
-    with folder.locked():
-        folder.begin(config, resume="never")
+    with locked_run(out):
+        begin_run(out, config, resume="never")
         state = {"step": 0, "best": None, "converted_from": weights.name}
-        write_checkpoint(out, 0, {"model": model_tensors(model)}, state)
+        write_checkpoint(out, 0, {"model": model.state_dict()}, state)
     kind = "a decoder-only model" if isinstance(model.config, DecoderOnlyConfig) else "an encoder-decoder"
     print(f"{printable(str(out))}: {kind} with {count_parameters(model):,} parameters for {mazes}")

@@ -200,10 +200,10 @@ def _number(text: str) -> Any:
 def submit(runs: Mapping[Path, TrainConfig], out: Path, resume: str, slurm: SlurmOptions, log: LogOptions) -> None:
     """Submit a run to Slurm, or those of a sweep as one job array."""
     from clew.training import slurm as cluster
-    from clew.training.callbacks import build_loggers
+    from clew.training.callbacks import Logger
     from clew.training.checkpoint import CONFIG_FILE
 
-    build_loggers(log)  # a missing package is reported here and not in a job's log
+    Logger(log)  # a missing package is reported here and not in a job's log
     works = []
     for folder, config in runs.items():
         if resume == "never" and (folder / CONFIG_FILE).exists():

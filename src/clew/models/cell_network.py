@@ -117,7 +117,6 @@ class MessageStep(nn.Module):
 class CellNetwork(nn.Module):
     """See the module's docstring."""
 
-    shard_as_one = True  # every loop uses the weights of all steps (clew.training.distributed)
     adamw_parameters = ("head.weight", "offset_in.weight")  # matrices that Muon does not update
 
     def __init__(self, config: CellNetworkConfig) -> None:

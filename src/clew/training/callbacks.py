@@ -4,7 +4,7 @@
         def on_evaluate(self, report: EvaluationReport) -> None:
             print("\a" if report.best else "")
 
-    train(config, "runs/x", callbacks=[ProgressDisplay(), Bell()], log=LogOptions(tensorboard=True))
+    train(config, "runs/x", callbacks=[ProgressDisplay(), Bell()])
 
 Callbacks run on the main process only. `on_step` comes every `log_every` steps.
 """
@@ -12,14 +12,15 @@ Callbacks run on the main process only. `on_step` comes every `log_every` steps.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import hashlib
 import json
 import os
 import secrets
+import shutil
+import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
@@ -29,6 +30,8 @@ from clew.files import atomic_write, open_own, read_json
 
 if TYPE_CHECKING:  # `clew train --help` needs LogOptions without torch
     from clew.training.config import TrainConfig
+
+METRICS_FILE = "metrics.jsonl"
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,6 @@ class RunStart:
     parameters: int
     first_step: int  # steps that were done before, by the run that is resumed
     total_steps: int | None  # None with a budget in minutes
-    elapsed: float  # seconds of training before
     device: str
     processes: int
 
@@ -54,7 +56,7 @@ class StepReport:
     loss: float  # weighted mean over the predicted tokens
     accuracy: float  # the share of the predicted tokens whose highest logit was right
     gradient_norm: float  # of the last step, before clipping
-    lr: float  # the first group's, in the last step
+    lr: float  # of the matrices with Muon, else of all parameters
     mazes: int  # seen since the run began
     elapsed: float  # seconds of training since the run began
     mazes_per_second: float
@@ -80,7 +82,7 @@ class RunEnd:
 
     step: int
     elapsed: float
-    reason: Literal["done", "signal", "failed", "unfinished"]  # unfinished: a run that was not trained to its end
+    reason: Literal["done", "signal", "failed"]
     checkpoint: Path | None  # the last one
     signal: int = 0  # that stopped it
     scores: dict[str, float] = field(default_factory=dict)  # of the last evaluation
@@ -90,82 +92,91 @@ class Callback:
     """Receives the reports of a run; a subclass overrides the methods it needs."""
 
     def on_start(self, start: RunStart) -> None: ...
-
     def on_step(self, report: StepReport) -> None: ...
-
     def on_evaluate(self, report: EvaluationReport) -> None: ...
-
     def on_checkpoint(self, step: int, path: Path) -> None: ...
-
     def on_end(self, end: RunEnd) -> None: ...
-
-
-METRICS_FILE = "metrics.jsonl"
 
 
 class MetricsFile(Callback):
     """metrics.jsonl: a line for each report, on the disk before a checkpoint is."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._file: IO[bytes] | None = None
-
-    def on_start(self, start: RunStart) -> None:
-        self._file = open_own(self._path)
+    def __init__(self, run: Path) -> None:
+        self._path = run / METRICS_FILE
 
     def on_step(self, report: StepReport | EvaluationReport) -> None:
-        kind = "step" if isinstance(report, StepReport) else "evaluation"
-        line = {"kind": kind, **_rounded(dataclasses.asdict(report))}
-        self._write(json.dumps(line).encode() + b"\n")
+        line = {"kind": "step" if isinstance(report, StepReport) else "evaluation", **asdict(report)}
+        # Seven digits a number, as many as float32 has.
+        line |= {name: float(f"{value:.7g}") for name, value in line.items() if isinstance(value, float)}
+        self._append(json.dumps(line).encode() + b"\n")
 
     on_evaluate = on_step
 
-    def on_end(self, end: RunEnd) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-
     def checksum(self) -> dict[str, Any]:
         """Return the size and SHA-256 of the file, for the state of a checkpoint, when all lines are on the disk."""
-        self._write(b"")
+        self._append(b"", sync=True)
         data = self._path.read_bytes()
         return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
 
-    def _write(self, line: bytes) -> None:
-        assert self._file is not None, "on_start comes first"
+    def _append(self, line: bytes, sync: bool = False) -> None:
         try:
-            self._file.write(line)
-            self._file.flush()
-            if not line:
-                os.fsync(self._file.fileno())
+            with open_own(self._path) as file:
+                file.write(line)
+                file.flush()
+                if sync:
+                    os.fsync(file.fileno())
         except OSError as error:  # of a full disk it names no file
-            error.filename = error.filename or str(self._path)
+            error.filename = str(self._path)
             raise
-
-
-def check_metrics(run: Path) -> None:
-    """Print a line if metrics.jsonl lacks or changes lines that it had when the newest checkpoint was written."""
-    for state in sorted(run.glob("checkpoints/[0-9]*/state.json"), reverse=True):
-        with contextlib.suppress(UserError, OSError):
-            match read_json(state):
-                case {"metrics": {"bytes": int(size), "sha256": str(checksum)}}:
-                    file = run / METRICS_FILE
-                    data = file.read_bytes() if file.exists() else b""
-                    if hashlib.sha256(data[:size]).hexdigest() != checksum:
-                        report_error(f"{file} was changed after it was written; do not trust its curves.")
-            return
 
 
 def metric_lines(run: Path) -> list[tuple[bytes, dict[str, Any] | None]]:
     """Return each line of metrics.jsonl as bytes and as parsed, None if it is damaged or cut off."""
     path = run / METRICS_FILE
-    lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
-    return [(raw, _parse_line(raw)) for raw in lines]
+    return [(raw, _parse_line(raw)) for raw in (path.read_bytes() if path.exists() else b"").splitlines(keepends=True)]
+
+
+def _parse_line(raw: bytes) -> dict[str, Any] | None:
+    try:
+        line = json.loads(raw)
+    except (ValueError, RecursionError):
+        return None
+    match line:
+        case {"kind": "step", "loss": float(), "mazes": int()} | {"kind": "evaluation", "scores": {}}:
+            step, numbers = line.get("step"), [line.get("elapsed"), *line.get("scores", {}).values()]
+            sound = type(step) is int and step >= 0 and all(isinstance(number, float) for number in numbers)
+            return line if sound and raw.endswith(b"\n") else None
+    return None
 
 
 def read_metrics(run: Path) -> list[dict[str, Any]]:
     """Return the lines of metrics.jsonl, without those that cannot be read."""
     return [line for _, line in metric_lines(run) if line is not None]
+
+
+def check_metrics(run: Path) -> None:
+    """Print a line if metrics.jsonl lacks or changes lines that it had when the newest checkpoint was written."""
+    file = run / METRICS_FILE
+    newest = max(run.glob("checkpoints/[0-9]*/state.json"), default=None)
+    with contextlib.suppress(UserError, OSError):
+        match newest and read_json(newest):
+            case {"metrics": {"bytes": int(size), "sha256": str(checksum)}}:
+                if hashlib.sha256((file.read_bytes() if file.exists() else b"")[:size]).hexdigest() != checksum:
+                    report_error(f"{file} was changed after it was written; do not trust its curves.")
+
+
+def cut_metrics(run: Path, step: int) -> None:
+    """Remove the lines after a step, which the resumed run writes again, and those that cannot be read."""
+    lines = metric_lines(run)
+    kept = [raw for raw, line in lines if line is not None and line["step"] <= step]
+    damaged = sum(line is None and raw.endswith(b"\n") for raw, line in lines)  # a kill leaves one without an end
+    if damaged:
+        report_error(f"{run / METRICS_FILE} has {damaged} damaged lines, which are left out.")
+    else:
+        check_metrics(run)
+    if len(kept) < len(lines):
+        with atomic_write(run / METRICS_FILE, "wb") as file:
+            file.writelines(kept)
 
 
 def run_status(run: Path) -> dict[str, Any]:
@@ -182,14 +193,6 @@ def run_status(run: Path) -> dict[str, Any]:
     }
 
 
-# Of a line of metrics.jsonl: the value on the x axis.
-X_AXES = {
-    "steps": lambda line: line["step"],
-    "mazes": lambda line: line["mazes"],
-    "hours": lambda line: line["elapsed"] / 3600,
-}
-
-
 def curve(run: Path, y: str, x: str) -> Iterator[tuple[float, float]]:
     """Yield the points of a run's curve; an evaluation lies at the mazes of the last step before it."""
     mazes = 0
@@ -197,7 +200,8 @@ def curve(run: Path, y: str, x: str) -> Iterator[tuple[float, float]]:
         mazes = line.get("mazes", mazes)
         value = line.get("loss") if y == "loss" else line.get("scores", {}).get("exact")
         if value is not None:
-            yield X_AXES[x](line | {"mazes": mazes}), value if y == "loss" else 100 * value
+            at = {"steps": line["step"], "mazes": mazes, "hours": line["elapsed"] / 3600}[x]
+            yield at, value if y == "loss" else 100 * value
 
 
 def find_runs(folder: Path) -> list[Path]:
@@ -205,26 +209,6 @@ def find_runs(folder: Path) -> list[Path]:
     if not folder.is_dir():
         raise UserError(f"{folder} is not a folder; give one that holds runs.")
     return sorted(file.parent for file in folder.glob("**/config.json"))
-
-
-def _parse_line(raw: bytes) -> dict[str, Any] | None:
-    try:
-        line = json.loads(raw)
-    except (ValueError, RecursionError):
-        return None
-    match line:
-        case {"kind": "step", "loss": float(), "mazes": int()} | {"kind": "evaluation", "scores": {}}:
-            step, numbers = line.get("step"), [line.get("elapsed"), *line.get("scores", {}).values()]
-            sound = type(step) is int and step >= 0 and all(isinstance(number, float) for number in numbers)
-            return line if sound and raw.endswith(b"\n") else None
-    return None
-
-
-def _rounded(value: Any) -> Any:
-    """Return the value with seven digits a number, as many as float32 has."""
-    if isinstance(value, float):
-        return float(f"{value:.7g}")
-    return {name: _rounded(item) for name, item in value.items()} if isinstance(value, dict) else value
 
 
 @dataclass(frozen=True)
@@ -237,90 +221,64 @@ class LogOptions:
     project: str = "clew"  # the project at Weights & Biases
 
 
-def build_loggers(options: LogOptions) -> list[Callback]:
-    """Return the callbacks of the options; UserError if a package is not installed."""
-    loggers: list[Callback] = [TensorBoard()] if options.tensorboard else []
-    if options.wandb != "off":
-        loggers.append(WeightsAndBiases(options.project, options.wandb))
-    return loggers
+class Logger(Callback):
+    """Sends the numbers to TensorBoard and Weights & Biases; UserError if a package is not installed."""
 
-
-def _numbers(report: StepReport | EvaluationReport) -> dict[str, float]:
-    """Return the numbers of a report by the names of their curves."""
-    if isinstance(report, EvaluationReport):
-        return {f"held-out/{name}": value for name, value in report.scores.items()}
-    return {f"train/{name}": value for name, value in vars(report).items() if name not in ("step", "progress")}
-
-
-def _require(package: str, name: str, option: str) -> None:
-    if find_spec(package) is None:
-        raise UserError(f"{name} is not installed; run: pip install 'clew[{package}]', or leave {option} out.")
-
-
-class TensorBoard(Callback):
-    """Event files in RUN/tensorboard."""
-
-    def __init__(self) -> None:
-        _require("tensorboard", "TensorBoard", "--log.tensorboard")
+    def __init__(self, options: LogOptions) -> None:
+        self._options = options
         self._writer: Any = None
-
-    def on_start(self, start: RunStart) -> None:
-        from torch.utils.tensorboard import SummaryWriter
-
-        # What a killed run wrote after its last checkpoint is written again, so it is hidden.
-        self._writer = SummaryWriter(str(start.run / "tensorboard"), purge_step=start.first_step + 1)
-
-    def on_step(self, report: StepReport | EvaluationReport) -> None:
-        for name, value in _numbers(report).items():
-            self._writer.add_scalar(name, value, report.step)
-
-    on_evaluate = on_step
-
-    def on_end(self, end: RunEnd) -> None:
-        if self._writer is not None:  # it may have failed to start
-            self._writer.close()
-
-
-class WeightsAndBiases(Callback):
-    """A run at Weights & Biases; its id is kept in RUN/wandb-id, so that a resumed run continues it."""
-
-    def __init__(self, project: str, mode: Literal["online", "offline"]) -> None:
-        _require("wandb", "Weights & Biases", "--log.wandb")
-        self._project, self._mode = project, mode
         self._run: Any = None
+        for package, wanted in (("tensorboard", options.tensorboard), ("wandb", options.wandb != "off")):
+            if wanted and find_spec(package) is None:
+                install = f"pip install 'clew[{package}]'"
+                raise UserError(f"{package} is not installed; run: {install}, or leave --log.{package} out.")
 
     def on_start(self, start: RunStart) -> None:
+        if self._options.tensorboard:
+            from torch.utils.tensorboard import SummaryWriter
+
+            # What a killed run wrote after its last checkpoint is written again, so it is hidden.
+            self._writer = SummaryWriter(str(start.run / "tensorboard"), purge_step=start.first_step + 1)
+        if self._options.wandb != "off":
+            self._run = self._begin_wandb(start)
+
+    def _begin_wandb(self, start: RunStart) -> Any:
+        """Begin a run at Weights & Biases, or continue that whose id is in RUN/wandb-id."""
         import wandb
 
-        file = start.run / "wandb-id"
+        mode, file = self._options.wandb, start.run / "wandb-id"
         if not file.exists():
             with atomic_write(file) as new:
                 new.write(secrets.token_hex(4))
+        run: dict[str, Any] = {"id": file.read_text().strip(), "name": start.run.name, "dir": str(start.run)}
+        # Offline, whether the run exists is not known; `wandb sync` joins its parts.
+        run |= {"mode": mode, "resume": "allow" if mode == "online" else None}
         try:
-            self._run = wandb.init(
-                project=self._project,
-                name=start.run.name,
-                id=file.read_text().strip(),
-                # Offline, whether the run exists is not known; `wandb sync` joins its parts.
-                resume="allow" if self._mode == "online" else None,
-                mode=self._mode,
-                dir=str(start.run),
-                config={**start.config.to_json(), "parameters": start.parameters, "processes": start.processes},
-            )
+            return wandb.init(project=self._options.project, config=start.config.to_json(), **run)
         except wandb.Error as error:
-            raise UserError(
-                f"Weights & Biases cannot be reached ({error}); log in with `wandb login`, or use --log.wandb offline."
-            ) from None
+            todo = "log in with `wandb login`, or use --log.wandb offline"
+            raise UserError(f"Weights & Biases cannot be reached ({error}); {todo}.") from None
 
     def on_step(self, report: StepReport | EvaluationReport) -> None:
-        self._run.log(_numbers(report), step=report.step)
+        if isinstance(report, EvaluationReport):
+            numbers = {f"held-out/{name}": value for name, value in report.scores.items()}
+        else:
+            numbers = {
+                f"train/{name}": value for name, value in vars(report).items() if name not in ("step", "progress")
+            }
+        if self._run is not None:
+            self._run.log(numbers, step=report.step)
+        if self._writer is not None:
+            for name, value in numbers.items():
+                self._writer.add_scalar(name, value, report.step)
 
     on_evaluate = on_step
 
     def on_end(self, end: RunEnd) -> None:
         if self._run is not None:
-            self._run.summary.update({"end": {**dataclasses.asdict(end), "checkpoint": str(end.checkpoint)}})
             self._run.finish(exit_code=1 if end.reason == "failed" else 0)
+        if self._writer is not None:
+            self._writer.close()
 
 
 class ProgressDisplay(Callback):
@@ -330,63 +288,52 @@ class ProgressDisplay(Callback):
     """
 
     def __init__(self, out: IO[str] | None = None, every: float = 10.0) -> None:
-        from rich.console import Console
-
-        self._console = Console(file=out, stderr=out is None, highlight=False, soft_wrap=True)
-        self._every = every
-        self._live: Any = None
+        self._out = out or sys.stderr
+        self._redraws = self._out.isatty() and os.environ.get("TERM") != "dumb"
+        self._every = 0.25 if self._redraws else every
 
     def on_start(self, start: RunStart) -> None:
         self._start, self._printed, self._first = start, -self._every, (0.0, 0.0)
         begun = f"resumes after step {start.first_step:,}" if start.first_step else "begins"
         where = start.device if start.processes == 1 else f"{start.processes} x {start.device}"
         self._print(f"{printable(str(start.run))} {begun}: {start.parameters:,} parameters on {where}")
-        if self._console.is_terminal and not self._console.is_dumb_terminal:
-            from rich.live import Live
-
-            self._live = Live(console=self._console, refresh_per_second=4)
-            self._live.start()
 
     def on_step(self, report: StepReport) -> None:
         if self._first == (0.0, 0.0):
             self._first = report.progress, time.monotonic()
-        if self._live is not None:
-            from rich.text import Text
-
-            self._live.update(Text(self._line(report), no_wrap=True, overflow="ellipsis"))
-        elif report.elapsed - self._printed >= self._every or report.progress >= 1:
+        if report.elapsed - self._printed >= self._every or report.progress >= 1:
             self._printed = report.elapsed
-            self._print(self._line(report))
+            self._print(self._line(report), stays=not self._redraws or report.progress >= 1)
 
     def on_evaluate(self, report: EvaluationReport) -> None:
         scores = "  ".join(f"{name} {value:.4f}" for name, value in report.scores.items())
         self._print(f"step {report.step:>7,} held out:  {scores}{'  (best)' if report.best else ''}")
 
     def on_end(self, end: RunEnd) -> None:
-        if self._live is not None:
-            self._live.stop()
-            self._live = None
         if end.reason == "done":
             self._print(f"done after {counted(end.step, 'step')} and {format_duration(end.elapsed)} of training")
+        elif self._redraws:
+            self._print("")
 
     def _line(self, report: StepReport) -> str:
         total = self._start.total_steps
-        parts = [
-            f"step {report.step:>7,}{f' of {total:,}' if total else ''} {report.progress:>6.1%}",
-            f"loss {report.loss:.4f}",
-            f"token accuracy {report.accuracy:.3f}",
-            f"lr {report.lr:.2e}",
-            f"{report.mazes_per_second:,.0f} mazes/s",
-            f"{report.flops_per_second / 1e9:,.1f} GFLOP/s",
-        ]
+        line = (
+            f"step {report.step:>7,}{f' of {total:,}' if total else ''} {report.progress:>6.1%}  "
+            f"loss {report.loss:.4f}  token accuracy {report.accuracy:.3f}  lr {report.lr:.2e}  "
+            f"{report.mazes_per_second:,.0f} mazes/s  {report.flops_per_second / 1e9:,.1f} GFLOP/s"
+        )
         progress, begun = self._first
-        if report.progress > progress:  # by the clock on the wall, so that evaluations count
-            left = (time.monotonic() - begun) * (1 - report.progress) / (report.progress - progress)
-            parts.append(f"{format_duration(max(left, 0.0))} left")
-        return "  ".join(parts)
+        if report.progress <= progress:
+            return line
+        # By the clock on the wall, so that evaluations count.
+        left = (time.monotonic() - begun) * (1 - report.progress) / (report.progress - progress)
+        return f"{line}  {format_duration(max(left, 0.0))} left"
 
-    def _print(self, line: str) -> None:
-        self._console.print(line, markup=False)
+    def _print(self, line: str, stays: bool = True) -> None:
+        """Print a line; on a terminal over the last one, if that does not stay."""
+        if self._redraws:
+            line = "\r\x1b[K" + (line if stays else line[: shutil.get_terminal_size().columns - 1])
+        print(line, end="\n" if stays else "", file=self._out, flush=True)
 
 
 def format_duration(seconds: float) -> str:

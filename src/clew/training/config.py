@@ -1,4 +1,4 @@
-"""Everything that a training run depends on, as one tree of dataclasses.
+"""Everything that a training run depends on, as one tree of dataclasses; imports no torch.
 
     config = TrainConfig(data=DataConfig(family="dfs", sizes=(10,)), model=..., budget=Budget(epochs=3000))
 
@@ -11,17 +11,79 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 from clew.data.config import CELL_LABELS, DataConfig
 from clew.errors import UserError
 from clew.files import from_plain, to_plain
 from clew.models.config import CONFIGS, EncoderDecoderConfig, ModelConfig, from_json, kind_of, to_json
 from clew.objectives.config import OBJECTIVES, ObjectiveConfig
-from clew.training.optimizers import OptimizerConfig, ScheduleConfig
 
+OptimizerKind = Literal["adamw", "muon"]
+ScheduleKind = Literal["one-cycle", "cosine", "constant-then-decay"]
 # Objectives that reveal the response from left to right, the only order of a causal model.
 LEFT_TO_RIGHT = ("next-token", "trace")
+
+
+def _check(what: str, config: Any, kinds: Any = None, **ranges: tuple[float, float]) -> None:
+    """Raise UserError unless each field is in its range, or None, and `kind` among the kinds."""
+    if kinds and config.kind not in get_args(kinds):
+        raise UserError(f"{what} {config.kind!r} is unknown: use one of {', '.join(get_args(kinds))}.")
+    for name, (low, high) in ranges.items():
+        value = getattr(config, name)
+        if value is not None and not low <= value <= high:
+            raise UserError(f"{what} {name} is {value}; use a number from {low:g} to {high:g}.")
+
+
+@dataclass(frozen=True)
+class OptimizerConfig:
+    """The optimizer and its settings; the defaults are those of the paper's text for MLM-U."""
+
+    kind: OptimizerKind = "adamw"  # adamw, or muon for matrices with adamw for the rest
+    lr: float = 1e-3  # the highest learning rate of AdamW's parameters
+    beta1: float = 0.9  # AdamW's decay of the mean gradient
+    beta2: float = 0.999  # AdamW's decay of the squared gradient
+    eps: float = 1e-8  # AdamW's constant in the denominator
+    weight_decay: float = 0.0  # of matrices only
+    muon_lr: float = 0.02  # with muon: the highest learning rate of the matrices
+    muon_momentum: float = 0.95  # the momentum of Muon
+    muon_steps: int = 5  # Newton-Schulz steps of Muon
+
+    def __post_init__(self) -> None:
+        rate, decay = (0, 10), (0, 0.99999)
+        _check("the optimizer", self, OptimizerKind, lr=rate, muon_lr=rate, weight_decay=rate, eps=(1e-20, 1))
+        _check("the optimizer's", self, beta1=decay, beta2=decay, muon_momentum=decay, muon_steps=(1, 100))
+
+
+@dataclass(frozen=True)
+class ScheduleConfig:
+    """The learning rate over a run; the defaults are the published code's, without its cycle of beta1.
+
+    - one-cycle: along a cosine from `start` up to 1 during `warmup`, then along a cosine down to `end`; step for step
+      torch's OneCycleLR;
+    - cosine: along a line up to 1 during `warmup`, then along a cosine down to `end`;
+    - constant-then-decay: along a line up to 1 during `warmup`, constant, and along a line down to `end` during the
+      last `decay`; `power` above 1 makes it fall faster at first: (remaining share of the decay) ** power.
+    """
+
+    kind: ScheduleKind = "one-cycle"  # the shape of the learning rate over the budget
+    warmup: float = 0.05  # the share of the budget in which the learning rate rises
+    decay: float = 0.2  # the share of the budget at the end in which constant-then-decay falls
+    power: float = 1.0  # the exponent of the decay of constant-then-decay
+    start: float = 1 / 25  # the first learning rate, as a share of the highest
+    end: float = 1 / 625  # the last learning rate, as a share of the highest
+    # With one-cycle: AdamW's beta1 falls from 0.95 to 0.85 while the rate rises, and rises again while the rate falls.
+    # Torch's OneCycleLR does so by default, whatever beta1 the optimizer has.
+    cycle_beta1: bool = False
+
+    def __post_init__(self) -> None:
+        share = (0, 1)
+        _check("the schedule", self, ScheduleKind, warmup=share, decay=share, start=share, end=share, power=(1e-9, 10))
+        if self.cycle_beta1 and self.kind != "one-cycle":
+            raise UserError(f"the schedule {self.kind!r} has no cycle for beta1: use one-cycle, or leave it off.")
+        if self.kind == "constant-then-decay" and self.warmup + self.decay > 1:
+            total = f"warmup {self.warmup} and decay {self.decay}"
+            raise UserError(f"the schedule's {total} exceed the whole: lower one of them.")
 
 
 @dataclass(frozen=True)
@@ -65,61 +127,50 @@ class TrainConfig:
     checkpoint_every: int = 1000  # steps between two checkpoints; the last step always has one
     keep_last: int = 2  # how many of the last checkpoints are kept, besides the best
     device: Literal["auto", "cpu", "cuda"] = "auto"  # where to train; auto takes a GPU if there is one
-    parallel: Literal["ddp", "fsdp"] = "ddp"  # with several processes: ddp copies the weights, fsdp shares them out
+    parallel: Literal["ddp"] = "ddp"  # with several processes: each has all weights, and the gradients are summed
     timeout_hours: float = 4.0  # how long one of several processes waits for the others
     # CPU threads, by default as many as torch chooses. Runs are equal bit for bit only with equal numbers of threads.
     threads: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("batch_size", "evaluate_every", "log_every", "checkpoint_every", "keep_last"):
-            if getattr(self, name) < 1:
-                raise UserError(f"{name} is {getattr(self, name)}; use 1 or more.")
-        for name in ("micro_batch", "clip", "threads", "timeout_hours"):
-            value = getattr(self, name)
-            if value is not None and not 0 < value < math.inf:
-                raise UserError(f"{name} is {value}; use a finite number above 0.")
-        if self.held_out < 0 or not 0 <= self.seed < 2**63:
-            raise UserError("held_out must be 0 or more, and the seed a whole number from 0 to 2**63 - 1.")
-        if self.ema is not None and not 0 <= self.ema < 1:
-            raise UserError(f"the decay of the weights' average is {self.ema}; use a number from 0 to just below 1.")
+        count, positive = (1, 1e18), (1e-9, 1e9)
+        _check("the run's", self, batch_size=count, micro_batch=count, threads=count, held_out=(0, 1e18))
+        _check("the run's", self, evaluate_every=count, log_every=count, checkpoint_every=count, keep_last=count)
+        _check("the run's", self, clip=positive, timeout_hours=positive, seed=(0, 2**63 - 1), ema=(0, 1 - 1e-9))
+        if self.parallel != "ddp":
+            raise UserError(f"parallel {self.parallel!r} is gone, since every process has all weights; use ddp.")
         if self.budget.epochs is not None and self.data.source == "stream":
             raise UserError("a stream of fresh mazes has no epochs; give the budget in steps or minutes.")
-        self._check_pairs()
+        if problem := self._problem():
+            raise UserError(f"{problem}.")
 
-    def _check_pairs(self) -> None:
-        """Raise UserError if objective, model and format do not go together; plug-ins go with everything."""
+    def _problem(self) -> str:
+        """Return why objective, model and format do not go together; "" if they do, as plug-ins with everything."""
         objective, form, kind = self.objective.name, self.data.format, kind_of(self.model)
-        needed = self.objective.required_format
+        needed, cells, ids = self.objective.required_format, kind == "cell-network", vocabulary_of(self.model)
+        hides_any = objective in OBJECTIVES and objective not in LEFT_TO_RIGHT
         if needed not in (None, form):
-            raise UserError(f"objective {objective!r} needs the format {needed}, not {form}; change one of them.")
+            return f"objective {objective!r} needs the format {needed}, not {form}; change one of them"
         if needed is None and form == "wall-list-trace":
-            raise UserError(f"objective {objective!r} would learn the search trace too; use trace, or wall-list.")
-        if kind in CONFIGS and (kind == "cell-network") != (form == CELL_LABELS):
-            wanted = f"the format {CELL_LABELS}" if kind == "cell-network" else "a text format (edge-list, wall-list)"
-            raise UserError(f"a {kind} model reads {wanted}, not {form}; change the model or the format.")
-        if kind == "decoder-only" and objective in OBJECTIVES and objective not in LEFT_TO_RIGHT:
-            raise UserError(
-                f"a decoder-only model predicts from left to right only, not with {objective!r}; "
-                "use next-token or trace, or an encoder-decoder model."
-            )
-        causal = isinstance(self.model, EncoderDecoderConfig) and self.model.causal
-        if causal and objective in OBJECTIVES and objective not in (*LEFT_TO_RIGHT, "ordered"):
-            raise UserError(f"a causal encoder attends to the left only, not with {objective!r}; turn causal off.")
-        if kind == "cell-network" and objective in ("trace", "any-order"):
-            raise UserError(
-                f"a cell network has no order of tokens for {objective!r}; use mlm-u, ordered or next-token."
-            )
-        ids = vocabulary_of(self.model)
-        if ids is not None and ids < self.data.vocabulary:
-            needed_ids = self.data.vocabulary
-            raise UserError(f"the model's vocabulary of {ids} is too small for these mazes, which need {needed_ids}.")
+            return f"objective {objective!r} would learn the search trace too; use trace, or wall-list"
+        if kind in CONFIGS and cells != (form == CELL_LABELS):
+            reads = f"the format {CELL_LABELS}" if cells else "a text format (edge-list, wall-list)"
+            return f"a {kind} model reads {reads}, not {form}; change the model or the format"
+        if kind == "decoder-only" and hides_any:
+            other = "use next-token or trace, or an encoder-decoder model"
+            return f"a decoder-only model predicts from left to right only, not with {objective!r}; {other}"
+        if isinstance(self.model, EncoderDecoderConfig) and self.model.causal and hides_any and objective != "ordered":
+            return f"a causal encoder attends to the left only, not with {objective!r}; turn causal off"
+        if cells and objective in ("trace", "any-order"):
+            return f"a cell network has no order of tokens for {objective!r}; use mlm-u, ordered or next-token"
+        if ids is not None and ids < (wanted := self.data.vocabulary):
+            return f"the model's vocabulary of {ids} is too small for these mazes, which need {wanted}"
+        return ""
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values, the model's kind among them."""
-        return {
-            f.name: to_json(self.model) if f.name == "model" else to_plain(getattr(self, f.name))
-            for f in dataclasses.fields(self)
-        }
+        plain = {f.name: to_plain(getattr(self, f.name)) for f in dataclasses.fields(self)}
+        return plain | {"model": to_json(self.model)}
 
     @classmethod
     def from_json(cls, value: Any, where: str = "the config") -> Self:
@@ -150,7 +201,5 @@ def with_vocabulary(model: Any, data: DataConfig) -> Any:
     """Return a text model's config with the vocabulary of these mazes; any other as it is."""
     if vocabulary_of(model) is None:
         return model
-    changes = {"vocabulary": data.vocabulary}
-    if getattr(model, "bos_id", None) is not None:
-        changes["bos_id"] = data.bos_id
-    return dataclasses.replace(model, **changes)
+    bos = {"bos_id": data.bos_id} if getattr(model, "bos_id", None) is not None else {}
+    return dataclasses.replace(model, vocabulary=data.vocabulary, **bos)

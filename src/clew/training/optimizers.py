@@ -1,15 +1,12 @@
 """Optimizers (AdamW, or Muon for matrices with AdamW for the rest), learning-rate schedules, and averaged weights.
 
-    optimizer = build_optimizer(model, OptimizerConfig("muon"))
+    optimizer = Optimizer(model, OptimizerConfig("muon"))
     optimizer.set_rates(lr_factor(schedule, progress, stride), beta1_at(schedule, progress, stride))     # each step
     optimizer.step()
 
-Weight decay applies to matrices only (embeddings count, vectors and biases do not). Both kinds work under DDP and with
-parameters sharded by FSDP2, which are gathered for Muon.
-
 Schedules are pure functions of `progress`, the share of the budget used when a step begins, and of `stride`, the share
-that one step uses. The stride makes the first step start exactly at the bottom of the warm-up and the last one end
-exactly at the final rate; with a budget in minutes, where the number of steps is not known, it is 0.
+that one step uses: with it, the first step has exactly the first rate and the last step the last. It is 0 for a budget
+in minutes.
 
 Shape suffixes: N matrices, R rows, C columns.
 """
@@ -18,97 +15,25 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
-from clew.errors import UserError
-from clew.training.distributed import full_tensor, named_parameters, shard_like, unwrap_model
+from clew.training.config import OptimizerConfig, ScheduleConfig
 
 # The quintic x -> a x + b x^3 + c x^5. Iterated 5 times it brings singular values from 0.002 to 1 (of a matrix of
 # norm 1) into [0.68, 1.21]; it does not settle at 1, which training does not need, and so gets there in few steps.
 _A, _B, _C = 3.4445, -4.7750, 2.0315
-BETA1_HIGH, BETA1_LOW = 0.95, 0.85  # the defaults of torch's OneCycleLR
-
-OptimizerKind = Literal["adamw", "muon"]
-ScheduleKind = Literal["one-cycle", "cosine", "constant-then-decay"]
-
-
-def _check(config: Any, kinds: Any, ranges: Mapping[str, tuple[float, float]]) -> None:
-    what = "optimizer" if isinstance(config, OptimizerConfig) else "schedule"
-    if config.kind not in get_args(kinds):
-        raise UserError(f"{what} {config.kind!r} is unknown: use one of {', '.join(get_args(kinds))}.")
-    for name, (low, high) in ranges.items():
-        value = getattr(config, name)
-        if not low <= value <= high:
-            raise UserError(f"the {what}'s {name} is {value!r}: use a number from {low:g} to {high:g}.")
-
-
-@dataclass(frozen=True)
-class OptimizerConfig:
-    """The optimizer and its settings; the defaults are those of the paper's text for MLM-U."""
-
-    kind: OptimizerKind = "adamw"  # adamw, or muon for matrices with adamw for the rest
-    lr: float = 1e-3  # the highest learning rate of AdamW's parameters
-    beta1: float = 0.9  # AdamW's decay of the mean gradient
-    beta2: float = 0.999  # AdamW's decay of the squared gradient
-    eps: float = 1e-8  # AdamW's constant in the denominator
-    weight_decay: float = 0.0  # of matrices only
-    muon_lr: float = 0.02  # with muon: the highest learning rate of the matrices
-    muon_momentum: float = 0.95  # the momentum of Muon
-    muon_steps: int = 5  # Newton-Schulz steps of Muon
-
-    def __post_init__(self) -> None:
-        rates = dict.fromkeys(("lr", "muon_lr", "weight_decay"), (0.0, 10.0))
-        decays = dict.fromkeys(("beta1", "beta2", "muon_momentum"), (0.0, 0.99999))
-        _check(self, OptimizerKind, rates | decays | {"eps": (1e-20, 1.0), "muon_steps": (1, 100)})
-
-
-@dataclass(frozen=True)
-class ScheduleConfig:
-    """The learning rate over a run; the defaults are the published code's, without its cycle of beta1.
-
-    - one-cycle: along a cosine from `start` up to 1 during `warmup`, then along a cosine down to `end`; step for step
-      torch's OneCycleLR;
-    - cosine: along a line up to 1 during `warmup`, then along a cosine down to `end`;
-    - constant-then-decay: along a line up to 1 during `warmup`, constant, and along a line down to `end` during the
-      last `decay`; `power` above 1 makes it fall faster at first: (remaining share of the decay) ** power.
-    """
-
-    kind: ScheduleKind = "one-cycle"  # the shape of the learning rate over the budget
-    warmup: float = 0.05  # the share of the budget in which the learning rate rises
-    decay: float = 0.2  # the share of the budget at the end in which constant-then-decay falls
-    power: float = 1.0  # the exponent of the decay of constant-then-decay
-    start: float = 1 / 25  # the first learning rate, as a share of the highest
-    end: float = 1 / 625  # the last learning rate, as a share of the highest
-    # With one-cycle: AdamW's beta1 falls from 0.95 to 0.85 while the rate rises, and rises again while the rate falls.
-    # Torch's OneCycleLR does so by default, whatever beta1 the optimizer has.
-    cycle_beta1: bool = False
-
-    def __post_init__(self) -> None:
-        shares = dict.fromkeys(("warmup", "decay", "start", "end"), (0.0, 1.0))
-        _check(self, ScheduleKind, shares | {"power": (1e-9, 10.0)})
-        if self.cycle_beta1 and self.kind != "one-cycle":
-            raise UserError(f"the schedule {self.kind!r} has no cycle for beta1: use one-cycle, or leave it off.")
-        if self.kind == "constant-then-decay" and self.warmup + self.decay > 1:
-            raise UserError(
-                f"the schedule's warmup {self.warmup} and decay {self.decay} exceed the whole: lower one of them."
-            )
 
 
 def lr_factor(config: ScheduleConfig, progress: float, stride: float = 0.0) -> float:
     """Return the learning rate, as a share of its highest, for a step from `progress` to `progress + stride`."""
-    if config.kind == "one-cycle":
-        return _cycle(config.warmup, (config.start, 1.0, config.end), progress, stride)
-    # Where the step ends, so that the last step has the final rate. Minutes may run over the budget.
-    reached = min(progress + stride, 1.0)
-    if reached < config.warmup:
+    reached = min(progress + stride, 1.0)  # minutes may run over the budget
+    if config.kind != "one-cycle" and reached < config.warmup:
         return config.start + (1.0 - config.start) * ((reached - stride) / (config.warmup - stride))
-    if config.kind == "cosine":
+    if config.kind != "constant-then-decay":
         return _cycle(config.warmup, (config.start, 1.0, config.end), progress, stride)
     remaining = min(1.0, (1 - reached) / config.decay) if config.decay else 1.0
     return config.end + (1.0 - config.end) * float(remaining**config.power)
@@ -116,8 +41,8 @@ def lr_factor(config: ScheduleConfig, progress: float, stride: float = 0.0) -> f
 
 def beta1_at(config: ScheduleConfig, progress: float, stride: float = 0.0) -> float | None:
     """Return AdamW's beta1 for a step from `progress` to `progress + stride`; None if it does not change."""
-    values = (BETA1_HIGH, BETA1_LOW, BETA1_HIGH)
-    return _cycle(config.warmup, values, progress, stride) if config.cycle_beta1 else None
+    # The values are the defaults of torch's OneCycleLR.
+    return _cycle(config.warmup, (0.95, 0.85, 0.95), progress, stride) if config.cycle_beta1 else None
 
 
 def _cycle(warmup: float, values: tuple[float, float, float], progress: float, stride: float) -> float:
@@ -135,89 +60,47 @@ def orthogonalize(x_NRC: Tensor, steps: int = 5) -> Tensor:
 
     Runs in float32 on CPU, where bfloat16 may be a hundred times slower, and in bfloat16 on GPU.
     """
-    dtype = x_NRC.dtype
-    x = x_NRC.to(torch.float32 if x_NRC.device.type == "cpu" else torch.bfloat16)
-    wide = x.shape[-2] <= x.shape[-1]
-    if not wide:
-        x = x.mT  # the products below are over the shorter side
+    wide = x_NRC.shape[-2] <= x_NRC.shape[-1]
+    x = (x_NRC if wide else x_NRC.mT).to(torch.float32 if x_NRC.device.type == "cpu" else torch.bfloat16)
     x = x / (torch.linalg.matrix_norm(x, keepdim=True) + 1e-7)
     for _ in range(steps):
         gram = torch.bmm(x, x.mT)
         x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=_B, alpha=_C), x, beta=_A)
-    return (x if wide else x.mT).to(dtype)
+    return (x if wide else x.mT).to(x_NRC.dtype)
 
 
-class Muon(torch.optim.Optimizer):
-    """Momentum whose matrices are made orthogonal before they are added, batched over matrices of one shape.
+@torch.no_grad()
+def muon_step(
+    matrices: Sequence[Tensor], momenta: Sequence[Tensor], lr: float, momentum: float, weight_decay: float, steps: int
+) -> None:
+    """Update matrices by Muon: momentum that is made orthogonal before it is added, batched over matrices of one shape.
 
-    For a weight W of shape [R, C] with gradient G, in each step:
+    For a weight W of shape [R, C] with gradient G and momentum M:
 
-        M <- mu M + (1 - mu) G                               momentum
+        M <- mu M + (1 - mu) G
         O  = orthogonalize(mu M + (1 - mu) G)                Nesterov; nearly U V^T of the singular value decomposition
         W <- (1 - lr decay) W - lr sqrt(max(1, R / C)) O
 
     The factor keeps the size of the change in the layer's output, so one learning rate (0.02) serves all widths. A
     rate l of implementations that match AdamW's RMS by 0.2 sqrt(max(R, C)) is 0.2 sqrt(d) l here, for width d.
     """
-
-    def __init__(
-        self,
-        params: Iterable[nn.Parameter] | Iterable[dict[str, Any]],
-        lr: float = 0.02,
-        momentum: float = 0.95,
-        weight_decay: float = 0.0,
-        steps: int = 5,
-    ) -> None:
-        super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "steps": steps})
-        for p in (p for group in self.param_groups for p in group["params"]):
-            assert p.ndim == 2, "Muon is for matrices"
-            self.state[p]["momentum"] = torch.zeros_like(p)
-
-    @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
-        for group in self.param_groups:
-            by_shape: dict[tuple[int, ...], list[Tensor]] = defaultdict(list)
-            for p in group["params"]:
-                if p.grad is not None:
-                    by_shape[tuple(p.shape)].append(p)
-            for (rows, columns), matrices in by_shape.items():
-                grads = [p.grad for p in matrices if p.grad is not None]
-                momenta = [self.state[p]["momentum"] for p in matrices]
-                torch._foreach_lerp_(momenta, grads, 1 - group["momentum"])
-                ahead = torch._foreach_lerp(grads, momenta, group["momentum"])
-                update_NRC = orthogonalize(torch.stack([full_tensor(x) for x in ahead]), group["steps"])
-                updates = [shard_like(update, p) for update, p in zip(update_NRC.unbind(), matrices, strict=True)]
-                if group["weight_decay"]:
-                    torch._foreach_mul_(matrices, 1 - group["lr"] * group["weight_decay"])
-                torch._foreach_add_(matrices, updates, alpha=-group["lr"] * math.sqrt(max(1.0, rows / columns)))
+    by_shape: dict[torch.Size, list[tuple[Tensor, Tensor, Tensor]]] = defaultdict(list)
+    for matrix, mean in zip(matrices, momenta, strict=True):
+        if matrix.grad is not None:
+            by_shape[matrix.shape].append((matrix, mean, matrix.grad))
+    for (rows, columns), same_shape in by_shape.items():
+        weights, means, grads = map(list, zip(*same_shape, strict=True))
+        torch._foreach_lerp_(means, grads, 1 - momentum)
+        ahead = torch._foreach_lerp(grads, means, momentum)
+        updates = orthogonalize(torch.stack(ahead), steps).unbind()
+        if weight_decay:
+            torch._foreach_mul_(weights, 1 - lr * weight_decay)
+        torch._foreach_add_(weights, updates, alpha=-lr * math.sqrt(max(1.0, rows / columns)))
 
 
-class NamedOptimizer(torch.optim.Optimizer):
-    """One or two torch optimizers as one, whose `param_groups` have their highest learning rate as "base_lr"."""
-
-    def __init__(self, optimizers: Sequence[torch.optim.Optimizer], names: dict[nn.Parameter, str]) -> None:
-        # Their dicts, not copies: a learning rate set here is set there, and so is what is loaded.
-        super().__init__([group for optimizer in optimizers for group in optimizer.param_groups], {})
-        for optimizer in optimizers:
-            self.state.update(optimizer.state)
-        for group in self.param_groups:
-            group["base_lr"] = group["lr"]
-        self.optimizers, self.names = optimizers, names
-
-    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
-        for optimizer in self.optimizers:
-            optimizer.step()
-
-    def set_rates(self, factor: float, beta1: float | None = None) -> None:
-        """Set every learning rate to this share of its highest value, and AdamW's beta1 unless it is None."""
-        for group in self.param_groups:
-            group["lr"] = group["base_lr"] * factor
-            if beta1 is not None and "betas" in group:
-                group["betas"] = (beta1, group["betas"][1])
-
-    def named_state(self) -> dict[str, Tensor]:
-        """Return the state under "KEY.PARAMETER NAME"; not copies, and perhaps sharded."""
-        return {f"{key}.{name}": value for p, name in self.names.items() for key, value in self.state[p].items()}
+def trainable(model: nn.Module) -> dict[str, nn.Parameter]:
+    """Return the trainable parameters by name, each once (a tied one under its first name)."""
+    return {name: p for name, p in model.named_parameters() if p.requires_grad}
 
 
 def matrix_names(model: nn.Module) -> set[str]:
@@ -226,42 +109,62 @@ def matrix_names(model: nn.Module) -> set[str]:
     A model names other weights for AdamW in the class attribute `adamw_parameters`; without it, a Linear counts as a
     head if it is called `head` or `lm_head`. A head that is tied to an embedding is an embedding.
     """
-    model = unwrap_model(model)
     linears = {id(m.weight) for m in model.modules() if isinstance(m, nn.Linear)}
     linears -= {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
     left_out = getattr(model, "adamw_parameters", None)
     if left_out is None:
         left_out = [f"{name}.weight" for name, _ in model.named_modules() if name.split(".")[-1] in ("head", "lm_head")]
-    return {name for name, p in named_parameters(model) if id(p) in linears and name not in left_out}
+    return {name for name, p in trainable(model).items() if id(p) in linears and name not in left_out}
 
 
-def build_optimizer(model: nn.Module, config: OptimizerConfig) -> NamedOptimizer:
-    """Return the optimizer of a model's trainable parameters, its state all zeros."""
-    names = {parameter: name for name, parameter in named_parameters(model)}
-    matrices = matrix_names(model) if config.kind == "muon" else set()
-    groups: dict[str, list[nn.Parameter]] = {"muon": [], "adamw-decayed": [], "adamw-plain": []}
-    for p, name in names.items():
-        decays = p.ndim >= 2 and min(p.shape) > 1  # not a vector that is stored as one row
-        groups["muon" if name in matrices else "adamw-decayed" if decays else "adamw-plain"].append(p)
-    optimizers: list[torch.optim.Optimizer] = []
-    if groups["muon"]:
-        muon = [{"params": groups["muon"], "name": "muon"}]
-        optimizers.append(Muon(muon, config.muon_lr, config.muon_momentum, config.weight_decay, config.muon_steps))
-    adamw_groups: list[dict[str, Any]] = [
-        {"params": groups[name], "name": name, "weight_decay": decay}
-        for name, decay in (("adamw-decayed", config.weight_decay), ("adamw-plain", 0.0))
-        if groups[name]
-    ]
-    if adamw_groups:
-        betas = (config.beta1, config.beta2)
-        # Fused: on CPU too it took under a third of the other forms' time for the 8M model.
-        adamw = torch.optim.AdamW(adamw_groups, lr=config.lr, betas=betas, eps=config.eps, fused=True)
-        for p in (p for group in adamw_groups for p in group["params"]):
-            # torch makes these at the first step; made now, a saved state is always complete.
+class Optimizer:
+    """AdamW, or Muon for the matrices and AdamW for the rest; weight decay is for matrices and embeddings only."""
+
+    def __init__(self, model: nn.Module, config: OptimizerConfig) -> None:
+        self.config = config
+        names = matrix_names(model) if config.kind == "muon" else set()
+        self.matrices = {name: p for name, p in trainable(model).items() if name in names}
+        self.momentum = {name: torch.zeros_like(p) for name, p in self.matrices.items()}
+        self.others = {name: p for name, p in trainable(model).items() if name not in names}
+        decayed, plain = list[nn.Parameter](), list[nn.Parameter]()
+        for p in self.others.values():
+            # A vector may be stored as one row.
+            (decayed if p.ndim >= 2 and min(p.shape) > 1 else plain).append(p)
+        self.adamw = torch.optim.AdamW(
+            [{"params": decayed, "weight_decay": config.weight_decay}, {"params": plain, "weight_decay": 0.0}],
+            lr=config.lr,
+            betas=(config.beta1, config.beta2),
+            eps=config.eps,
+            fused=True,  # on CPU too it took under a third of the other forms' time for the 8M model
+        )
+        for p in self.others.values():  # torch makes these at the first step, but the state must always be complete
             step = torch.zeros((), dtype=torch.float32, device=p.device)
-            adamw.state[p] = {"step": step, "exp_avg": torch.zeros_like(p), "exp_avg_sq": torch.zeros_like(p)}
-        optimizers.append(adamw)
-    return NamedOptimizer(optimizers, names)
+            self.adamw.state[p] = {"step": step, "exp_avg": torch.zeros_like(p), "exp_avg_sq": torch.zeros_like(p)}
+        self.set_rates(1.0)
+
+    @property
+    def lr(self) -> float:
+        """The learning rate of the matrices with Muon, and else that of all parameters."""
+        return self.factor * (self.config.muon_lr if self.matrices else self.config.lr)
+
+    def set_rates(self, factor: float, beta1: float | None = None) -> None:
+        """Set every learning rate to this share of its highest value, and AdamW's beta1 unless it is None."""
+        self.factor = factor
+        for group in self.adamw.param_groups:
+            group["lr"] = self.config.lr * factor
+            group["betas"] = (group["betas"][0] if beta1 is None else beta1, self.config.beta2)
+
+    def step(self) -> None:
+        c, matrices, momenta = self.config, [*self.matrices.values()], [*self.momentum.values()]
+        muon_step(matrices, momenta, c.muon_lr * self.factor, c.muon_momentum, c.weight_decay, c.muon_steps)
+        self.adamw.step()
+
+    def named_state(self) -> dict[str, Tensor]:
+        """Return the state under "KEY.PARAMETER NAME"; not copies."""
+        state = {f"momentum.{name}": momentum for name, momentum in self.momentum.items()}
+        for name, p in self.others.items():
+            state |= {f"{key}.{name}": value for key, value in self.adamw.state[p].items()}
+        return state
 
 
 class Ema:
@@ -271,32 +174,26 @@ class Ema:
     initial weights are forgotten early.
     """
 
-    def __init__(self, model: nn.Module, decay: float = 0.999) -> None:
-        self.decay = decay
-        self.updates = torch.tensor(0)
-        self.average = {name: p.detach().clone() for name, p in named_parameters(model)}
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        self.decay, self.updates = decay, torch.tensor(0)
+        self.weights = [p.detach() for p in trainable(model).values()]
+        self.average = {name: p.detach().clone() for name, p in trainable(model).items()}
 
-    @torch.no_grad()
-    def update(self, model: nn.Module) -> None:
-        updates = int(self.updates)
-        decay = min(self.decay, (1 + updates) / (10 + updates))
-        weights = dict(named_parameters(model))
-        torch._foreach_lerp_(list(self.average.values()), [weights[name] for name in self.average], 1 - decay)
+    def update(self) -> None:
+        decay = min(self.decay, (1 + int(self.updates)) / (10 + int(self.updates)))
+        torch._foreach_lerp_([*self.average.values()], self.weights, 1 - decay)
         self.updates += 1
 
     @contextmanager
-    def swapped(self, model: nn.Module) -> Iterator[None]:
+    def swapped(self) -> Iterator[None]:
         """Give the model the averaged weights within."""
-        weights = dict(named_parameters(model))
-        kept = {name: p.detach().clone() for name, p in weights.items()}
+        kept = [weight.clone() for weight in self.weights]
         try:
-            for name, p in weights.items():
-                p.data.copy_(self.average[name])
+            torch._foreach_copy_(self.weights, [*self.average.values()])
             yield
         finally:
-            for name, p in weights.items():
-                p.data.copy_(kept[name])
+            torch._foreach_copy_(self.weights, kept)
 
     def named_state(self) -> dict[str, Tensor]:
-        """Return the number of updates, and the average under "average.PARAMETER NAME"; perhaps sharded."""
+        """Return the number of updates, and the average under "average.PARAMETER NAME"; not copies."""
         return {"updates": self.updates, **{f"average.{name}": tensor for name, tensor in self.average.items()}}

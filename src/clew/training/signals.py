@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
-# Windows has no SIGHUP and no SIGUSR2.
-SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name))
-WARNINGS = tuple(getattr(signal, name) for name in ("SIGUSR2",) if hasattr(signal, name))
+WARNING = getattr(signal, "SIGUSR2", None)  # Windows has no SIGHUP and no SIGUSR2
+SIGNALS = [signal.SIGTERM, signal.SIGINT, getattr(signal, "SIGHUP", None), WARNING]
 
 
 class Stopped(Exception):
@@ -34,38 +33,37 @@ class StopRequest:
     signal: int = 0
 
 
-_handled: list[StopRequest] = []  # a process has one set of handlers; the innermost request is the last
+_current = StopRequest()
 
 
 def check_stop() -> None:
     """Raise Stopped if a signal has come since `handle_stop_signals` began."""
-    if _handled and _handled[-1].signal:
+    if _current.signal:
         raise Stopped
 
 
 @contextmanager
 def handle_stop_signals() -> Iterator[StopRequest]:
     """Note the first stop signal and every warning instead of obeying it."""
-    stop = StopRequest()
-    if threading.current_thread() is not threading.main_thread():
-        yield stop  # only the main thread may have handlers; a run in another thread is stopped by its owner
-        return
+    global _current
+    stop, outer, before = StopRequest(), _current, {}
+    # Only the main thread may have handlers; a run in another thread is stopped by its owner.
+    if threading.current_thread() is threading.main_thread():
+        before = {number: signal.getsignal(number) for number in SIGNALS if number is not None}
     # A signal that is ignored, as SIGHUP is under nohup, stays ignored.
-    before = {n: h for n in (*SIGNALS, *WARNINGS) if (h := signal.getsignal(n)) != signal.SIG_IGN}
+    before = {number: handler for number, handler in before.items() if handler != signal.SIG_IGN}
 
     def note(number: int, frame: FrameType | None) -> None:
         stop.signal = number
-        restore(number for number in SIGNALS if number in before)
-
-    def restore(numbers: Iterable[int]) -> None:
-        for number in numbers:
-            signal.signal(number, before[number])
+        for other in before.keys() - {WARNING}:
+            signal.signal(other, before[other])
 
     for number in before:
         signal.signal(number, note)
-    _handled.append(stop)
     try:
+        _current = stop
         yield stop
     finally:
-        _handled.remove(stop)
-        restore(before)
+        _current = outer
+        for number, handler in before.items():
+            signal.signal(number, handler)

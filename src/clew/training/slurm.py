@@ -53,10 +53,7 @@ class SlurmOptions:
         if min(self.nodes, self.tasks, self.cpus_per_task) < 1 or min(self.gpus_per_node, self.requeues) < 0:
             raise UserError("--slurm nodes, tasks and CPUs must be 1 or more, GPUs and requeues 0 or more.")
         if not 0 < self.warn_seconds < self.hours * 3600:
-            raise UserError(
-                f"a warning {self.warn_seconds} s before the end does not fit a limit of {self.hours:g} hours; "
-                "change --slurm.warn-seconds or --slurm.hours."
-            )
+            raise UserError(f"--slurm.warn-seconds must be above 0 and within the {self.hours:g} --slurm.hours.")
 
     @property
     def tasks(self) -> int:
@@ -68,14 +65,11 @@ class SlurmOptions:
         return replace(self, nodes=1, gpus_per_node=min(self.gpus_per_node, 1), tasks_per_node=1)
 
 
-Work = Callable[[], "RunEnd | None"]  # None: done
-
-
 class RequeuedRun:
     """The function of each process of the job; submitit calls `checkpoint` when the job is requeued."""
 
-    def __init__(self, work: Work) -> None:
-        self.work = work
+    def __init__(self, work: Callable[[], RunEnd | None]) -> None:
+        self.work = work  # None is as good as "done"
 
     def __call__(self) -> int:
         """Do the work; return the steps done. Exits without a result if the work failed or is to be resumed."""
@@ -89,21 +83,22 @@ class RequeuedRun:
         if code := guarded(lambda: ends.append(self.work())):
             sys.exit(code)
         end = ends[0]
-        if end is None or end.reason != "signal":
-            return 0 if end is None else end.step
-        if end.signal == number:
-            requeue(number, None)  # does not come back, on the main process
-        sys.exit(0 if end.signal == number else 128 + end.signal)
+        if end is None or not end.signal:
+            return end.step if end else 0
+        if end.signal != number:
+            sys.exit(128 + end.signal)
+        requeue(number, None)  # does not come back, on the main process
+        sys.exit(0)
 
     def checkpoint(self) -> Any:
         """Return the job to requeue: the same, since the run folder has the progress."""
         from submitit.helpers import DelayedSubmission
 
-        return DelayedSubmission(RequeuedRun(self.work))
+        return DelayedSubmission(self)
 
 
 def submit(
-    works: Sequence[Work],
+    works: Sequence[Callable[[], RunEnd | None]],
     run: str | Path,
     options: SlurmOptions,
     cluster: Literal["slurm", "local"] = "slurm",
@@ -111,25 +106,24 @@ def submit(
 ) -> list[Any]:
     """Submit one function as a job, several as a job array; return submitit's jobs.
 
-    Jobs start when those in `after` have succeeded, and are removed if one of them fails. `local` starts the same
-    processes here, for tests.
+    They start when the jobs in `after` have succeeded. `local` starts the same processes here, for tests.
     """
     if importlib.util.find_spec("submitit") is None:
         raise UserError("submitit is not installed; run: pip install 'clew[slurm]', or use examples/train.sbatch.")
-    if cluster == "slurm" and (shutil.which("srun") is None or shutil.which("sbatch") is None):
-        raise UserError(
-            "there is no Slurm here (sbatch and srun are not found); use a login node, or --launcher local."
-        )
-    if os.environ.get("SUBMITIT_PREEMPT_SIGNAL", REQUEUE_SIGNAL) != REQUEUE_SIGNAL:
-        raise UserError(f"SUBMITIT_PREEMPT_SIGNAL must be {REQUEUE_SIGNAL}, on which a run saves; unset it.")
+    if cluster == "slurm" and not (shutil.which("srun") and shutil.which("sbatch")):
+        raise UserError("there is no Slurm here (srun and sbatch); use a login node, or --launcher local.")
+    os.environ["SUBMITIT_PREEMPT_SIGNAL"] = REQUEUE_SIGNAL  # read when submitit is imported
     import submitit
 
-    executor = submitit.AutoExecutor(
-        folder=job_folder(run) / "%j", cluster=cluster, **{f"{cluster}_max_num_timeout": options.requeues}
-    )
-    given = {f"slurm_{name}": getattr(options, name) for name in ("partition", "account", "qos", "constraint")}
-    given |= {"slurm_setup": list(options.setup) or None, "mem_gb": options.mem_gb}
-    given["slurm_dependency"] = f"afterok:{':'.join(after)}" if after else None
+    limit = {f"{cluster}_max_num_timeout": options.requeues}
+    executor = submitit.AutoExecutor(folder=job_folder(run) / "%j", cluster=cluster, **limit)
+    optional = {f"slurm_{name}": getattr(options, name) for name in ("partition", "account", "qos", "constraint")}
+    optional |= {"slurm_setup": list(options.setup) or None, "mem_gb": options.mem_gb}
+    # So that Slurm itself may start the job again, after a node has failed or another job was more urgent.
+    more: dict[str, Any] = {"requeue": True}
+    if after:
+        optional["slurm_dependency"] = f"afterok:{':'.join(after)}"
+        more["kill-on-invalid-dep"] = "yes"
     executor.update_parameters(
         name=Path(run).name,
         nodes=options.nodes,
@@ -138,19 +132,16 @@ def submit(
         cpus_per_task=options.cpus_per_task,
         timeout_min=max(round(options.hours * 60), 1),
         slurm_signal_delay_s=options.warn_seconds,
-        # So that Slurm itself may start the job again, after a node has failed or another job was more urgent.
-        slurm_additional_parameters={"requeue": True, **({"kill-on-invalid-dep": "yes"} if after else {})},
-        # The others would wait for a process that has failed.
-        slurm_srun_args=["--kill-on-bad-exit=1"],
-        **{key: value for key, value in given.items() if value is not None},
+        slurm_additional_parameters=more,
+        slurm_srun_args=["--kill-on-bad-exit=1"],  # the others would wait for a process that has failed
+        **{name: value for name, value in optional.items() if value is not None},
     )
     try:
         with executor.batch() if len(works) > 1 else nullcontext():
-            jobs = [executor.submit(RequeuedRun(work)) for work in works]
+            return [executor.submit(RequeuedRun(work)) for work in works]
     except submitit.core.utils.FailedJobError as error:
         reason = str(error).strip().splitlines()[-1].strip()
         raise UserError(f"Slurm refused the job ({reason}); change the --slurm options.") from None
-    return jobs
 
 
 def job_folder(run: str | Path) -> Path:

@@ -7,102 +7,79 @@ The same call trains alone, as one of torchrun's processes and in a Slurm job, o
 pure functions of (config, step), and all else that the next step depends on is in the checkpoint, so a run that is
 killed and resumed ends with the same weights, bit for bit (on the same machine, with as many threads and processes, and
 a budget in steps or epochs).
+
+The loss of a step is the sum of weight * cross-entropy over the predicted tokens of all processes, divided by the sum
+of those weights. Processes hide different numbers of tokens, so the weights are summed first, each process divides by
+the total, and the gradients are summed: they are the same for one process and for many.
+
+Shape suffixes: B mazes, T positions, Q queries, V vocabulary, N held-out mazes, K bins of adaptive rates.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import sys
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing, nullcontext
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, nullcontext, suppress
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+import clew
+from clew.data import loader as data_loader
 from clew.data.batch import Batch
 from clew.data.config import CELL_LABELS
-from clew.data.loader import build_loader, check_batch_memory, held_out_tasks, make_dataset, prefetched, rank_rows
-from clew.decoding.codec import Codec, Decoder
-from clew.decoding.decode import decoder_named
+from clew.decoding.codec import Codec
+from clew.decoding.decode import Decoder, decoder_named
 from clew.errors import UserError, out_of_memory, printable, report_error
 from clew.evaluation.evaluate import evaluate_tasks
 from clew.mazes.maze import TaskBatch
-from clew.models.build import check_memory, training_flops
+from clew.models.build import build_model, check_memory, count_parameters, training_flops
 from clew.models.config import autocast
-from clew.training.callbacks import (
-    Callback,
-    EvaluationReport,
-    LogOptions,
-    MetricsFile,
-    RunEnd,
-    RunStart,
-    StepReport,
-    build_loggers,
-    read_metrics,
-)
-from clew.training.checkpoint import (
-    Resume,
-    RunFolder,
-    find_checkpoint,
-    latest_checkpoint,
-    load_config,
-    read_state,
-    write_checkpoint,
-)
+from clew.objectives.builtin import adaptive_of, build_objective
+from clew.objectives.targets import Noise, Objective, Predict, Targets, cross_entropy_sum, row_losses
+from clew.training import checkpoint as run_folder
+from clew.training.callbacks import Callback, EvaluationReport, MetricsFile, RunEnd, RunStart, StepReport, read_metrics
 from clew.training.config import TrainConfig
-from clew.training.distributed import World, gather, joined_world
-from clew.training.optimizers import beta1_at, lr_factor
+from clew.training.distributed import World, joined_world
+from clew.training.optimizers import Ema, Optimizer, beta1_at, lr_factor, trainable
 from clew.training.signals import Stopped, StopRequest, check_stop, handle_stop_signals
-from clew.training.step import (
-    LocalBatch,
-    TrainingState,
-    accumulate_gradient,
-    flush_denormals,
-    gradient_norm,
-    local_batch,
-    scale_gradient,
-)
 
 Evaluate = Callable[[nn.Module], dict[str, float]]
 now = time.perf_counter  # the clock of a run; a benchmark replaces it by the CPU time of the process
 
+# The factor on the loss in float16, so that small gradients do not underflow; as in torch.amp.GradScaler.
+FIRST_SCALE, GROW_AFTER = 2.0**16, 2000
+SMALLEST_SCALE = 2.0**-4  # gradients that overflow even with less are wrong in themselves
 
+
+@dataclass(frozen=True)
 class Run:
-    """A run folder, as `train` leaves it or as it was found."""
+    """A run folder, as `train` leaves it."""
 
-    def __init__(self, folder: str | Path, end: RunEnd | None = None) -> None:
-        self.folder, self._end = Path(folder), end
+    folder: Path
+    end: RunEnd
 
-    @cached_property
+    @property
     def config(self) -> TrainConfig:
-        return load_config(self.folder)
+        return run_folder.load_config(self.folder)
 
     @property
     def metrics(self) -> list[dict[str, Any]]:
         """The lines of metrics.jsonl: one for every few steps (kind "step") and for every evaluation."""
         return read_metrics(self.folder)
 
-    @property
-    def end(self) -> RunEnd:
-        """The end of the training; of a run that another process trained, from its last checkpoint."""
-        if self._end is not None:
-            return self._end
-        checkpoint = find_checkpoint(self.folder, "last")
-        state = read_state(checkpoint)
-        finished = any(line["kind"] == "step" and line["progress"] >= 1 for line in self.metrics)
-        reason: Literal["done", "unfinished"] = "done" if finished else "unfinished"
-        return RunEnd(state["step"], state["seconds"], reason, checkpoint, scores=state["scores"])
-
     @cached_property
     def model(self) -> Any:
         """The best weights, as `clew.load` returns them."""
-        import clew
-
         return clew.load(self.folder)
 
 
@@ -111,279 +88,348 @@ def train(
     out: str | Path,
     *,
     callbacks: Sequence[Callback] = (),
-    resume: Resume = "auto",
-    log: LogOptions | None = None,
+    resume: run_folder.Resume = "auto",
     world: World | None = None,
     evaluate: Evaluate | None = None,
 ) -> Run:
     """Train in the folder `out`, or resume the run that it holds.
 
-    Args:
-        callbacks: called on the main process; ProgressDisplay shows the run on a terminal.
-        resume: "never" refuses a folder that holds a run.
-        log: TensorBoard and Weights & Biases.
-        world: the processes that train together; by default those that torchrun or Slurm started, or this one alone.
-        evaluate: returns scores of a model, by default those on the config's held-out mazes. "exact" decides which
-            checkpoint is the best. Called on every process with the full model; the main process's scores count. One
-            that takes long calls clew.training.signals.check_stop between its steps.
+    Callbacks are called on the main process. By default `world` is the processes that torchrun or Slurm started, or
+    this one alone, and `evaluate` scores a model on held-out mazes. It is called on every process, and the main one's
+    scores count; "exact" decides which checkpoint is the best. One that takes long calls signals.check_stop.
     """
-    for callback in callbacks:
-        if not isinstance(callback, Callback):
-            kind = type(callback).__name__
-            raise UserError(f"{kind} is no callback; derive it from clew.training.callbacks.Callback.")
-    loggers = build_loggers(log or LogOptions())
+    if odd := [type(callback).__name__ for callback in callbacks if not isinstance(callback, Callback)]:
+        raise UserError(f"{odd[0]} is no callback; derive it from clew.training.callbacks.Callback.")
+    folder = Path(out)
     with ExitStack() as stack:
         if world is None:
             world = stack.enter_context(joined_world(config.device, config.timeout_hours))
         if config.threads is not None:
             torch.set_num_threads(config.threads)
         check_memory(config.model)
-        check_batch_memory(config.data, config.batch_size, world.size)
-        if world.on_main(lambda: make_dataset(config.data)) and world.is_main:
+        data_loader.check_batch_memory(config.data, config.batch_size, world.size)
+        if world.on_main(lambda: data_loader.make_dataset(config.data)) and world.is_main:
             print(f"made the dataset {printable(str(config.data.dataset_folder))}", file=sys.stderr)
         evaluate = evaluate or held_out_evaluator(config, world)
-        stack.enter_context(flush_denormals())
-        folder = RunFolder(out)
+        # Gradients of long recurrences underflow, and denormals make a step of 30x30 mazes ten times slower. The
+        # setting also holds in threads that are started later.
+        torch.set_flush_denormal(True)
+        stack.callback(torch.set_flush_denormal, False)
 
         def begin() -> Path | None:
-            stack.enter_context(folder.locked())
-            return folder.begin(config, resume)
+            stack.enter_context(run_folder.locked_run(folder))
+            return run_folder.begin_run(folder, config, resume)
 
         checkpoint = world.on_main(begin)
-        state = TrainingState(config, world, fresh=checkpoint is None)
+        trainer = Trainer(config, world, fresh=checkpoint is None)
         if checkpoint is not None:
-            state.load(checkpoint)
-        stack.enter_context(getattr(state.model, "threads", nullcontext)())
-        end = Trainer(config, folder, world, state, evaluate, [*callbacks, *loggers]).run()
-    return Run(folder.path, end)
+            trainer.load(checkpoint)
+        stack.enter_context(getattr(trainer.model, "threads", nullcontext)())
+        return Run(folder, trainer.run(folder, evaluate, callbacks))
+
+
+class LocalBatch(NamedTuple):
+    """One process's share of a step."""
+
+    batch: Batch
+    targets: Targets
+
+
+def local_batch(
+    batch: Batch, objective: Objective, seed: int, step: int, rows: int, world: World, model: Predict | None = None
+) -> LocalBatch:
+    """Return this process's mazes, of `rows` in all, and their targets, which do not depend on the other processes.
+
+    Without a model, masks that would follow its confidence are random.
+    """
+    batch = batch.to(world.device)
+    row_B = torch.arange(rows)[data_loader.rank_rows(rows, world.rank, world.size)].to(world.device)
+    noise = Noise.for_step(seed, step, row_B, rows)
+    targets = objective.targets(batch, noise) if model is None else objective.targets_for(model, batch, noise)
+    return LocalBatch(batch, targets)
+
+
+def micro_batches(local: LocalBatch, most: int | None) -> Iterator[LocalBatch]:
+    """Split it into micro-batches of at most `most` mazes of similar length."""
+    count = len(local.batch)
+    if most is None or most >= count:
+        yield local
+        return
+    for rows in local.batch.valid_BT.sum(1).argsort(stable=True).tensor_split(-(-count // most)):
+        targets = Targets(*(getattr(local.targets, field.name)[rows] for field in dataclasses.fields(Targets)))
+        yield LocalBatch(local.batch.rows(rows), targets)
+
+
+def next_scale(scale: float, good_steps: int, finite: bool) -> tuple[float, int]:
+    """Return the loss scale and the good steps since it changed, after a step with or without a finite gradient."""
+    if not finite:
+        return scale / 2, 0
+    return (scale * 2, 0) if good_steps + 1 == GROW_AFTER else (scale, good_steps + 1)
 
 
 class Trainer:
-    """Runs the steps, evaluations and checkpoints of a TrainingState, and reports them to callbacks."""
+    """The loop, and all that its next step depends on: the weights, the optimizer, and how far the run is.
 
-    def __init__(
-        self,
-        config: TrainConfig,
-        folder: RunFolder,
-        world: World,
-        state: TrainingState,
-        evaluate: Evaluate | None = None,
-        callbacks: Sequence[Callback] = (),
-    ) -> None:
-        self.config, self.folder, self.world, self.state, self.evaluate = config, folder, world, state, evaluate
-        self.metrics = MetricsFile(folder.metrics)
+    Batches and targets are pure functions of the step, so no random state and no position in the data is among it.
+    """
+
+    def __init__(self, config: TrainConfig, world: World, fresh: bool = True) -> None:
+        """Make the state before the first step; `fresh` is False if a checkpoint is going to be loaded."""
+        self.config, self.world = config, world
+        self.objective = build_objective(config.objective)
+        self.adaptive = adaptive_of(self.objective)
+        self.model = build_model(config.model, config.seed).to(world.device)
+        if fresh and config.start_from:  # a resumed run has its own weights, and the others may be gone
+            run_folder.load_start(self.model, config.start_from)
+        if config.compile:
+            self.model.compile()  # in place, so that the parameters keep their names
+        self.optimizer = Optimizer(self.model, config.optimizer)
+        self.ema = None if config.ema is None else Ema(self.model, config.ema)
+        self.scale, self.good_steps = FIRST_SCALE if config.precision == "fp16" else 1.0, 0
+        # Sums over the steps since the last report, and the time of training when that was made ("begun"). In a
+        # checkpoint, so that a resumed run reports the same.
+        self.window: dict[str, float] = defaultdict(float)
+        self.step = 0  # steps done
+        self.seconds = 0.0  # the main process's clock after the last step, so that all processes agree
+        self.mazes = 0  # seen so far
+        self.best: dict[str, float] | None = None  # step and exact
+        self.scores: dict[str, float] = {}  # of the last evaluation
+        self.evaluated_step = -1
+        self.saved = (-1, -1)  # the last checkpoint's step, and that of its last evaluation
+        self.stop = StopRequest()
+
+    def compute_gradient(self, local: LocalBatch) -> dict[str, float]:
+        """Compute the gradient of a step, times the loss scale; update the adaptive masking rates.
+
+        Returns sums over all processes: the weighted loss, its weight, the predicted tokens, and the correct ones.
+        """
+        model, world, adaptive = self.model, self.world, self.adaptive
+        model.zero_grad()
+        weight = float(world.sum(local.targets.weight_BT[local.targets.query_BT].double().sum()))
+        # A step without targets has a zero gradient, not a division by zero.
+        factor = self.scale / max(weight, 1e-30) if weight else 0.0
+        totals = torch.zeros(4, dtype=torch.float64, device=world.device)
+        tally_2K = torch.zeros(2, adaptive.bins if adaptive else 0, dtype=torch.float64, device=world.device)
+        for batch, targets in micro_batches(local, self.config.micro_batch):
+            with autocast(self.config.precision, world.device):
+                logits_QV = model(batch, targets.order_BT, targets.query_BT)
+            sums = cross_entropy_sum(logits_QV, targets)
+            torch.autograd.backward(sums.loss * factor)
+            totals += sums.totals()
+            if adaptive is not None:
+                share_B = targets.query_BT.sum(1) / batch.response_BT.sum(1)
+                tally_2K += adaptive.tally(share_B, row_losses(sums, targets))
+        world.sum_gradients(model)
+        if adaptive is not None:
+            adaptive.update(world.sum(tally_2K))
+        return dict(zip(("loss", "weight", "count", "correct"), world.sum(totals).tolist(), strict=True))
+
+    @torch.no_grad()
+    def apply_gradient(self) -> float:
+        """Clip the gradient, update the weights and the loss scale; return the gradient's norm before clipping.
+
+        If it is not finite, the weights stay as they are.
+        """
+        gradients = [p.grad for p in trainable(self.model).values() if p.grad is not None]
+        norm = float(torch.nn.utils.get_total_norm(gradients)) / self.scale
+        if math.isfinite(norm):
+            clip = 1.0 if self.config.clip is None else min(1.0, self.config.clip / (norm + 1e-6))
+            if clip != self.scale:
+                torch._foreach_mul_(gradients, clip / self.scale)
+            self.optimizer.step()
+            if self.ema is not None:
+                self.ema.update()
+        if self.config.precision == "fp16":
+            self.scale, self.good_steps = next_scale(self.scale, self.good_steps, math.isfinite(norm))
+        return norm
+
+    def run(self, folder: Path, evaluate: Evaluate | None = None, callbacks: Sequence[Callback] = ()) -> RunEnd:
+        """Train until the budget is used or a signal comes."""
+        config, world = self.config, self.world
+        self.folder, self.evaluate, self.metrics = folder, evaluate, MetricsFile(folder)
         self.callbacks: list[Callback] = [self.metrics, *callbacks] if world.is_main else []
-        self.loader = build_loader(config.data, config.batch_size, config.seed)
+        self.loader = data_loader.build_loader(config.data, config.batch_size, config.seed)
         self.total_steps = config.budget.steps
         if config.budget.epochs is not None:
             self.total_steps = config.budget.epochs * (self.loader.steps_per_epoch or 0)
-        self.mark = 0.0  # the time up to which training is counted; evaluation and saving are not
-        self.norm = 0.0  # of the last gradient
-        self.stop = StopRequest()
-        # The last checkpoint's step, and that of its last evaluation.
-        self.saved = (state.step, state.evaluated_step) if state.step else (-1, -1)
-
-    def run(self) -> RunEnd:
-        """Train until the budget is used or a signal comes."""
-        state, world, run = self.state, self.world, self.folder.path
-        done = (state.step, self.total_steps, state.seconds)
-        end = RunEnd(state.step, state.seconds, "failed", latest_checkpoint(run))
+        counts = (count_parameters(self.model), self.step, self.total_steps)
+        end = RunEnd(self.step, self.seconds, "failed", run_folder.latest_checkpoint(folder))
+        batches = data_loader.prefetched(self.loader, self.step, world.rank, world.size)
         try:
-            with handle_stop_signals() as self.stop:
-                start = RunStart(self.config, run, state.parameters, *done, world.device.type, world.size)
-                self._notify("on_start", start)
-                signal = self._run_steps() or self._evaluate()
-                self._save()
-            reason: Literal["signal", "done"] = "signal" if signal else "done"
-            end = RunEnd(state.step, state.seconds, reason, latest_checkpoint(run), signal, state.scores)
+            with handle_stop_signals() as self.stop, closing(batches):
+                self.notify("on_start", RunStart(config, folder, *counts, world.device.type, world.size))
+                signal = self.run_steps(batches)
+                self.save()
+            last = run_folder.latest_checkpoint(folder)
+            end = RunEnd(self.step, self.seconds, "signal" if signal else "done", last, signal, self.scores)
         finally:
-            self._notify("on_end", end)
+            self.notify("on_end", end)
         return end
 
-    def _notify(self, method: str, *report: Any) -> None:
+    def notify(self, method: str, *report: Any) -> None:
         for callback in self.callbacks:
             getattr(callback, method)(*report)
 
-    def _run_steps(self) -> int:
-        """Run the steps up to the end of the budget, or to a signal, which is returned; else 0."""
-        state = self.state
-        with closing(prefetched(self.loader, state.step, self.world.rank, self.world.size)) as ready:
-            self.mark = now()
-            if state.step:
-                self.world.on_main(self._prune)  # what a kill or a signal may have prevented
-                self._evaluate_and_save()
-            while self.progress[0] < 1:
-                if signal := self._stop_signal():
-                    return signal
-                self._step(next(ready))
-                if state.step % self.config.log_every == 0 or self.progress[0] >= 1:
-                    self._report()
-                self._evaluate_and_save()
-        return 0
-
-    def _stop_signal(self) -> int:
+    def stop_signal(self) -> int:
         """Return the signal that any process has received, or 0; collective, so that all stop after the same step."""
-        return int(self.world.max(torch.tensor(self.stop.signal)))
+        return self.world.max(self.stop.signal)
 
     @property
     def progress(self) -> tuple[float, float]:
         """The share of the budget that is used, and the share that one step uses (0 with a budget in minutes)."""
         if self.total_steps is not None:
-            return self.state.step / self.total_steps, 1 / self.total_steps
-        assert self.config.budget.minutes is not None
-        return self.state.seconds / (60 * self.config.budget.minutes), 0.0
+            return self.step / self.total_steps, 1 / self.total_steps
+        return self.seconds / (60 * (self.config.budget.minutes or 1)), 0.0
 
-    def _step(self, batch: Batch) -> None:
-        config, world, state = self.config, self.world, self.state
-        rows = self.loader.batch_size(state.step)
+    def run_steps(self, batches: Iterator[Batch]) -> int:
+        """Run the steps up to the end of the budget, or to a signal, which is returned; else 0."""
+        while True:
+            ended = self.progress[0] >= 1
+            if self.step and (ended or self.step % self.config.evaluate_every == 0):
+                self.run_evaluation()
+            if self.step and (ended or self.step % self.config.checkpoint_every == 0):
+                self.save()
+            if ended and (self.evaluate is None or self.evaluated_step == self.step):
+                return 0
+            if signal := self.stop_signal():
+                return signal
+            self.run_step(batches)
+            if self.step % self.config.log_every == 0 or self.progress[0] >= 1:
+                self.report()
+
+    def run_step(self, batches: Iterator[Batch]) -> None:
+        config, world, window, progress = self.config, self.world, self.window, self.progress
+        began, rows = now(), self.loader.batch_size(self.step)
+        batch = next(batches)
         with autocast(config.precision, world.device):
-            local = local_batch(batch, state.objective, config.seed, state.step, rows, world, state.forward)
-        state.optimizer.set_rates(lr_factor(config.schedule, *self.progress), beta1_at(config.schedule, *self.progress))
-        state.optimizer.zero_grad(set_to_none=True)
+            local = local_batch(batch, self.objective, config.seed, self.step, rows, world, self.model)
+        self.optimizer.set_rates(lr_factor(config.schedule, *progress), beta1_at(config.schedule, *progress))
         try:
-            sums = accumulate_gradient(
-                state.forward,
-                local,
-                world,
-                micro_batch=config.micro_batch,
-                precision=config.precision,
-                scale=state.scaler.value,
-                adaptive=state.adaptive,
-            )
+            sums = self.compute_gradient(local)
         except (RuntimeError, MemoryError) as error:
             if not out_of_memory(error):
                 raise
-            raise self._out_of_memory(local) from None
-        norm = self.norm = gradient_norm(state.model) / state.scaler.value
-        overflow = state.scaler.can_shrink and math.isfinite(sums.mean_loss) and not math.isfinite(norm)
-        if not overflow:
-            for name, value in (("loss", sums.mean_loss), ("norm of the gradient", norm)):
-                if not math.isfinite(value):
-                    raise self._not_finite(f"the {name} is {value}", local)
-            clip = 1.0 if config.clip is None else min(1.0, config.clip / (norm + 1e-6))
-            scale_gradient(state.model, clip / state.scaler.value)
-            state.optimizer.step()
-            if state.ema is not None:
-                state.ema.update(state.model)
-        state.scaler.update(not overflow)
+            raise self.out_of_memory(len(batch)) from None
+        loss = sums["loss"] / (sums["weight"] or 1.0)
+        if not math.isfinite(loss):
+            raise self.not_finite(f"the loss is {loss}", batch)
+        norm = self.apply_gradient()
+        skipped = not math.isfinite(norm)
+        if skipped and (config.precision != "fp16" or self.scale < SMALLEST_SCALE):
+            raise self.not_finite(f"the norm of the gradient is {norm}", batch)
 
         flops = training_flops(config.model, local.batch, local.targets.order_BT, local.targets.query_BT)
-        took = now() - self.mark
-        self.mark += took
         # The main process's time, so that all processes agree on when a budget in minutes is used.
-        own = torch.tensor([float(local.batch.valid_BT.sum()), flops, took * world.is_main], dtype=torch.float64)
+        own = torch.tensor([float(batch.valid_BT.sum()), flops, (now() - began) * world.is_main], dtype=torch.float64)
         tokens, flops, seconds = world.sum(own).tolist()
-        state.seconds += seconds
-        added = {"mazes": rows, "tokens": tokens, "flops": flops, "skipped": overflow, **vars(sums)}
-        for name, value in added.items():
-            state.window[name] += value
-        state.mazes += rows
-        state.step += 1
+        for name, value in (sums | {"mazes": rows, "tokens": tokens, "flops": flops, "skipped": skipped}).items():
+            window[name] += value
+        window["norm"] = norm
+        self.seconds, self.mazes, self.step = self.seconds + seconds, self.mazes + rows, self.step + 1
 
-    def _out_of_memory(self, local: LocalBatch) -> UserError:
-        rows = min(local.most_rows, self.config.micro_batch or local.most_rows)
-        problem = f"step {self.state.step} ran out of memory with {rows:,} mazes in one forward and backward pass"
-        advice = f"--micro-batch {rows // 2}, which changes nothing but the memory" if rows > 1 else "smaller mazes"
+    def out_of_memory(self, mazes: int) -> UserError:
+        mazes = min(mazes, self.config.micro_batch or mazes)
+        advice = f"--micro-batch {mazes // 2}, which changes nothing but the memory" if mazes > 1 else "smaller mazes"
+        problem = f"step {self.step} ran out of memory with {mazes:,} mazes in one forward and backward pass"
         error = UserError(f"{problem}; use {advice}, or a smaller model.")
         if not self.world.is_main:  # only the main process's errors are printed
             report_error(f"process {self.world.rank}: {error}")
         return error
 
-    def _not_finite(self, problem: str, local: LocalBatch) -> UserError:
-        mazes = local.batch.index_B.tolist()
-        named = f"{', '.join(map(str, mazes[:8]))}{', ...' if len(mazes) > 8 else ''}"
-        seeds = f"seed {self.config.seed}, data seed {self.config.data.seed}"
+    def not_finite(self, problem: str, batch: Batch) -> UserError:
+        mazes = ", ".join(map(str, batch.index_B[:8].tolist()))
+        where = f"seed {self.config.seed}, data seed {self.config.data.seed}, first mazes {mazes}"
         return UserError(
-            f"{problem} at step {self.state.step} ({seeds}, mazes {named}), so the run stopped before it changed the "
-            f"weights; the last good checkpoint is {latest_checkpoint(self.folder.path) or 'none'}: train from it with "
-            "a lower --optimizer.lr in a new run, or look at these mazes."
+            f"{problem} at step {self.step} ({where}), so the run stopped before it changed the weights; the last good "
+            f"checkpoint is {run_folder.latest_checkpoint(self.folder) or 'none'}: train from it with a lower "
+            "--optimizer.lr in a new run, or look at these mazes."
         )
 
-    def _report(self) -> None:
-        state, window = self.state, self.state.window
-        took = max(state.seconds - window["begun"], 1e-9)
-        report = StepReport(
-            step=state.step,
-            progress=self.progress[0],
-            loss=window["loss"] / (window["weight"] or 1.0),
-            accuracy=window["correct"] / (window["count"] or 1.0),
-            gradient_norm=self.norm,
-            lr=state.optimizer.param_groups[0]["lr"],
-            mazes=state.mazes,
-            elapsed=state.seconds,
-            mazes_per_second=window["mazes"] / took,
-            tokens_per_second=window["tokens"] / took,
-            flops_per_second=window["flops"] / took,
-            skipped=int(window["skipped"]),
-        )
-        self._notify("on_step", report)
+    def report(self) -> None:
+        window = self.window
+        took = max(self.seconds - window["begun"], 1e-9)
+        loss, accuracy = window["loss"] / (window["weight"] or 1.0), window["correct"] / (window["count"] or 1.0)
+        last, seen = (window["norm"], self.optimizer.lr), (self.mazes, self.seconds)
+        speeds = (window["mazes"] / took, window["tokens"] / took, window["flops"] / took)
+        values = (self.step, self.progress[0], loss, accuracy, *last, *seen, *speeds, int(window["skipped"]))
+        self.notify("on_step", StepReport(*values))
         window.clear()
-        window["begun"] = state.seconds
+        window["begun"] = self.seconds
 
-    def _evaluate_and_save(self) -> None:
-        """Evaluate and save if that is due after this step and not done yet."""
-        if self.state.step % self.config.evaluate_every == 0:
-            self._evaluate()
-        if self.state.step % self.config.checkpoint_every == 0:
-            self._save()
-
-    def _evaluate(self) -> int:
-        """Evaluate the model, unless that is done; return the signal that interrupted it, or 0."""
-        state = self.state
-        if self.evaluate is None or state.evaluated_step == state.step:
-            return 0
-        if signal := self._stop_signal():
-            return signal
+    def run_evaluation(self) -> None:
+        """Evaluate the model, unless that is done or a signal has come; save it if it is the best so far."""
+        if self.evaluate is None or self.evaluated_step == self.step or self.stop_signal():
+            return
         began = now()
-        averaged = nullcontext() if state.ema is None else state.ema.swapped(state.model)
+        averaged = nullcontext() if self.ema is None else self.ema.swapped()
         with averaged, torch.no_grad(), autocast(self.config.precision, self.world.device):
-            model = state.full_model().eval()
-            scores = self.world.from_main(self.evaluate(model))
-            model.train()
-        if signal := self._stop_signal():  # the scores may be incomplete; the resumed run evaluates again
-            return signal
+            scores = self.world.from_main(self.evaluate(self.model.eval()))
+        self.model.train()
+        if self.stop_signal():  # the scores may be incomplete; the resumed run evaluates again
+            return
         exact = scores.get("exact", -math.inf)
         # Of equal scores the later one counts: its weights have seen more mazes at a lower rate.
-        better = exact >= state.best["exact"] if state.best else exact > -math.inf
+        better = exact >= self.best["exact"] if self.best else exact > -math.inf
         if better:
-            state.best = {"step": state.step, "exact": exact}
-        state.scores, state.evaluated_step = scores, state.step
-        self._notify("on_evaluate", EvaluationReport(state.step, state.seconds, scores, better, now() - began))
+            self.best = {"step": self.step, "exact": exact}
+        self.scores, self.evaluated_step = scores, self.step
+        self.notify("on_evaluate", EvaluationReport(self.step, self.seconds, scores, better, now() - began))
         if better:
-            self._save()
-        self.mark = now()
-        return 0
+            self.save()
 
-    def _save(self) -> None:
-        """Write a checkpoint, unless that is done."""
-        state = self.state
-        if self.saved == (state.step, state.evaluated_step):
-            return
-        # The weights of this step may be saved already, without the evaluation that came after.
-        only_scores = self.saved[0] == state.step
-        # Gathering shards needs every process; writing needs one.
-        tensors = {} if only_scores else {name: gather(named) for name, named in state.named_tensors().items()}
+    def save(self) -> None:
+        """Write a checkpoint, unless that is done, and remove old ones."""
 
         def write() -> None:
-            described = {**state.to_json(), "metrics": self.metrics.checksum()}
-            path = write_checkpoint(self.folder.path, state.step, tensors, described)
-            self._prune()
-            self._notify("on_checkpoint", state.step, path)
+            if self.saved != (self.step, self.evaluated_step):
+                state = self.state() | {"metrics": self.metrics.checksum()}
+                path = run_folder.write_checkpoint(self.folder, self.step, self.named_tensors(), state)
+                self.notify("on_checkpoint", self.step, path)
+            run_folder.prune(self.folder, self.config.keep_last, int(self.best["step"]) if self.best else None)
 
         self.world.on_main(write)  # also keeps the others from running ahead
-        self.saved = (state.step, state.evaluated_step)
-        self.mark = now()
+        self.saved = (self.step, self.evaluated_step)
 
-    def _prune(self) -> None:
-        best = self.state.best
-        self.folder.prune(self.config.keep_last, int(best["step"]) if best else None)
+    def named_tensors(self) -> dict[str, dict[str, Tensor]]:
+        """Return the tensors of a checkpoint by file and name; not copies."""
+        found = {"model": self.model.state_dict(), "optimizer": self.optimizer.named_state()}
+        return found if self.ema is None else found | {"ema": self.ema.named_state()}
+
+    def state(self) -> dict[str, Any]:
+        """Return the content of state.json."""
+        plain = ("step", "seconds", "mazes", "best", "scores", "evaluated_step", "window")
+        return {
+            **{name: getattr(self, name) for name in plain},
+            "loss_scale": {"value": self.scale, "good_steps": self.good_steps},
+            "adaptive": None if self.adaptive is None else self.adaptive.state(),
+            "versions": {"clew": clew.__version__, "torch": torch.__version__},
+        }
+
+    def load(self, checkpoint: Path) -> None:
+        """Continue from a checkpoint, however many processes wrote it."""
+        state, tensors = run_folder.read_checkpoint(checkpoint)
+        for name, own in self.named_tensors().items():
+            run_folder.copy_named(own, tensors.get(name, {}), checkpoint / f"{name}.safetensors")
+        try:
+            self.step, self.seconds, self.mazes = int(state["step"]), float(state["seconds"]), int(state["mazes"])
+            self.window.update({name: float(value) for name, value in state["window"].items()})
+            best, scale = state["best"], state["loss_scale"]
+            self.best = best and {"step": int(best["step"]), "exact": float(best["exact"])}
+            self.scores = {str(name): float(value) for name, value in state["scores"].items()}
+            self.evaluated_step = int(state["evaluated_step"])
+            self.scale, self.good_steps = float(scale["value"]), int(scale["good_steps"])
+            if self.adaptive is not None:
+                self.adaptive.load_state(state["adaptive"] if "adaptive" in state else state["dwell"])
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RuntimeError) as error:
+            raise UserError(f"{checkpoint} is not a state of this Clew ({error!r}); take another checkpoint.") from None
+        self.saved = (self.step, self.evaluated_step)
 
 
 def held_out_evaluator(config: TrainConfig, world: World) -> Evaluate | None:
     """Return a function that scores a model on the config's held-out mazes; None if it holds out none."""
     if config.held_out == 0:
         return None
-    return evaluator_on(held_out_tasks(config.data, config.held_out), "test", config, world)
+    return evaluator_on(data_loader.held_out_tasks(config.data, config.held_out), "test", config, world)
 
 
 def evaluator_on(sets: Sequence[TaskBatch], split: str, config: TrainConfig, world: World) -> Evaluate:
@@ -392,28 +438,18 @@ def evaluator_on(sets: Sequence[TaskBatch], split: str, config: TrainConfig, wor
     "exact" and "token" are as in clew.evaluation.scores, over all mazes; "exact-5", ... are those of several sizes.
     Every process decodes a part of the mazes. A stop signal ends the decoding; there are no scores then.
     """
-    decoder = training_decoder(config)
-    codecs = [Codec.of(config.data.format, tasks.height, tasks.width) for tasks in sets]
+    decoder, form = training_decoder(config), config.data.format
 
     def evaluate(model: nn.Module) -> dict[str, float]:
         sums = torch.zeros(len(sets), 4, dtype=torch.float64)  # exact paths, mazes, right tokens, tokens
-        try:
-            for number, (tasks, codec) in enumerate(zip(sets, codecs, strict=True)):
-                index_N = np.arange(len(tasks))[rank_rows(len(tasks), world.rank, world.size)]
-                outcomes = evaluate_tasks(
-                    model,
-                    codec,
-                    tasks.select(index_N),
-                    decoder,
-                    seed=config.data.seed,
-                    split=split,
-                    number_N=index_N,
-                    on_step=lambda step: check_stop(),
-                ).outcomes
-                counts = [(o.exact, 1, o.tokens_right, o.true_tokens) for o in outcomes]
-                sums[number] = torch.tensor(counts, dtype=torch.float64).reshape(-1, 4).sum(0)
-        except Stopped:
-            pass  # the other processes wait for the sum
+        with suppress(Stopped):  # the other processes wait for the sum
+            for tasks, sum_4 in zip(sets, sums, strict=True):
+                number_N = np.arange(len(tasks))[data_loader.rank_rows(len(tasks), world.rank, world.size)]
+                texts: dict[str, Any] = {"seed": config.data.seed, "split": split, "number_N": number_N}
+                own, codec = tasks.select(number_N), Codec.of(form, tasks.height, tasks.width)
+                found = evaluate_tasks(model, codec, own, decoder, on_step=lambda step: check_stop(), **texts)
+                for outcome in found.outcomes:
+                    sum_4 += torch.tensor([outcome.exact, 1, outcome.tokens_right, outcome.true_tokens])
         sums = world.sum(sums).cpu()
         exact, mazes, token, tokens = sums.sum(0).tolist()
         if mazes < sum(map(len, sets)):
