@@ -53,20 +53,6 @@ PEAK = 2.0  # what each of the fast frequencies adds to the score at the offset
 FAST_PAIRS = 5
 
 
-class FeedForward(nn.Module):
-    """Two linear layers with a hidden width of four times the width."""
-
-    def __init__(self, width: int, activation: Activation) -> None:
-        super().__init__()
-        self.up = nn.Linear(width, 4 * width)
-        self.down = nn.Linear(4 * width, width)
-        self.activation = F.gelu if activation == "gelu" else F.relu
-
-    def forward(self, x: Tensor) -> Tensor:
-        y: Tensor = self.down(self.activation(self.up(x)))
-        return y
-
-
 class Block(nn.Module):
     """Self-attention, or with `cross` attention to a memory, and a feed-forward layer."""
 
@@ -81,7 +67,8 @@ class Block(nn.Module):
             self.query_key_value = nn.Linear(width, 3 * width)
         self.attention_out = nn.Linear(width, width)
         self.feed_forward_norm = nn.LayerNorm(width)
-        self.feed_forward = FeedForward(width, activation)
+        self.feed_forward = nn.ModuleDict({"up": nn.Linear(width, 4 * width), "down": nn.Linear(4 * width, width)})
+        self.activation = F.gelu if activation == "gelu" else F.relu
 
     def forward(
         self, x_BQD: Tensor, attention: Attention, memory_BKD: Tensor | None = None, cache: list[Tensor] | None = None
@@ -93,7 +80,8 @@ class Block(nn.Module):
         else:
             mixed_BQD = attention(self.heads, self.query_key_value(normed_BQD), cache=cache)
         x_BQD = x_BQD + self.attention_out(mixed_BQD)
-        out_BQD: Tensor = x_BQD + self.feed_forward(self.feed_forward_norm(x_BQD))
+        hidden_BQF = self.activation(self.feed_forward["up"](self.feed_forward_norm(x_BQD)))
+        out_BQD: Tensor = x_BQD + self.feed_forward["down"](hidden_BQF)
         return out_BQD
 
     def projections(self) -> tuple[Tensor, ...]:

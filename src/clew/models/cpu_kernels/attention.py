@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -39,6 +39,7 @@ ROWS = 4  # of a tile
 BLOCK = 16  # queries whose scores are computed together
 MASKED = -1e30
 
+Array: TypeAlias = np.ndarray
 _jit = njit(nogil=True, fastmath=True, error_model="numpy")
 
 
@@ -67,23 +68,23 @@ class _Attention(torch.autograd.Function):
         mixed_ND = query_NX.new_empty(len(query_NX), width)
         log_sum_NH = query_NX.new_empty(len(query_NX), heads)
         ctx.kernels = _kernels(width // heads, query_NX.dtype == torch.float32)
-        ctx.segments = [*segments[:3], *(tensor.to(query_NX.dtype) for tensor in segments[3:])]
+        rotations = (tensor.to(query_NX.dtype) for tensor in segments[3:])
+        ctx.segments = tuple(tensor.numpy() for tensor in (*segments[:3], *rotations))
         # In self-attention the keys stand beside the queries, from column `width` on.
         joined = [x.contiguous() for x in (query_NX, query_NX if key_value_MX is None else key_value_MX)]
         ctx.key_column = width if key_value_MX is None else 0
         ctx.save_for_backward(*joined, mixed_ND, log_sum_NH)
-        tensors = [*ctx.segments, *joined, mixed_ND, log_sum_NH]
-        ctx.kernels[0](ctx.key_column, *(tensor.detach().numpy() for tensor in tensors))
+        ctx.kernels[0](ctx.segments, ctx.key_column, *(x.detach().numpy() for x in (*joined, mixed_ND, log_sum_NH)))
         return mixed_ND
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
-        query_NX, key_MX, mixed_ND, log_sum_NH = ctx.saved_tensors
+        query_NX, key_MX, *_ = ctx.saved_tensors
         grad_query_NX = torch.empty_like(query_NX)
         grad_key_MX = grad_query_NX if ctx.key_column else torch.empty_like(key_MX)
         grad_ND = F.pad(grads[0], (0, 0, 0, ROWS))  # a tile may read ROWS - 1 rows past the end
-        tensors = [*ctx.segments, query_NX, key_MX, mixed_ND, log_sum_NH, grad_ND, grad_query_NX, grad_key_MX]
-        ctx.kernels[1](ctx.key_column, *(tensor.numpy() for tensor in tensors))
+        tensors = *ctx.saved_tensors, grad_ND, grad_query_NX, grad_key_MX
+        ctx.kernels[1](ctx.segments, ctx.key_column, *(x.numpy() for x in tensors))
         return None, None, grad_query_NX, None if ctx.key_column else grad_key_MX
 
 
@@ -96,19 +97,9 @@ def _kernels(head_width: int, single: bool) -> tuple[Callable[..., None], Callab
 
     @_jit
     def forward(
-        key_column: int,
-        query_start: np.ndarray,
-        key_start: np.ndarray,
-        visible_N: np.ndarray,
-        cos_NP: np.ndarray,
-        sin_NP: np.ndarray,
-        cos_MP: np.ndarray,
-        sin_MP: np.ndarray,
-        query_NX: np.ndarray,
-        key_MX: np.ndarray,
-        mixed_ND: np.ndarray,
-        log_sum_NH: np.ndarray,
+        segments: tuple[Array, ...], key_column: int, query_NX: Array, key_MX: Array, mixed_ND: Array, log_sum_NH: Array
     ) -> None:
+        query_start, key_start, visible_N, cos_NP, sin_NP, cos_MP, sin_MP = segments
         dtype, width = mixed_ND.dtype, mixed_ND.shape[1]
         number = dtype.type
         most = _padded(np.max(np.diff(key_start)))
@@ -148,22 +139,17 @@ def _kernels(head_width: int, single: bool) -> tuple[Callable[..., None], Callab
 
     @_jit
     def backward(
+        segments: tuple[Array, ...],
         key_column: int,
-        query_start: np.ndarray,
-        key_start: np.ndarray,
-        visible_N: np.ndarray,
-        cos_NP: np.ndarray,
-        sin_NP: np.ndarray,
-        cos_MP: np.ndarray,
-        sin_MP: np.ndarray,
-        query_NX: np.ndarray,
-        key_MX: np.ndarray,
-        mixed_ND: np.ndarray,
-        log_sum_NH: np.ndarray,
-        grad_ND: np.ndarray,
-        grad_query_NX: np.ndarray,
-        grad_key_MX: np.ndarray,
+        query_NX: Array,
+        key_MX: Array,
+        mixed_ND: Array,
+        log_sum_NH: Array,
+        grad_ND: Array,
+        grad_query_NX: Array,
+        grad_key_MX: Array,
     ) -> None:
+        query_start, key_start, visible_N, cos_NP, sin_NP, cos_MP, sin_MP = segments
         dtype, width = mixed_ND.dtype, mixed_ND.shape[1]
         number = dtype.type
         most = _padded(np.max(np.diff(key_start)))
@@ -216,9 +202,7 @@ def _kernels(head_width: int, single: bool) -> tuple[Callable[..., None], Callab
                         grad_key_MX[first + k, value_column + e] = grad_value_KE[k, e]
 
     @_jit
-    def _add_scores(
-        a_RX: np.ndarray, column: int, rows: int, b_EK: np.ndarray, keys: int, score_RK: np.ndarray
-    ) -> None:
+    def _add_scores(a_RX: Array, column: int, rows: int, b_EK: Array, keys: int, score_RK: Array) -> None:
         """Add the products of rows of a, from a column on, and columns of b."""
         width = a_RX.shape[1]
         for r in range(0, rows, ROWS):
@@ -226,14 +210,14 @@ def _kernels(head_width: int, single: bool) -> tuple[Callable[..., None], Callab
                 _add_product(score_RK, r, k, a_RX, r * width + column, width, 1, b_EK, k, head_width, lanes)
 
     @_jit
-    def _load_transposed(x_KX: np.ndarray, column: int, out_EK: np.ndarray) -> None:
+    def _load_transposed(x_KX: Array, column: int, out_EK: Array) -> None:
         for e in range(head_width):
             for k in range(len(x_KX)):
                 out_EK[e, k] = x_KX[k, column + e]
             out_EK[e, len(x_KX) :] = out_EK.dtype.type(0)
 
     @_jit
-    def _load_keys(x_KX: np.ndarray, column: int, cos_KP: np.ndarray, sin_KP: np.ndarray, out_EK: np.ndarray) -> None:
+    def _load_keys(x_KX: Array, column: int, cos_KP: Array, sin_KP: Array, out_EK: Array) -> None:
         """Load the keys of a head rotated, scaled and transposed."""
         number = out_EK.dtype.type
         for p in range(half):
@@ -245,14 +229,14 @@ def _kernels(head_width: int, single: bool) -> tuple[Callable[..., None], Callab
 
     @_jit
     def _rotate(
-        x: np.ndarray,
+        x: Array,
         x_row: int,
         x_column: int,
         rows: int,
-        cos_RP: np.ndarray,
-        sin_RP: np.ndarray,
+        cos_RP: Array,
+        sin_RP: Array,
         direction: float,
-        out: np.ndarray,
+        out: Array,
         row: int,
         column: int,
     ) -> None:
@@ -278,7 +262,7 @@ def _padded(count: int) -> int:
 
 
 @_jit
-def _mask(visible_R: np.ndarray, score_RK: np.ndarray) -> int:
+def _mask(visible_R: Array, score_RK: Array) -> int:
     """Set visible scores to 0 and the others far below; return how many columns are needed."""
     number = score_RK.dtype.type
     keys = _padded(np.max(visible_R))

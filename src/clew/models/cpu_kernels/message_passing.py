@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -32,6 +32,7 @@ NORM_EPS = 1e-5
 # Cells of a group of mazes. Larger groups leave the cache; smaller ones spend more time on calls.
 GROUP_CELLS = 1300
 
+Array: TypeAlias = np.ndarray
 _jit = njit(nogil=True, fastmath=True, error_model="numpy")
 
 
@@ -271,17 +272,9 @@ class _Group:
             for k in reversed(range(len(grad_out_KDF))):
                 both, (norm, scale) = self.tape.pop(), self.tape.pop()
                 torch.mm(grad, weights.out_KDF[k], out=grad_message)
-                self.kernels[1](
-                    self.neighbour_M4,
-                    both.numpy(),
-                    weights.self_bias_KS[k].numpy(),
-                    weights.side_bias_K4F[k].numpy(),
-                    grad_message.numpy(),
-                    message.numpy(),
-                    grad_both.numpy(),
-                    grad_self_bias_KS[k].numpy(),
-                    grad_side_bias_K4F[k].numpy(),
-                )
+                biases = weights.self_bias_KS[k], weights.side_bias_K4F[k]
+                tensors = both, *biases, grad_message, message, grad_both, grad_self_bias_KS[k], grad_side_bias_K4F[k]
+                self.kernels[1](self.neighbour_M4, *(tensor.numpy() for tensor in tensors))
                 grad_out_KDF[k].addmm_(grad.T, message)
                 grad_both_KD2F[k].addmm_(norm.T, grad_both)
                 torch.mm(grad_both, weights.both_K2FD[k], out=grad_normed)
@@ -295,7 +288,7 @@ class _Group:
 
 
 @_jit
-def _norm(x_RD: np.ndarray, normed_RD: np.ndarray, scale_R: np.ndarray) -> None:
+def _norm(x_RD: Array, normed_RD: Array, scale_R: Array) -> None:
     """Compute the RMS norm without weights; `scale` is the factor of each row."""
     rows, width = x_RD.shape
     number = x_RD.dtype.type
@@ -309,7 +302,7 @@ def _norm(x_RD: np.ndarray, normed_RD: np.ndarray, scale_R: np.ndarray) -> None:
 
 
 @_jit
-def _add_norm_backward(normed_RD: np.ndarray, scale_R: np.ndarray, grad_RD: np.ndarray, grad_x_RD: np.ndarray) -> None:
+def _add_norm_backward(normed_RD: Array, scale_R: Array, grad_RD: Array, grad_x_RD: Array) -> None:
     """Add the gradient through the norm."""
     rows, width = normed_RD.shape
     for r in range(rows):
@@ -330,13 +323,7 @@ def _message_kernels(hidden: int, sums: int) -> tuple[Callable[..., None], Calla
     """
 
     @_jit
-    def message(
-        neighbour_M4: np.ndarray,
-        both_M2F: np.ndarray,
-        self_bias_S: np.ndarray,
-        side_bias_4F: np.ndarray,
-        out_MF: np.ndarray,
-    ) -> None:
+    def message(neighbour_M4: Array, both_M2F: Array, self_bias_S: Array, side_bias_4F: Array, out_MF: Array) -> None:
         number = out_MF.dtype.type
         highest = np.empty(hidden, out_MF.dtype)
         for i in range(len(out_MF)):
@@ -351,13 +338,13 @@ def _message_kernels(hidden: int, sums: int) -> tuple[Callable[..., None], Calla
 
     @_jit
     def _one_message(
-        neighbour_4: np.ndarray,
-        own: np.ndarray,
-        both_M2F: np.ndarray,
-        self_bias_S: np.ndarray,
-        side_bias_4F: np.ndarray,
-        highest: np.ndarray,
-        out: np.ndarray,
+        neighbour_4: Array,
+        own: Array,
+        both_M2F: Array,
+        self_bias_S: Array,
+        side_bias_4F: Array,
+        highest: Array,
+        out: Array,
     ) -> None:
         """Compute the message before its norm, and the maxima of max units."""
         number = out.dtype.type
@@ -381,15 +368,15 @@ def _message_kernels(hidden: int, sums: int) -> tuple[Callable[..., None], Calla
 
     @_jit
     def message_backward(
-        neighbour_M4: np.ndarray,
-        both_M2F: np.ndarray,
-        self_bias_S: np.ndarray,
-        side_bias_4F: np.ndarray,
-        grad_MF: np.ndarray,
-        out_MF: np.ndarray,
-        grad_both_M2F: np.ndarray,
-        grad_self_bias_S: np.ndarray,
-        grad_side_bias_4F: np.ndarray,
+        neighbour_M4: Array,
+        both_M2F: Array,
+        self_bias_S: Array,
+        side_bias_4F: Array,
+        grad_MF: Array,
+        out_MF: Array,
+        grad_both_M2F: Array,
+        grad_self_bias_S: Array,
+        grad_side_bias_4F: Array,
     ) -> None:
         number = out_MF.dtype.type
         zero, two = number(0), number(2)
