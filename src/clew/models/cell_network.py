@@ -3,9 +3,8 @@
     config = CellNetworkConfig(width=64, loops_per_side=1.5, base_loops=4)
     logits_Q2 = build_model(config, seed=0)(batch, order_BT, query_BT)      # batch is a clew.data.batch.CellBatch
 
-A shortest path never touches itself (two of its cells that are neighbours are consecutive), so the set of its cells
-determines it. The response is therefore one label a cell, and every mask objective applies unchanged. No weight
-depends on the size of the maze.
+A shortest path never touches itself, so the set of its cells determines it. The response is therefore one label a cell,
+and every mask objective applies unchanged. No weight depends on the size of the maze.
 
 The embedding e_i of a cell is the sum of embeddings of its open sides, of its role (plain, start, goal) and of its
 visible label (hidden, off, on), and, with `offsets`, of a two-layer map of its signed row and column offsets to the
@@ -31,7 +30,6 @@ their loops, M reachable cells of these mazes, D width, F hidden units, Q querie
 from __future__ import annotations
 
 import math
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import NamedTuple, cast
 
@@ -113,6 +111,7 @@ class CellNetwork(nn.Module):
 
     shard_as_one = True  # every loop uses the weights of all steps (clew.training.distributed)
     adamw_parameters = ("head.weight", "offset_in.weight")  # matrices that Muon does not update
+    threads = staticmethod(threads_for_groups)  # the training loop runs in this context
 
     def __init__(self, config: CellNetworkConfig) -> None:
         super().__init__()
@@ -129,28 +128,21 @@ class CellNetwork(nn.Module):
         self.head = nn.Linear(config.hidden, 1)
         nn.init.zeros_(self.head.weight)
 
+    @threads_for_groups()
     def forward(self, batch: CellBatch, order_BT: Tensor, query_BT: Tensor, stop: Stop | None = None) -> Tensor:
         """Return logits [Q, 2] of the labels off and on; `stop` limits the loops in evaluation."""
         assert not (order_BT > 1).any(), "a cell network predicts all hidden labels at once"
-        with self.threads():
-            return self._logits(batch, order_BT, query_BT, stop or Stop())
-
-    @staticmethod
-    def threads() -> AbstractContextManager[None]:
-        """Return a context in which mazes are distributed over threads; the training loop runs in it."""
-        return threads_for_groups()
-
-    def _logits(self, batch: CellBatch, order_BT: Tensor, query_BT: Tensor, stop: Stop) -> Tensor:
         embedding_CD = self.embed(batch, order_BT == 0)
         state_CD = torch.zeros_like(embedding_CD)
-        query_C = query_BT[batch.valid_BT]
-        if not self.training:
-            return self.read(self.run_to_stop(batch, embedding_CD, state_CD, stop)[query_C])
-        free_B, loops_B = self.config.training_loops(batch)
-        if bool(free_B.any()):
-            with torch.no_grad():
-                state_CD = self.run_loops(batch, embedding_CD, state_CD, free_B)
-        return self.read(self.run_loops(batch, embedding_CD, state_CD, loops_B)[query_C])
+        if self.training:
+            free_B, loops_B = self.config.training_loops(batch)
+            if bool(free_B.any()):
+                with torch.no_grad():
+                    state_CD = self.run_loops(batch, embedding_CD, state_CD, free_B)
+            state_CD = self.run_loops(batch, embedding_CD, state_CD, loops_B)
+        else:
+            state_CD = self.run_to_stop(batch, embedding_CD, state_CD, stop or Stop())
+        return self.read(state_CD[query_BT[batch.valid_BT]])
 
     def run_to_stop(self, batch: CellBatch, embedding_CD: Tensor, state_CD: Tensor, stop: Stop) -> Tensor:
         """Return the state when the probabilities of each maze have settled, or after the last loop."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Hashable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from clew.data.batch import Batch, CellBatch
 
 Json: TypeAlias = dict[str, Any]
+ModelConfig: TypeAlias = Hashable  # a config of any kind
 Precision = Literal["fp32", "bf16", "fp16"]
 Activation = Literal["gelu", "relu"]
 PositionChoice = Literal["rope-fp32", "rope-fp16", "learned", "none"]
@@ -44,12 +46,6 @@ class Model(Protocol):
 
     def __call__(self, batch: Batch, order_BT: Tensor, query_BT: Tensor) -> Tensor:
         """Return logits [Q, V] for the True positions of `query_BT`, in the order of `query_BT.nonzero()`."""
-
-
-class ModelConfig(Protocol):
-    """A config of any kind."""
-
-    def __hash__(self) -> int: ...
 
 
 def autocast(precision: Precision, device: torch.device) -> AbstractContextManager[Any]:
@@ -66,10 +62,6 @@ SIZES = {"tiny": (64, 4, 8), "3m": (128, 4, 14), "8m": (128, 4, 40), "25m": (256
 
 # A damaged config must not describe a model that takes minutes to refuse, or sizes beyond 64 bits.
 _BLOCKS, _WIDTH, _TOKENS = (1, 1000), (1, 1 << 16), (1, 1 << 30)
-
-# Numbers that a block holds at once for each token and unit of width in a forward pass without gradients; 21 to 36
-# were measured on a CPU with widths of 128.
-_BLOCK_NUMBERS = 32
 
 
 @dataclass(frozen=True)
@@ -105,8 +97,11 @@ class TransformerConfig:
         return 0
 
     def decoding_bytes(self, length: int) -> int:
-        """Return the estimated bytes for decoding one sequence of this many tokens: the cache and one block's work."""
-        return self.cache_bytes(length) + _BLOCK_NUMBERS * self.width * length * 4
+        """Return the estimated bytes for decoding one sequence of this many tokens: the cache and one block's work.
+
+        A block holds 21 to 36 numbers for each token and unit of width, measured on a CPU with widths of 128.
+        """
+        return self.cache_bytes(length) + 32 * self.width * length * 4
 
 
 @dataclass(frozen=True)
@@ -266,10 +261,12 @@ def kind_of(config: ModelConfig) -> str:
 def sized_config(kind: str, size: str, vocabulary: int, **changes: Any) -> EncoderDecoderConfig | DecoderOnlyConfig:
     """Return the config of a text model of one of the paper's sizes (`3m`, `8m`, `25m`) or `tiny`, with changes."""
     width, heads, depth = SIZES[size]
+    sizes = {"width": width, "heads": heads}
     if kind == "decoder-only":
-        return DecoderOnlyConfig(vocabulary, **{"width": width, "heads": heads, "depth": depth} | changes)
-    halves = {"encoder_depth": depth // 2, "decoder_depth": depth // 2}
-    return EncoderDecoderConfig(vocabulary, **{"width": width, "heads": heads} | halves | changes)
+        return DecoderOnlyConfig(vocabulary, **sizes | {"depth": depth} | changes)
+    return EncoderDecoderConfig(
+        vocabulary, **sizes | {"encoder_depth": depth // 2, "decoder_depth": depth // 2} | changes
+    )
 
 
 def change_kind(plain: Json, kind: str) -> Json:

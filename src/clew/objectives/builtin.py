@@ -19,7 +19,7 @@ from torch import Tensor
 
 from clew.data.batch import Batch, CellBatch
 from clew.mazes.maze import EAST, NORTH, SOUTH, WEST
-from clew.objectives.config import OBJECTIVES, ObjectiveConfig, RateConfig
+from clew.objectives.config import MASKED, OBJECTIVES, WITHOUT_RATES, ObjectiveConfig, RateConfig
 from clew.objectives.targets import (
     CONFIDENCE,
     HIDE,
@@ -46,8 +46,8 @@ class AdaptiveRate:
         P(u in bin k) = floor / K + (1 - floor) s_k / sum_j s_j;   s_k = loss_k exp(-loss_k);   uniform within a bin
 
     loss_k is a moving average (`memory` of the old) of the mean loss per hidden token of the rows whose hidden share
-    fell into bin k. A bin without rows has the mean score of the others. Each step calls `update` with the `tally`
-    summed over all processes.
+    is in bin k; a bin without rows has the mean score of the others. Each step calls `update` with the `tally` summed
+    over all processes.
     """
 
     def __init__(self, bins: int = 20, floor: float = 0.2, memory: float = 0.99) -> None:
@@ -168,24 +168,23 @@ class BuiltIn(Objective):
 
     def __init__(self, config: ObjectiveConfig) -> None:
         self.config = config
-        rates = config.rates
-        self.rates = Rates(replace(rates, shape="fixed") if config.name == "fixed-rate" else rates)
+        self.rates = Rates(replace(config.rates, shape="fixed") if config.name == "fixed-rate" else config.rates)
 
     def targets(self, batch: Batch, noise: Noise) -> Targets:
         return self.targets_for(None, batch, noise)
 
     def targets_for(self, model: Predict | None, batch: Batch, noise: Noise) -> Targets:
         """Return the targets; without a model, masks that would follow its confidence are random."""
-        match self.config.name:
-            case "mlm-u" | "fixed-rate":
-                return self._masked(model, batch, noise)
-            case "any-order":
-                return any_order(batch, noise)
-            case "next-token" | "trace":  # "trace" is next token on a format with the search trace in the response
-                is_cells = isinstance(batch, CellBatch)
-                return next_cell(batch, noise) if is_cells else make_targets(batch, response_position(batch))
-            case name:
-                return cut(batch, self.rates.draw(noise), name)
+        name = self.config.name
+        if name in MASKED:
+            return self._masked(model, batch, noise)
+        if name not in WITHOUT_RATES:
+            return cut(batch, self.rates.draw(noise), name)
+        if name == "any-order":
+            return any_order(batch, noise)
+        # "trace" is next token on a format with the search trace in the response.
+        is_cells = isinstance(batch, CellBatch)
+        return next_cell(batch, noise) if is_cells else make_targets(batch, response_position(batch))
 
     def _masked(self, model: Predict | None, batch: Batch, noise: Noise) -> Targets:
         """Hide each token of the response independently, with one rate for each row; MLM-U for rates u ~ U(0, 1)."""
@@ -228,7 +227,7 @@ def hidden_count(rate_B: Tensor, length_B: Tensor) -> Tensor:
 
 
 def cut(batch: Batch, rate_B: Tensor, name: str) -> Targets:
-    """Hide the last `hidden_count` tokens; with ordered-reverse the first; with prefix-next-token query the first hidden.
+    """Hide the last `hidden_count` tokens, or the first (ordered-reverse); prefix-next-token queries one.
 
     Labels of cells are ordered along the path, and those off it are always hidden.
     """

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Self, TypeAlias
 
 from clew.errors import UserError
-from clew.files import from_plain, to_plain
+from clew.files import from_plain
 from clew.registry import registered, unknown_component
 
 ObjectiveName: TypeAlias = str
@@ -91,12 +91,9 @@ class ObjectiveConfig:
         """Return the only text format that this objective works with, or None."""
         return "wall-list-trace" if self.name == "trace" else None
 
-    def to_json(self) -> dict[str, Any]:
-        return dict(to_plain(self))
-
     @classmethod
     def from_json(cls, data: Any) -> Self:
-        """Return what `to_json` was called on; missing fields have their defaults, and old names are translated."""
+        """Return the config that was written; missing fields have their defaults, and old names are translated."""
         if isinstance(data, dict) and isinstance(data.get("rates"), dict):
             # Before version 0.2, `sampling` was `spread`, and `adaptive` was `dwell`.
             rates = {

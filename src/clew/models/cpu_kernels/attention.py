@@ -74,7 +74,8 @@ class _Attention(torch.autograd.Function):
         joined = [x.contiguous() for x in (query_NX, query_NX if key_value_MX is None else key_value_MX)]
         ctx.key_column = width if key_value_MX is None else 0
         ctx.save_for_backward(*joined, mixed_ND, log_sum_NH)
-        ctx.kernels[0](ctx.segments, ctx.key_column, *(x.detach().numpy() for x in (*joined, mixed_ND, log_sum_NH)))
+        saved = tuple(x.detach().numpy() for x in (*joined, mixed_ND, log_sum_NH))
+        ctx.kernels[0](ctx.segments, ctx.key_column, saved)
         return mixed_ND
 
     @staticmethod
@@ -83,8 +84,8 @@ class _Attention(torch.autograd.Function):
         grad_query_NX = torch.empty_like(query_NX)
         grad_key_MX = grad_query_NX if ctx.key_column else torch.empty_like(key_MX)
         grad_ND = F.pad(grads[0], (0, 0, 0, ROWS))  # a tile may read ROWS - 1 rows past the end
-        tensors = *ctx.saved_tensors, grad_ND, grad_query_NX, grad_key_MX
-        ctx.kernels[1](ctx.segments, ctx.key_column, *(x.numpy() for x in tensors))
+        saved, own = tuple(x.numpy() for x in ctx.saved_tensors), (grad_query_NX.numpy(), grad_key_MX.numpy())
+        ctx.kernels[1](ctx.segments, ctx.key_column, saved, grad_ND.numpy(), own)
         return None, None, grad_query_NX, None if ctx.key_column else grad_key_MX
 
 
@@ -96,10 +97,9 @@ def _kernels(head_width: int, single: bool) -> tuple[Callable[..., None], Callab
     scale = math.log2(math.e) / root  # scores are logarithms to base 2
 
     @_jit
-    def forward(
-        segments: tuple[Array, ...], key_column: int, query_NX: Array, key_MX: Array, mixed_ND: Array, log_sum_NH: Array
-    ) -> None:
+    def forward(segments: tuple[Array, ...], key_column: int, saved: tuple[Array, ...]) -> None:
         query_start, key_start, visible_N, cos_NP, sin_NP, cos_MP, sin_MP = segments
+        query_NX, key_MX, mixed_ND, log_sum_NH = saved
         dtype, width = mixed_ND.dtype, mixed_ND.shape[1]
         number = dtype.type
         most = _padded(np.max(np.diff(key_start)))
@@ -112,7 +112,7 @@ def _kernels(head_width: int, single: bool) -> tuple[Callable[..., None], Callab
                 _load_keys(own_KX, key_column + column, cos_MP[first:end], sin_MP[first:end], key_EK)
                 for row in range(query_start[b], query_start[b + 1], BLOCK):
                     rows = min(BLOCK, query_start[b + 1] - row)
-                    _rotate(query_NX, row, column, rows, cos_NP[row:], sin_NP[row:], 1.0, query_RE, 0, 0)
+                    _rotate(query_NX[row:], column, rows, cos_NP[row:], sin_NP[row:], 1.0, query_RE, 0)
                     keys = _mask(visible_N[row : row + rows], weight_RK)
                     _add_scores(query_RE, 0, rows, key_EK, keys, weight_RK)
                     for r in range(rows):
@@ -139,17 +139,11 @@ def _kernels(head_width: int, single: bool) -> tuple[Callable[..., None], Callab
 
     @_jit
     def backward(
-        segments: tuple[Array, ...],
-        key_column: int,
-        query_NX: Array,
-        key_MX: Array,
-        mixed_ND: Array,
-        log_sum_NH: Array,
-        grad_ND: Array,
-        grad_query_NX: Array,
-        grad_key_MX: Array,
+        segments: tuple[Array, ...], key_column: int, saved: tuple[Array, ...], grad_ND: Array, grads: tuple[Array, ...]
     ) -> None:
         query_start, key_start, visible_N, cos_NP, sin_NP, cos_MP, sin_MP = segments
+        query_NX, key_MX, mixed_ND, log_sum_NH = saved
+        grad_query_NX, grad_key_MX = grads
         dtype, width = mixed_ND.dtype, mixed_ND.shape[1]
         number = dtype.type
         most = _padded(np.max(np.diff(key_start)))
@@ -166,14 +160,14 @@ def _kernels(head_width: int, single: bool) -> tuple[Callable[..., None], Callab
             for column in range(0, width, head_width):
                 own_column, value_column = key_column + column, key_column + width + column
                 _load_keys(own_KX, own_column, own_cos_KP, own_sin_KP, key_EK)
-                _rotate(key_MX, first, own_column, count, own_cos_KP, own_sin_KP, 1.0, key_KE, 0, 0)
+                _rotate(own_KX, own_column, count, own_cos_KP, own_sin_KP, 1.0, key_KE, 0)
                 _load_transposed(own_KX, value_column, value_EK)
                 grad_key_KE[:] = number(0)
                 grad_value_KE[:] = number(0)
                 for row in range(query_start[b], query_start[b + 1], BLOCK):
                     rows = min(BLOCK, query_start[b + 1] - row)
                     grad_RD, own_cos_RP, own_sin_RP = grad_ND[row:], cos_NP[row:], sin_NP[row:]
-                    _rotate(query_NX, row, column, rows, own_cos_RP, own_sin_RP, 1.0, query_RE, 0, 0)
+                    _rotate(query_NX[row:], column, rows, own_cos_RP, own_sin_RP, 1.0, query_RE, 0)
                     keys = _mask(visible_N[row : row + rows], weight_RK)
                     _add_scores(query_RE, 0, rows, key_EK, keys, weight_RK)
                     for r in range(rows):
@@ -195,8 +189,8 @@ def _kernels(head_width: int, single: bool) -> tuple[Callable[..., None], Callab
                         for k in range(0, keys, ROWS):
                             _add_product(grad_key_KE, k, e, grad_score_RK, k, 1, most, query_RE, e, rows, lanes)
                             _add_product(grad_value_KE, k, e, weight_RK, k, 1, most, grad_RD, at, rows, lanes)
-                    _rotate(grad_query_RE, 0, 0, rows, own_cos_RP, own_sin_RP, -1.0, grad_query_NX, row, column)
-                _rotate(grad_key_KE, 0, 0, count, own_cos_KP, own_sin_KP, -1.0, grad_key_MX, first, own_column)
+                    _rotate(grad_query_RE, 0, rows, own_cos_RP, own_sin_RP, -1.0, grad_query_NX[row:], column)
+                _rotate(grad_key_KE, 0, count, own_cos_KP, own_sin_KP, -1.0, grad_key_MX[first:], own_column)
                 for k in range(count):
                     for e in range(head_width):
                         grad_key_MX[first + k, value_column + e] = grad_value_KE[k, e]
@@ -229,25 +223,16 @@ def _kernels(head_width: int, single: bool) -> tuple[Callable[..., None], Callab
 
     @_jit
     def _rotate(
-        x: Array,
-        x_row: int,
-        x_column: int,
-        rows: int,
-        cos_RP: Array,
-        sin_RP: Array,
-        direction: float,
-        out: Array,
-        row: int,
-        column: int,
+        x_RX: Array, x_column: int, rows: int, cos_RP: Array, sin_RP: Array, sign: float, out_RX: Array, column: int
     ) -> None:
         """Rotate some rows of a head in one array into another array."""
-        sign = out.dtype.type(direction)
+        sign_ = out_RX.dtype.type(sign)
         for r in range(rows):
             for p in range(half):
-                first, second = x[x_row + r, x_column + p], x[x_row + r, x_column + half + p]
-                c, s = cos_RP[r, p], sin_RP[r, p] * sign
-                out[row + r, column + p] = first * c - second * s
-                out[row + r, column + half + p] = second * c + first * s
+                x, y = x_RX[r, x_column + p], x_RX[r, x_column + half + p]
+                c, s = cos_RP[r, p], sin_RP[r, p] * sign_
+                out_RX[r, column + p] = x * c - y * s
+                out_RX[r, column + half + p] = y * c + x * s
 
     @_jit
     def _power_of_2(x: Any) -> Any:

@@ -253,7 +253,7 @@ class _Group:
                 both = self.workspace.tensor(active, 2 * hidden)
                 torch.mm(norm, both_KD2F[k], out=both)
                 biases = weights.self_bias_KS[k].numpy(), weights.side_bias_K4F[k].numpy()
-                self.kernels[0](self.neighbour_M4, both.numpy(), *biases, message.numpy())
+                self.kernels[0](self.neighbour_M4, both.numpy(), biases, message.numpy())
                 x.addmm_(message, out_KFD[k])
                 self.tape.append(both)
             if not self.keep:
@@ -272,9 +272,10 @@ class _Group:
             for k in reversed(range(len(grad_out_KDF))):
                 both, (norm, scale) = self.tape.pop(), self.tape.pop()
                 torch.mm(grad, weights.out_KDF[k], out=grad_message)
-                biases = weights.self_bias_KS[k], weights.side_bias_K4F[k]
-                tensors = both, *biases, grad_message, message, grad_both, grad_self_bias_KS[k], grad_side_bias_K4F[k]
-                self.kernels[1](self.neighbour_M4, *(tensor.numpy() for tensor in tensors))
+                biases = weights.self_bias_KS[k].numpy(), weights.side_bias_K4F[k].numpy()
+                grad_biases = grad_self_bias_KS[k].numpy(), grad_side_bias_K4F[k].numpy()
+                arrays = (tensor.numpy() for tensor in (grad_message, message, grad_both))
+                self.kernels[1](self.neighbour_M4, both.numpy(), biases, *arrays, grad_biases)
                 grad_out_KDF[k].addmm_(grad.T, message)
                 grad_both_KD2F[k].addmm_(norm.T, grad_both)
                 torch.mm(grad_both, weights.both_K2FD[k], out=grad_normed)
@@ -323,12 +324,12 @@ def _message_kernels(hidden: int, sums: int) -> tuple[Callable[..., None], Calla
     """
 
     @_jit
-    def message(neighbour_M4: Array, both_M2F: Array, self_bias_S: Array, side_bias_4F: Array, out_MF: Array) -> None:
+    def message(neighbour_M4: Array, both_M2F: Array, biases: tuple[Array, Array], out_MF: Array) -> None:
         number = out_MF.dtype.type
         highest = np.empty(hidden, out_MF.dtype)
         for i in range(len(out_MF)):
             out = out_MF[i]
-            _one_message(neighbour_M4[i], both_M2F[i], both_M2F, self_bias_S, side_bias_4F, highest, out)
+            _one_message(neighbour_M4[i], both_M2F[i], both_M2F, biases, highest, out)
             squares = number(0)
             for f in range(hidden):
                 squares += out[f] * out[f]
@@ -338,15 +339,10 @@ def _message_kernels(hidden: int, sums: int) -> tuple[Callable[..., None], Calla
 
     @_jit
     def _one_message(
-        neighbour_4: Array,
-        own: Array,
-        both_M2F: Array,
-        self_bias_S: Array,
-        side_bias_4F: Array,
-        highest: Array,
-        out: Array,
+        neighbour_4: Array, own: Array, both_M2F: Array, biases: tuple[Array, Array], highest: Array, out: Array
     ) -> None:
         """Compute the message before its norm, and the maxima of max units."""
+        self_bias_S, side_bias_4F = biases
         number = out.dtype.type
         zero = number(0)
         for f in range(sums):
@@ -370,14 +366,13 @@ def _message_kernels(hidden: int, sums: int) -> tuple[Callable[..., None], Calla
     def message_backward(
         neighbour_M4: Array,
         both_M2F: Array,
-        self_bias_S: Array,
-        side_bias_4F: Array,
+        biases: tuple[Array, Array],
         grad_MF: Array,
         out_MF: Array,
         grad_both_M2F: Array,
-        grad_self_bias_S: Array,
-        grad_side_bias_4F: Array,
+        grad_biases: tuple[Array, Array],
     ) -> None:
+        (self_bias_S, side_bias_4F), (grad_self_bias_S, grad_side_bias_4F) = biases, grad_biases
         number = out_MF.dtype.type
         zero, two = number(0), number(2)
         highest, grad_message = np.empty(hidden, out_MF.dtype), np.empty(hidden, out_MF.dtype)
@@ -386,7 +381,7 @@ def _message_kernels(hidden: int, sums: int) -> tuple[Callable[..., None], Calla
                 grad_both_M2F[i, hidden + f] = zero
         for i in range(len(out_MF)):
             own, out, grad, grad_own = both_M2F[i], out_MF[i], grad_MF[i], grad_both_M2F[i]
-            _one_message(neighbour_M4[i], own, both_M2F, self_bias_S, side_bias_4F, highest, out)
+            _one_message(neighbour_M4[i], own, both_M2F, biases, highest, out)
             squares, along = zero, zero
             for f in range(hidden):
                 squares += out[f] * out[f]
