@@ -80,7 +80,6 @@ class MessageStep(nn.Module):
 
     def __init__(self, config: CellNetworkConfig) -> None:
         super().__init__()
-        self.sum_units = config.sum_units
         self.self_map = nn.Linear(config.width, config.hidden, bias=False)
         self.neighbour_map = nn.Linear(config.width, config.hidden, bias=False)
         self.self_bias = nn.Parameter(torch.zeros(config.sum_units))
@@ -96,7 +95,7 @@ class MessageStep(nn.Module):
         neighbour_MF = torch.cat([neighbour_MF, torch.zeros_like(neighbour_MF[:1])])
         open_M41 = (neighbour_M4 >= 0)[..., None]
         neighbour_M4F = neighbour_MF[neighbour_M4.long()] + self.side_bias
-        k = self.sum_units
+        k = len(self.self_bias)
         sums_MF = (F.relu(self_MF[:, None, :k] + neighbour_M4F[..., :k]).square() * open_M41).sum(1)
         sums_MF = sums_MF + F.relu(self_MF[:, :k] + self.self_bias).square()
         max_MF = neighbour_M4F[..., k:].masked_fill(~open_M41, -1e30).amax(1)
@@ -208,8 +207,7 @@ class CellNetwork(nn.Module):
                 torch.stack([step.side_bias for step in steps]),
                 torch.stack([step.out.weight for step in steps]),
             )
-            sizes, sum_units = packed.size_G, self.config.sum_units
-            x_MD = recurrent_loops(x_MD, embedding_MD, packed.neighbour_M4, loops_G, sizes, weights, sum_units)
+            x_MD = recurrent_loops(x_MD, embedding_MD, packed.neighbour_M4, loops_G, packed.size_G, weights)
         else:
             x_MD = plain_loops(x_MD, embedding_MD, packed, loops_G, steps)
         return state_CD.to(x_MD.dtype).index_copy(0, packed.index_M, x_MD)

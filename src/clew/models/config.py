@@ -264,9 +264,8 @@ def sized_config(kind: str, size: str, vocabulary: int, **changes: Any) -> Encod
     sizes = {"width": width, "heads": heads}
     if kind == "decoder-only":
         return DecoderOnlyConfig(vocabulary, **sizes | {"depth": depth} | changes)
-    return EncoderDecoderConfig(
-        vocabulary, **sizes | {"encoder_depth": depth // 2, "decoder_depth": depth // 2} | changes
-    )
+    halves = {"encoder_depth": depth // 2, "decoder_depth": depth // 2}
+    return EncoderDecoderConfig(vocabulary, **sizes | halves | changes)
 
 
 def change_kind(plain: Json, kind: str) -> Json:

@@ -1,6 +1,6 @@
 """Recurrent message passing on a CPU: forward and backward kernels for clew.models.cell_network.
 
-    x_MD = recurrent_loops(x_MD, embedding_MD, neighbour_M4, loops_G, size_G, weights, sum_units)
+    x_MD = recurrent_loops(x_MD, embedding_MD, neighbour_M4, loops_G, size_G, weights)
 
 computes what `plain_loops` in clew.models.cell_network computes, for float32 and float64 tensors. The matrix products
 are torch's; numba computes what lies between them in one pass over memory, where plain torch needs a dozen.
@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
@@ -127,19 +128,13 @@ def _aligned(numbers: int) -> int:
 
 
 def recurrent_loops(
-    x_MD: Tensor,
-    embedding_MD: Tensor,
-    neighbour_M4: Tensor,
-    loops_G: list[int],
-    size_G: list[int],
-    weights: Weights,
-    sum_units: int,
+    x_MD: Tensor, embedding_MD: Tensor, neighbour_M4: Tensor, loops_G: list[int], size_G: list[int], weights: Weights
 ) -> Tensor:
     """Run the loops of each maze; the mazes lie one after another in the rows, the one with the most loops first."""
     assert loops_G == sorted(loops_G, reverse=True)
     keep = torch.is_grad_enabled() and any(t.requires_grad for t in (x_MD, embedding_MD, *weights))
     out_MD: Tensor = _Loops.apply(  # type: ignore[no-untyped-call]
-        x_MD, embedding_MD, neighbour_M4, loops_G, size_G, sum_units, keep, *weights
+        x_MD, embedding_MD, neighbour_M4, loops_G, size_G, keep, *weights
     )
     return out_MD
 
@@ -153,7 +148,6 @@ class _Loops(torch.autograd.Function):
         neighbour_M4: Tensor,
         loops_G: list[int],
         size_G: list[int],
-        sum_units: int,
         keep: bool,
         *weights: Tensor,
     ) -> Tensor:
@@ -161,10 +155,10 @@ class _Loops(torch.autograd.Function):
         embedding_MD, session = embedding_MD.contiguous(), _session.get()
         parameters = Weights(*(weight.detach() for weight in weights))
         both_KD2F, out_KFD = parameters.both_K2FD.mT.contiguous(), parameters.out_KDF.mT.contiguous()
-        kernels = _message_kernels(out_KFD.shape[1], sum_units)
+        kernels = _message_kernels(out_KFD.shape[1], parameters.self_bias_KS.shape[1])
         groups = [
-            _Group(*group, kernels, keep, session.blocks if session else [])
-            for group in _groups(neighbour_M4.contiguous(), loops_G, size_G)
+            _Group(rows, active, neighbour.numpy(), kernels, keep, session.blocks if session else [])
+            for rows, active, neighbour in _groups(neighbour_M4.contiguous(), loops_G, size_G)
         ]
         map_groups(lambda i: groups[i].forward(x_MD, embedding_MD, parameters, both_KD2F, out_KFD), len(groups))
         if keep:
@@ -185,7 +179,7 @@ class _Loops(torch.autograd.Function):
         # Summed in the order of the groups, so that the result does not depend on which thread is first.
         parts = map_groups(run, len(ctx.groups))
         flat = [torch.stack(tensors).sum(0) if len(tensors) > 1 else tensors[0] for tensors in zip(*parts, strict=True)]
-        return grad_MD, grad_embedding_MD, None, None, None, None, None, *flat
+        return grad_MD, grad_embedding_MD, None, None, None, None, *flat
 
 
 def _groups(neighbour_M4: Tensor, loops_G: list[int], size_G: list[int]) -> Iterator[tuple[slice, list[int], Tensor]]:
@@ -210,21 +204,17 @@ def _groups(neighbour_M4: Tensor, loops_G: list[int], size_G: list[int]) -> Iter
         first, row = last, row + cells
 
 
+@dataclass
 class _Group:
     """A group of mazes, and what its forward pass keeps for the backward pass."""
 
-    def __init__(
-        self,
-        rows: slice,
-        active: list[int],
-        neighbour_M4: Tensor,
-        kernels: tuple[Callable[..., None], Callable[..., None]],
-        keep: bool,
-        blocks: list[Tensor],
-    ) -> None:
-        self.rows, self.active, self.neighbour_M4, self.kernels = rows, active, neighbour_M4.numpy(), kernels
-        self.keep, self.blocks = keep, blocks
-        self.tape: list[Any] = []  # norms and products, in the order of their computation
+    rows: slice
+    active: list[int]  # rows in each loop
+    neighbour_M4: Array
+    kernels: tuple[Callable[..., None], Callable[..., None]]
+    keep: bool
+    blocks: list[Tensor]
+    tape: list[Any] = field(default_factory=list)  # norms and products, in the order of their computation
 
     def forward(self, x_MD: Tensor, embedding_MD: Tensor, weights: Weights, both_KD2F: Tensor, out_KFD: Tensor) -> None:
         """Update the rows of the group in place."""
