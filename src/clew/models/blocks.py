@@ -29,7 +29,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -92,23 +93,17 @@ class Block(nn.Module):
         return self.query.weight, *key_value.weight.chunk(2), self.query.bias, *key_value.bias.chunk(2)
 
 
+@dataclass(eq=False)
 class Attention:
-    """Attention of queries to keys at these positions: to those of a mask, causal, or (neither) to all.
+    """Attention of queries to keys at these positions: to those of a mask, causal, or (neither) to all."""
 
-    `mask_BQK` is True where a query attends to a key; its Q may be 1.
-    """
-
-    def __init__(
-        self,
-        positions: Positions,
-        position_BQ: Tensor,
-        position_BK: Tensor,
-        mask_BQK: Tensor | None = None,
-        causal: bool = False,
-    ) -> None:
-        self.positions, self.position_BQ, self.position_BK = positions, position_BQ, position_BK
-        self.mask_BQK, self.causal = mask_BQK, causal
-        self.segments: Segments | None = None
+    positions: Positions
+    position_BQ: Tensor
+    position_BK: Tensor
+    mask_BQK: Tensor | None = None  # True where a query attends to a key; its Q may be 1
+    causal: bool = False
+    segments: Segments | None = None  # of packed sequences
+    rotations: tuple[Rotate, Rotate] | None = None  # of queries and keys, made when they are first needed
 
     def pack(self, real_BQ: Tensor, real_BK: Tensor) -> None:
         """Take the real queries and keys of all mazes one after another, without padding, as a batch of one.
@@ -129,12 +124,6 @@ class Attention:
         rotations = query_NP.cos(), query_NP.sin(), key_MP.cos(), key_MP.sin()
         self.segments = Segments(query_start, key_start, visible_BQ[real_BQ], *rotations)
 
-    @cached_property
-    def _rotations(self) -> tuple[Rotate, Rotate]:
-        rotate_Q = self.positions.rotation(self.position_BQ)
-        same = self.position_BK is self.position_BQ
-        return rotate_Q, rotate_Q if same else self.positions.rotation(self.position_BK)
-
     def __call__(
         self, heads: int, query_BQX: Tensor, key_value_BKX: Tensor | None = None, cache: list[Tensor] | None = None
     ) -> Tensor:
@@ -143,23 +132,26 @@ class Attention:
             key_value_MX = None if key_value_BKX is None else key_value_BKX[0]
             return packed_attention(self.segments, heads, query_BQX[0], key_value_MX)[None]
         parts = query_BQX.chunk(3, -1) if key_value_BKX is None else (query_BQX, *key_value_BKX.chunk(2, -1))
-        query_BHQE, key_BHKE, value_BHKE = (part.unflatten(-1, (heads, -1)).transpose(1, 2) for part in parts)
-        rotate_Q, rotate_K = self._rotations
-        query_BHQE, key_BHKE = rotate_Q(query_BHQE), rotate_K(key_BHKE)
+        query_BHQE, key_BHKE, value_BHKE = (
+            part.view(*part.shape[:2], heads, part.shape[2] // heads).transpose(1, 2) for part in parts
+        )
+        if self.rotations is None:
+            rotate_Q = self.positions.rotation(self.position_BQ)
+            same = self.position_BK is self.position_BQ
+            self.rotations = rotate_Q, rotate_Q if same else self.positions.rotation(self.position_BK)
+        query_BHQE, key_BHKE = self.rotations[0](query_BHQE), self.rotations[1](key_BHKE)
         if cache is not None:
             if cache:
                 key_BHKE, value_BHKE = torch.cat([cache[0], key_BHKE], 2), torch.cat([cache[1], value_BHKE], 2)
             # Values are a view of queries, keys and values; a cached view would keep all three in memory.
             cache[:] = key_BHKE, value_BHKE.contiguous()
         mask_B1QK = None if self.mask_BQK is None else self.mask_BQK[:, None]
+        attend = partial(F.scaled_dot_product_attention, attn_mask=mask_B1QK, is_causal=self.causal)
         if _recorded is not None:
             # Attention to an identity matrix as values gives the weights.
             eye_KK = torch.eye(key_BHKE.shape[2], dtype=key_BHKE.dtype, device=key_BHKE.device)
-            eye = eye_KK.expand(*key_BHKE.shape[:2], -1, -1)
-            _recorded.append(
-                F.scaled_dot_product_attention(query_BHQE, key_BHKE, eye, mask_B1QK, is_causal=self.causal)
-            )
-        mixed_BHQE = F.scaled_dot_product_attention(query_BHQE, key_BHKE, value_BHKE, mask_B1QK, is_causal=self.causal)
+            _recorded.append(attend(query_BHQE, key_BHKE, eye_KK.expand(*key_BHKE.shape[:2], -1, -1)))
+        mixed_BHQE: Tensor = attend(query_BHQE, key_BHKE, value_BHKE)
         return mixed_BHQE.transpose(1, 2).flatten(2)
 
 

@@ -194,8 +194,8 @@ def _read_config(
         )
     sizes: dict[str, Any] = {"vocabulary": embedding.shape[0], "width": embedding.shape[1], "heads": heads}
     if positions is None or not gpt2:
-        depths = {"encoder_depth": encoder, "decoder_depth": decoder}
-        return EncoderDecoderConfig(**sizes, **depths, causal=causal, attend_self=not causal)
+        sizes |= {"encoder_depth": encoder, "decoder_depth": decoder}
+        return EncoderDecoderConfig(**sizes, causal=causal, attend_self=not causal)
     sizes |= {"positions": "learned", "max_length": len(positions) if positions.dim() else 0, "depth": gpt2}
     return DecoderOnlyConfig(**sizes, bos_id=bos_id, activation=activation, head_bias=False)
 

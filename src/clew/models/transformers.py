@@ -122,6 +122,8 @@ class EncoderDecoder(TextModel):
         order_BQ1 = order_BT.gather(1, position_BQ).clamp(min=1)[:, :, None]
         order_BK = order_BT.gather(1, position_BK).clamp(min=0)
         order_B1K, order_BK1, real_B1K = order_BK[:, None], order_BK[:, :, None], real_BK[:, None]
+        encoder_mask: Tensor | None
+        decoder_mask: Tensor | None
         if bool((order_BK * real_BK).any()):
             encoder_mask, decoder_mask = real_B1K & (order_B1K <= order_BK1), real_B1K & (order_B1K < order_BQ1)
         else:
@@ -227,7 +229,8 @@ class DecoderOnly(TextModel):
                 cache.real_BK = F.pad(cache.real_BK, (0, 1), value=True)
                 mask_B1K = cache.real_BK[:, None]
         attention = Attention(self.positions, position_BS, position_BS, mask_B1K, causal=is_first)
-        x_BSD = self.norm(self.run_blocks(self.blocks, self.embedding(token_BS), position_BS, attention, cache=cache))
+        x_BSD = self.run_blocks(self.blocks, self.embedding(token_BS), position_BS, attention, cache=cache)
+        x_BSD = self.norm(x_BSD)
         return x_BSD[:, 1:] if is_first and bos_id is not None else x_BSD
 
 
