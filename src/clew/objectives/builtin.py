@@ -182,10 +182,10 @@ class BuiltIn(Objective):
             return cut(batch, self.rates.draw(noise), name)
         if name == "any-order":
             return any_order(batch, noise)
+        if isinstance(batch, CellBatch):
+            return next_cell(batch, noise)
         # "trace" is next token on a format with the search trace in the response.
-        return (
-            next_cell(batch, noise) if isinstance(batch, CellBatch) else make_targets(batch, response_position(batch))
-        )
+        return make_targets(batch, response_position(batch))
 
     def _masked(self, model: Predict | None, batch: Batch, noise: Noise) -> Targets:
         """Hide each token of the response independently, with one rate for each row; MLM-U for rates u ~ U(0, 1)."""
