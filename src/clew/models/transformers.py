@@ -230,8 +230,8 @@ class DecoderOnly(TextModel):
                 mask_B1K = cache.real_BK[:, None]
         attention = Attention(self.positions, position_BS, position_BS, mask_B1K, causal=is_first)
         x_BSD = self.run_blocks(self.blocks, self.embedding(token_BS), position_BS, attention, cache=cache)
-        x_BSD = self.norm(x_BSD)
-        return x_BSD[:, 1:] if is_first and bos_id is not None else x_BSD
+        out_BSD: Tensor = self.norm(x_BSD)
+        return out_BSD[:, 1:] if is_first and bos_id is not None else out_BSD
 
 
 def check_left_to_right(order_BT: Tensor, query_BT: Tensor) -> None:
