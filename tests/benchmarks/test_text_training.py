@@ -10,21 +10,20 @@ import torch
 
 from clew.errors import UserError
 from clew.files import read_json
-from clew.models import transformers
-from clew.models.blocks import pack_mask
+from clew.models.blocks import Attention
 
 
 def test_both_forms_compute_the_same_losses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    packed = []
+    packed, pack = [], Attention.pack
 
-    def counted(*given: object) -> object:
-        packed.append(given)
-        return pack_mask(*given)  # type: ignore[arg-type]
+    def counted(self: Attention, real_BQ: torch.Tensor, real_BK: torch.Tensor) -> None:
+        packed.append(self)
+        pack(self, real_BQ, real_BK)
 
     monkeypatch.setattr(text_training, "laptop_text", small_laptop_text)
-    monkeypatch.setattr(transformers, "pack_mask", counted)
+    monkeypatch.setattr(Attention, "pack", counted)
     before = torch.get_num_threads()
     text_training.main(sides=(3,), steps=2, out=tmp_path / "x.json")
     report = read_json(tmp_path / "x.json")

@@ -75,12 +75,10 @@ def test_the_naive_form_is_naive(small, monkeypatch):
     from clew.models.transformers import EncoderDecoder
 
     ways = []
-    everywhere = EncoderDecoder._everywhere
-    monkeypatch.setattr(
-        EncoderDecoder, "_everywhere", lambda self, *args: ways.append("everywhere") or everywhere(self, *args)
-    )
+    forward = EncoderDecoder.forward
+    monkeypatch.setattr(EncoderDecoder, "forward", lambda self, *args: ways.append(self.naive) or forward(self, *args))
     training.measure(2, 2, 1)
-    assert len(ways) == 3  # two batches and the first small one; the fast form never
+    assert sorted(ways) == [False] * 3 + [True] * 3  # two batches and the first small one in each form
 
 
 @pytest.mark.parametrize("option", ["batches", "batch_size", "threads"])

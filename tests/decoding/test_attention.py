@@ -9,19 +9,20 @@ import torch
 import clew
 from clew.decoding.text_decoders import attention_on_cells
 from clew.errors import UserError
-from clew.models.blocks import AttentionMask, CrossBlock, record_attention
+from clew.models.blocks import Attention, Block, Positions, record_attention
 from clew.trained import load
 
 
 def test_recorded_weights_are_those_of_a_plain_softmax() -> None:
     torch.manual_seed(0)
-    block = CrossBlock(8, 2)
+    block = Block(8, 2, cross=True)
     x_BQD, memory_BKD = torch.randn(1, 3, 8), torch.randn(1, 5, 8)
     mask_BQK = torch.rand(1, 3, 5) < 0.7
     mask_BQK[..., 0] = True
+    attention = Attention(Positions("none", 8, 2, 5), torch.arange(3)[None], torch.arange(5)[None], mask_BQK)
     with record_attention() as layers:
-        block(x_BQD, memory_BKD, lambda x: x, lambda x: x, AttentionMask(mask_BQK))
-    block(x_BQD, memory_BKD, lambda x: x, lambda x: x, AttentionMask(mask_BQK))
+        block(x_BQD, attention, memory_BKD)
+    block(x_BQD, attention, memory_BKD)
     (weight_BHQK,) = layers
     query, key = block.query(block.attention_norm(x_BQD)), block.memory_key_value(memory_BKD).chunk(2, -1)[0]
     query, key = (x.unflatten(-1, (2, 4)).transpose(1, 2) for x in (query, key))

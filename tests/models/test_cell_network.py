@@ -102,13 +102,13 @@ def test_two_threads_get_equal_work(mazes: int, least: float) -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        groups = message_passing._groups(torch.zeros(100 * mazes, 4, dtype=torch.int32), loops, [100] * mazes)
+        groups = list(message_passing._groups(torch.zeros(100 * mazes, 4, dtype=torch.int32), loops, [100] * mazes))
     finally:
         torch.set_num_threads(before)
     busy = [0, 0]
-    for group in groups:
-        assert group.rows.stop - group.rows.start <= message_passing.GROUP_CELLS
-        busy[busy.index(min(busy))] += sum(group.active)
+    for rows, active, _ in groups:
+        assert rows.stop - rows.start <= message_passing.GROUP_CELLS
+        busy[busy.index(min(busy))] += sum(active)
     assert sum(busy) == 100 * sum(loops)
     assert sum(busy) / max(busy) >= least
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from clew.errors import UserError
-from clew.models.blocks import CrossBlock, Positions, SelfBlock, init_gpt2, init_lookup_heads
+from clew.models.blocks import Block, Positions, init_gpt2, init_lookup_heads
 from clew.models.build import build_model
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig, from_json, to_json
 
@@ -19,7 +19,7 @@ ENCODER_DECODER = EncoderDecoderConfig(29, WIDTH, HEADS, init="lookup", encoder_
 DECODER_ONLY = DecoderOnlyConfig(29, WIDTH, HEADS, init="lookup", depth=2)
 
 
-def scores(block: SelfBlock | CrossBlock, head: int, token_TD: Tensor) -> Tensor:
+def scores(block: Block, head: int, token_TD: Tensor) -> Tensor:
     """Return the attention scores of each position (a row) for every other, before the softmax."""
     query_DD, key_DD, _, query_D, key_D, _ = block.projections()
     rows = slice(head * HEAD_WIDTH, (head + 1) * HEAD_WIDTH)
@@ -37,18 +37,18 @@ def favourite_distance(scores_TT: Tensor) -> int:
     return max(means, key=means.__getitem__)
 
 
-@pytest.fixture(params=[SelfBlock, CrossBlock])
-def block(request: pytest.FixtureRequest) -> SelfBlock | CrossBlock:
+@pytest.fixture(params=[False, True])
+def block(request: pytest.FixtureRequest) -> Block:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        made: SelfBlock | CrossBlock = request.param(WIDTH, HEADS)
+        made = Block(WIDTH, HEADS, cross=request.param)
         init_gpt2(made, depth=2)
         init_lookup_heads(torch.nn.ModuleList([made]), (1, -2), rotary=True)
     return made
 
 
 @torch.no_grad()
-def test_a_head_looks_at_its_neighbour_whatever_the_tokens(block: SelfBlock | CrossBlock) -> None:
+def test_a_head_looks_at_its_neighbour_whatever_the_tokens(block: Block) -> None:
     token_TD = torch.randn(LENGTH, WIDTH, generator=torch.Generator().manual_seed(1))
     for head, offset in enumerate((1, -2)):
         found = scores(block, head, token_TD)
@@ -59,7 +59,7 @@ def test_a_head_looks_at_its_neighbour_whatever_the_tokens(block: SelfBlock | Cr
 
 
 @torch.no_grad()
-def test_the_other_heads_find_the_same_token_however_far(block: SelfBlock | CrossBlock) -> None:
+def test_the_other_heads_find_the_same_token_however_far(block: Block) -> None:
     kinds = torch.randn(20, WIDTH, generator=torch.Generator().manual_seed(2))
     token_TD = kinds.repeat(3, 1)  # each token three times, 20 positions apart
     same = torch.arange(LENGTH)[:, None] % 20 == torch.arange(LENGTH) % 20
@@ -91,7 +91,7 @@ def test_a_model_that_looks_only_back_begins_so() -> None:
     token_TD = torch.randn(LENGTH, WIDTH, generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
         block = model.get_submodule("blocks.0")
-        assert isinstance(block, SelfBlock)
+        assert isinstance(block, Block)
         for head, offset in enumerate((-1, -2)):
             assert favourite_distance(scores(block, head, token_TD)) == offset
 

@@ -22,7 +22,7 @@ def saved(tmp_path, change=lambda tensors: None, name="weights.safetensors"):
 
 
 def exported(model):
-    return to_published(model.state_dict(), model.config)
+    return to_published(model.state_dict())
 
 
 def test_sizes_come_from_the_shapes_and_heads_from_the_json_beside():

@@ -1,13 +1,12 @@
 """Objectives by name, through JSON, and with the mistakes that a user can make."""
 
 import json
-from collections.abc import Callable
 
 import pytest
-import torch
 
 from clew.errors import UserError
-from clew.objectives.builtin import AdaptiveRate, MaskedTokens, OrderedMask, adaptive_of, build_objective
+from clew.files import to_plain
+from clew.objectives.builtin import AdaptiveRate, adaptive_of, build_objective
 from clew.objectives.config import OBJECTIVES, ObjectiveConfig, RateConfig
 
 
@@ -15,25 +14,13 @@ from clew.objectives.config import OBJECTIVES, ObjectiveConfig, RateConfig
 def test_every_name_builds_and_goes_through_json(name):
     config = ObjectiveConfig(name)
     build_objective(config)
-    assert ObjectiveConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
+    assert ObjectiveConfig.from_json(json.loads(json.dumps(to_plain(config)))) == config
 
 
 def test_settings_go_through_json():
     config = ObjectiveConfig("mlm-u", RateConfig("beta", "stratified", beta_a=2.5), "rate", True)
-    assert ObjectiveConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
+    assert ObjectiveConfig.from_json(json.loads(json.dumps(to_plain(config)))) == config
     assert ObjectiveConfig.from_json({"rates": {"shape": "cosine"}}).rates.shape == "cosine"
-
-
-def test_settings_reach_the_objective():
-    objective = build_objective(ObjectiveConfig("fixed-rate", RateConfig(fixed=0.4), "rate", True))
-    assert isinstance(objective, MaskedTokens)
-    assert float(objective.rates.quantile(torch.zeros(1))) == pytest.approx(0.4)
-    assert objective.config.weighting == "rate"
-    assert objective.config.at_least_one
-    reverse = build_objective(ObjectiveConfig("ordered-reverse", RateConfig(sampling="stratified")))
-    assert isinstance(reverse, OrderedMask)
-    assert reverse.reverse
-    assert reverse.rates.sampling == "stratified"
 
 
 def test_only_trace_requires_a_format():
@@ -64,8 +51,8 @@ def test_adaptive_of():
         ({"weighting": "elbo"}, "cannot be 'elbo'"),
         ({"rates": {"shape": "normal"}}, "needs the mask-rate 'normal', which is not registered"),
         ({"rates": {"sampling": "even"}}, "cannot be 'even'"),
-        ({"rates": {"fixed": 1.5}}, "rates.fixed of the objective is 1.5"),
-        ({"rates": {"fixed": float("nan")}}, "rates.fixed of the objective is nan"),
+        ({"rates": {"fixed": 1.5}}, "fixed of the objective is 1.5"),
+        ({"rates": {"fixed": float("nan")}}, "fixed of the objective is nan"),
         ({"rates": {"beta_a": 0.1}}, "beta_a"),
         ({"rates": {"adaptive_bins": 2.5}}, "whole number"),
         ({"rates": {"fixed": "high"}}, "'high'"),
@@ -88,12 +75,3 @@ def test_adaptive_of():
 def test_mistakes_are_named(data, says):
     with pytest.raises(UserError, match=says):
         ObjectiveConfig.from_json(data)
-
-
-@pytest.mark.parametrize(
-    ("make", "field"),
-    [(lambda: RateConfig(sampling="even"), "sampling"), (lambda: ObjectiveConfig(weighting="x"), "weighting")],
-)
-def test_an_unknown_choice_is_refused_in_python_too(make: Callable[[], object], field: str) -> None:
-    with pytest.raises(UserError, match=f"{field} of the objective is .*: use one of"):
-        make()

@@ -2,16 +2,22 @@
 
 import json
 import math
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clew.objectives.builtin import AdaptiveRate, Rates, beta_rate, cosine_rate, fixed_rate, uniform_rate
+from clew.objectives.builtin import AdaptiveRate, Rates
+from clew.objectives.config import RateConfig
 from clew.objectives.targets import Noise
 
 EVEN = (torch.arange(100_000) + 0.5) / 100_000
+
+
+def rates(shape: str = "uniform", sampling: Any = "sequence", **options: float) -> Rates:
+    return Rates(RateConfig(shape, sampling, **options))
 
 
 def noise(rows: int, seed: int = 0) -> Noise:
@@ -19,9 +25,9 @@ def noise(rows: int, seed: int = 0) -> Noise:
 
 
 def test_shapes_have_the_right_moments():
-    assert torch.equal(uniform_rate(EVEN), EVEN)
-    assert (fixed_rate(0.15)(EVEN) == 0.15).all()
-    cosine = cosine_rate(EVEN)
+    assert torch.equal(rates().quantile(EVEN), EVEN)
+    assert (rates("fixed").quantile(EVEN) == torch.tensor(0.15)).all()
+    cosine = rates("cosine").quantile(EVEN)
     assert float(cosine.mean()) == pytest.approx(2 / math.pi, abs=1e-4)
     assert float(cosine.median()) == pytest.approx(math.sqrt(0.5), abs=1e-4)
     assert (cosine.diff() >= 0).all()
@@ -30,7 +36,7 @@ def test_shapes_have_the_right_moments():
 @settings(max_examples=40, deadline=None)
 @given(st.floats(0.5, 60), st.floats(0.5, 60))
 def test_beta_has_the_right_moments(a, b):
-    u = beta_rate(a, b)(EVEN).double()
+    u = rates("beta", beta_a=a, beta_b=b).quantile(EVEN).double()
     assert float(u.mean()) == pytest.approx(a / (a + b), abs=3e-4)
     assert float(u.var()) == pytest.approx(a * b / ((a + b) ** 2 * (a + b + 1)), rel=0.01, abs=1e-5)
     assert (u.diff() >= -1e-6).all()
@@ -38,14 +44,14 @@ def test_beta_has_the_right_moments(a, b):
 
 def test_beta_of_known_quantiles():
     p = torch.tensor([0.0, 0.01, 0.3, 0.5, 0.99, 1.0])
-    torch.testing.assert_close(beta_rate(1, 1)(p), p, atol=1e-5, rtol=0)
-    torch.testing.assert_close(beta_rate(3, 1)(p), p ** (1 / 3), atol=1e-3, rtol=0)
-    torch.testing.assert_close(beta_rate(1, 2)(p), 1 - (1 - p) ** 0.5, atol=1e-3, rtol=0)
+    torch.testing.assert_close(rates("beta", beta_a=1, beta_b=1).quantile(p), p, atol=1e-5, rtol=0)
+    torch.testing.assert_close(rates("beta", beta_a=3, beta_b=1).quantile(p), p ** (1 / 3), atol=1e-3, rtol=0)
+    torch.testing.assert_close(rates("beta", beta_a=1, beta_b=2).quantile(p), 1 - (1 - p) ** 0.5, atol=1e-3, rtol=0)
 
 
 def test_stratified_rates_fill_every_stratum():
     """One rate in each of B equal intervals, in a random order, uniform within."""
-    rate_B = Rates(uniform_rate, "stratified").draw(noise(128))
+    rate_B = rates(sampling="stratified").draw(noise(128))
     assert sorted((rate_B * 128).long().tolist()) == list(range(128))
     assert rate_B.tolist() != sorted(rate_B.tolist())
     jitter_B = (rate_B * 128) % 1
@@ -53,15 +59,15 @@ def test_stratified_rates_fill_every_stratum():
 
 
 def test_one_row_of_a_stratified_batch_is_uniform():
-    rates = Rates(uniform_rate, "stratified")
-    first = torch.stack([rates.draw(noise(8, seed))[0] for seed in range(800)])
+    stratified = rates(sampling="stratified")
+    first = torch.stack([stratified.draw(noise(8, seed))[0] for seed in range(800)])
     count = torch.histc(first, 8, 0, 1)
     assert float(((count - 100) ** 2 / 100).sum()) < 26  # 7 degrees of freedom: p about 0.0005
 
 
 def test_batch_sampling_shares_one_rate():
-    rates = Rates(uniform_rate, "batch")
-    drawn = torch.stack([rates.draw(noise(4, seed)) for seed in range(400)])
+    shared = rates(sampling="batch")
+    drawn = torch.stack([shared.draw(noise(4, seed)) for seed in range(400)])
     assert (drawn == drawn[:, :1]).all()
     assert 0.45 < float(drawn[:, 0].mean()) < 0.55
 
@@ -119,9 +125,9 @@ def test_adaptive_survives_losses_without_a_score(loss):
 
 @pytest.mark.parametrize("sampling", ["sequence", "stratified", "batch"])
 def test_a_share_of_the_rows_is_fully_hidden(sampling):
-    rate_B = Rates(uniform_rate, sampling, fully_hidden=0.25).draw(noise(128))
+    rate_B = rates(sampling=sampling, fully_hidden=0.25).draw(noise(128))
     assert int((rate_B == 1).sum()) == 32
-    plain = Rates(uniform_rate, sampling).draw(noise(128))
+    plain = rates(sampling=sampling).draw(noise(128))
     assert (plain < 1).all()
     if sampling == "sequence":  # the other rows keep their rates
         assert torch.equal(rate_B[rate_B < 1], plain[rate_B < 1])
@@ -130,12 +136,12 @@ def test_a_share_of_the_rows_is_fully_hidden(sampling):
 
 
 def test_fully_hidden_rows_are_others_in_every_step_and_right_on_average():
-    rates = Rates(uniform_rate, fully_hidden=0.3)
-    full = torch.stack([rates.draw(noise(8, seed)) == 1 for seed in range(500)])
+    part = rates(fully_hidden=0.3)
+    full = torch.stack([part.draw(noise(8, seed)) == 1 for seed in range(500)])
     assert set(full.sum(1).tolist()) == {2, 3}  # 2.4 of 8, rounded by chance
     assert float(full.double().mean()) == pytest.approx(0.3, abs=0.015)
     assert (full.double().mean(0) - 0.3).abs().max() < 0.09
 
 
 def test_all_rows_may_be_fully_hidden():
-    assert (Rates(uniform_rate, "stratified", fully_hidden=1.0).draw(noise(5)) == 1).all()
+    assert (rates(sampling="stratified", fully_hidden=1.0).draw(noise(5)) == 1).all()

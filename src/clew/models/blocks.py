@@ -1,13 +1,12 @@
-"""Components of text models: GPT-2 blocks, position encodings and initial weights.
+"""Components of text models: GPT-2 blocks, attention, position encodings and initial weights.
 
-    x_BKD = SelfBlock(width, heads)(x_BKD, rotate, AttentionMask(causal=True))
-    x_BQD = CrossBlock(width, heads)(x_BQD, memory_BKD, rotate_Q, rotate_K, AttentionMask(mask_BQK))
     positions = Positions("rope-fp32", width=128, heads=4, max_length=4096)
     x_BTD = positions.add(x_BTD, position_BT)     # before the first block
-    rotate = positions.rotation(position_BT)      # in every block
+    x_BTD = Block(width, heads)(x_BTD, Attention(positions, position_BT, position_BT, causal=True))
+    x_BQD = Block(width, heads, cross=True)(x_BQD, Attention(positions, position_BQ, position_BK), memory_BKD)
 
-Blocks: LayerNorm before each layer, exact GELU or ReLU, biases everywhere, no dropout. In a CrossBlock queries attend
-to the memory and never to each other.
+Blocks: LayerNorm before each layer, exact GELU or ReLU, biases everywhere, no dropout. With `cross`, queries attend to
+the memory, which the block does not normalise, and never to each other.
 
 Positions: a token's index in the whole sequence, also where a model runs over some of the tokens.
 
@@ -21,8 +20,8 @@ Initial weights: "gpt-2" as in the published next-token baseline, "pytorch" as i
 "lookup", GPT-2's with attention heads that already do the two lookups which mazes as text need, the other cell of an
 edge and the other occurrences of a cell (`init_lookup_heads`).
 
-Shape suffixes: B mazes, T positions, K keys, Q queries (of the whole batch in `run_in_groups`), D width, H heads,
-E head width, P pairs (at most E / 2).
+Shape suffixes: B mazes, T positions, K keys, Q queries (of the whole batch in `run_in_groups`), D width, X one to three
+widths, H heads, E head width, P pairs (at most E / 2).
 """
 
 from __future__ import annotations
@@ -31,6 +30,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -39,7 +39,7 @@ from torch import Tensor, nn
 
 from clew.data.batch import Batch
 from clew.errors import UserError
-from clew.models.config import Activation, PositionChoice
+from clew.models.config import Activation, PositionChoice, TransformerConfig
 from clew.models.cpu_kernels import use_cpu_kernel
 from clew.models.cpu_kernels.attention import HEAD_WIDTH_FACTOR, Segments, packed_attention
 
@@ -54,99 +54,128 @@ PEAK = 2.0  # what each of the fast frequencies adds to the score at the offset
 FAST_PAIRS = 5
 
 
-@dataclass(frozen=True)
-class AttentionMask:
-    """A boolean mask, True where a query attends to a key, or a causal mask, or (neither) full attention.
+class Block(nn.Module):
+    """Self-attention, or with `cross` attention to a memory, and a feed-forward layer."""
 
-    With `segments`, blocks take sequences that lie one after another in a batch of one; RoPE is part of the segments.
-    """
-
-    mask_BQK: Tensor | None = None
-    causal: bool = False
-    segments: Segments | None = None
-
-
-class FeedForward(nn.Module):
-    """Two linear layers with a hidden width of four times the width."""
-
-    def __init__(self, width: int, activation: Activation) -> None:
+    def __init__(self, width: int, heads: int, activation: Activation = "gelu", cross: bool = False) -> None:
         super().__init__()
-        self.up = nn.Linear(width, 4 * width)
-        self.down = nn.Linear(4 * width, width)
+        self.heads, self.cross = heads, cross
+        self.attention_norm = nn.LayerNorm(width)
+        if cross:
+            self.query = nn.Linear(width, width)
+            self.memory_key_value = nn.Linear(width, 2 * width)
+        else:
+            self.query_key_value = nn.Linear(width, 3 * width)
+        self.attention_out = nn.Linear(width, width)
+        self.feed_forward_norm = nn.LayerNorm(width)
+        self.feed_forward = nn.ModuleDict({"up": nn.Linear(width, 4 * width), "down": nn.Linear(4 * width, width)})
         self.activation = F.gelu if activation == "gelu" else F.relu
 
-    def forward(self, x: Tensor) -> Tensor:
-        y: Tensor = self.down(self.activation(self.up(x)))
-        return y
-
-
-class SelfBlock(nn.Module):
-    """Self-attention and a feed-forward layer."""
-
-    def __init__(self, width: int, heads: int, activation: Activation = "gelu") -> None:
-        super().__init__()
-        self.heads = heads
-        self.attention_norm = nn.LayerNorm(width)
-        self.query_key_value = nn.Linear(width, 3 * width)
-        self.attention_out = nn.Linear(width, width)
-        self.feed_forward_norm = nn.LayerNorm(width)
-        self.feed_forward = FeedForward(width, activation)
-
-    def forward(self, x_BKD: Tensor, rotate: Rotate, mask: AttentionMask, cache: list[Tensor] | None = None) -> Tensor:
-        """`cache` holds the rotated keys and the values of earlier tokens, or nothing yet; these are appended."""
-        joined = self.query_key_value(self.attention_norm(x_BKD))
-        if mask.segments is not None:
-            mixed_BKD = packed_attention(mask.segments, self.heads, joined[0])[None]
-        else:
-            query, key, value = joined.chunk(3, dim=-1)
-            query_BHKE, key_BHKE = rotate(_split(query, self.heads)), rotate(_split(key, self.heads))
-            value_BHKE = _split(value, self.heads)
-            if cache is not None:
-                if cache:
-                    key_BHKE, value_BHKE = torch.cat([cache[0], key_BHKE], 2), torch.cat([cache[1], value_BHKE], 2)
-                # Values are a view of queries, keys and values; a cached view would keep all three in memory.
-                cache[:] = key_BHKE, value_BHKE.contiguous()
-            mixed_BKD = _attend(query_BHKE, key_BHKE, value_BHKE, mask)
-        x_BKD = x_BKD + self.attention_out(mixed_BKD)
-        out_BKD: Tensor = x_BKD + self.feed_forward(self.feed_forward_norm(x_BKD))
-        return out_BKD
-
-    def projections(self) -> tuple[Tensor, ...]:
-        """Return the weights of queries, keys and values, then their biases."""
-        return *self.query_key_value.weight.chunk(3), *self.query_key_value.bias.chunk(3)
-
-
-class CrossBlock(nn.Module):
-    """Cross-attention to a memory and a feed-forward layer; the block does not normalise the memory."""
-
-    def __init__(self, width: int, heads: int, activation: Activation = "gelu") -> None:
-        super().__init__()
-        self.heads = heads
-        self.attention_norm = nn.LayerNorm(width)
-        self.query = nn.Linear(width, width)
-        self.memory_key_value = nn.Linear(width, 2 * width)
-        self.attention_out = nn.Linear(width, width)
-        self.feed_forward_norm = nn.LayerNorm(width)
-        self.feed_forward = FeedForward(width, activation)
-
     def forward(
-        self, x_BQD: Tensor, memory_BKD: Tensor, rotate_Q: Rotate, rotate_K: Rotate, mask: AttentionMask
+        self, x_BQD: Tensor, attention: Attention, memory_BKD: Tensor | None = None, cache: list[Tensor] | None = None
     ) -> Tensor:
-        query, joined = self.query(self.attention_norm(x_BQD)), self.memory_key_value(memory_BKD)
-        if mask.segments is not None:
-            mixed_BQD = packed_attention(mask.segments, self.heads, query[0], joined[0])[None]
+        """`cache` holds the rotated keys and the values of earlier tokens, or nothing yet; these are appended."""
+        normed_BQD = self.attention_norm(x_BQD)
+        if self.cross:
+            mixed_BQD = attention(self.heads, self.query(normed_BQD), self.memory_key_value(memory_BKD))
         else:
-            key, value = joined.chunk(2, dim=-1)
-            key_BHKE, value_BHKE = rotate_K(_split(key, self.heads)), _split(value, self.heads)
-            mixed_BQD = _attend(rotate_Q(_split(query, self.heads)), key_BHKE, value_BHKE, mask)
+            mixed_BQD = attention(self.heads, self.query_key_value(normed_BQD), cache=cache)
         x_BQD = x_BQD + self.attention_out(mixed_BQD)
-        out_BQD: Tensor = x_BQD + self.feed_forward(self.feed_forward_norm(x_BQD))
+        hidden_BQF = self.activation(self.feed_forward["up"](self.feed_forward_norm(x_BQD)))
+        out_BQD: Tensor = x_BQD + self.feed_forward["down"](hidden_BQF)
         return out_BQD
 
     def projections(self) -> tuple[Tensor, ...]:
         """Return the weights of queries, keys and values, then their biases."""
+        if not self.cross:
+            return *self.query_key_value.weight.chunk(3), *self.query_key_value.bias.chunk(3)
         key_value = self.memory_key_value
         return self.query.weight, *key_value.weight.chunk(2), self.query.bias, *key_value.bias.chunk(2)
+
+
+@dataclass(eq=False)
+class Attention:
+    """Attention of queries to keys at these positions: to those of a mask, causal, or (neither) to all."""
+
+    positions: Positions
+    position_BQ: Tensor
+    position_BK: Tensor
+    mask_BQK: Tensor | None = None  # True where a query attends to a key; its Q may be 1
+    causal: bool = False
+    segments: Segments | None = None  # of packed sequences
+    rotations: tuple[Rotate, Rotate] | None = None  # of queries and keys, made when they are first needed
+
+    def pack(self, real_BQ: Tensor, real_BK: Tensor) -> None:
+        """Take the real queries and keys of all mazes one after another, without padding, as a batch of one.
+
+        Every query must attend to the first of its maze's keys.
+        """
+        if self.causal:
+            visible_BQ = torch.arange(1, real_BQ.shape[1] + 1).expand_as(real_BQ)
+        elif self.mask_BQK is not None:
+            visible_BQ = self.mask_BQK.sum(2).expand_as(real_BQ)
+        else:
+            visible_BQ = real_BK.sum(1, keepdim=True).expand_as(real_BQ)
+        query_start, key_start = (F.pad(real.sum(1).cumsum(0), (1, 0)) for real in (real_BQ, real_BK))
+        query_NP, key_MP = (
+            self.positions.angle(position[real])
+            for position, real in ((self.position_BQ, real_BQ), (self.position_BK, real_BK))
+        )
+        rotations = query_NP.cos(), query_NP.sin(), key_MP.cos(), key_MP.sin()
+        self.segments = Segments(query_start, key_start, visible_BQ[real_BQ], *rotations)
+
+    def __call__(
+        self, heads: int, query_BQX: Tensor, key_value_BKX: Tensor | None = None, cache: list[Tensor] | None = None
+    ) -> Tensor:
+        """Return the mixed values; without `key_value_BKX`, `query_BQX` holds queries, keys and values."""
+        if self.segments is not None:
+            key_value_MX = None if key_value_BKX is None else key_value_BKX[0]
+            return packed_attention(self.segments, heads, query_BQX[0], key_value_MX)[None]
+        parts = query_BQX.chunk(3, -1) if key_value_BKX is None else (query_BQX, *key_value_BKX.chunk(2, -1))
+        query_BHQE, key_BHKE, value_BHKE = (
+            part.view(*part.shape[:2], heads, part.shape[2] // heads).transpose(1, 2) for part in parts
+        )
+        if self.rotations is None:
+            rotate_Q = self.positions.rotation(self.position_BQ)
+            same = self.position_BK is self.position_BQ
+            self.rotations = rotate_Q, rotate_Q if same else self.positions.rotation(self.position_BK)
+        query_BHQE, key_BHKE = self.rotations[0](query_BHQE), self.rotations[1](key_BHKE)
+        if cache is not None:
+            if cache:
+                key_BHKE, value_BHKE = torch.cat([cache[0], key_BHKE], 2), torch.cat([cache[1], value_BHKE], 2)
+            # Values are a view of queries, keys and values; a cached view would keep all three in memory.
+            cache[:] = key_BHKE, value_BHKE.contiguous()
+        mask_B1QK = None if self.mask_BQK is None else self.mask_BQK[:, None]
+        attend = partial(F.scaled_dot_product_attention, attn_mask=mask_B1QK, is_causal=self.causal)
+        if _recorded is not None:
+            # Attention to an identity matrix as values gives the weights.
+            eye_KK = torch.eye(key_BHKE.shape[2], dtype=key_BHKE.dtype, device=key_BHKE.device)
+            _recorded.append(attend(query_BHQE, key_BHKE, eye_KK.expand(*key_BHKE.shape[:2], -1, -1)))
+        mixed_BHQE: Tensor = attend(query_BHQE, key_BHKE, value_BHKE)
+        return mixed_BHQE.transpose(1, 2).flatten(2)
+
+
+_recorded: list[Tensor] | None = None
+
+
+@contextmanager
+def record_attention() -> Iterator[list[Tensor]]:
+    """Collect the attention weights [B, H, Q, K] of every block that runs inside, in order."""
+    global _recorded
+    _recorded = []
+    try:
+        yield _recorded
+    finally:
+        _recorded = None
+
+
+def use_packed_attention(positions: Positions, like: Tensor) -> bool:
+    """Return whether text models can run on packed sequences of tensors like this one."""
+    if positions.choice == "rope-fp16" or positions.head_width % HEAD_WIDTH_FACTOR:
+        return False
+    if torch.get_num_threads() > 1:  # the kernel has one thread
+        return False
+    return use_cpu_kernel(like) and _recorded is None and not torch.compiler.is_compiling()
 
 
 def run_in_groups(
@@ -165,66 +194,6 @@ def run_in_groups(
     number_BT = query_BT.flatten().cumsum(0).view_as(query_BT) - 1
     number_Q = torch.cat([number_BT[rows][query_BT[rows]] for rows in groups])
     return torch.cat(logits)[number_Q.argsort()]
-
-
-def use_packed_attention(positions: Positions, like: Tensor) -> bool:
-    """Return whether text models can run on packed sequences of tensors like this one."""
-    if positions.choice == "rope-fp16" or positions.head_width % HEAD_WIDTH_FACTOR:
-        return False
-    if torch.get_num_threads() > 1:  # the kernel's threads and those of torch's operations slow each other down
-        return False
-    return use_cpu_kernel(like) and _recorded is None and not torch.compiler.is_compiling()
-
-
-def pack_mask(
-    mask: AttentionMask,
-    positions: Positions,
-    position_BQ: Tensor,
-    real_BQ: Tensor,
-    position_BK: Tensor,
-    real_BK: Tensor,
-) -> AttentionMask:
-    """Return the mask of the packed real queries and keys; every query attends to the first of its maze's keys."""
-    if mask.causal:
-        visible_BQ = torch.arange(1, real_BQ.shape[1] + 1).expand_as(real_BQ)
-    elif mask.mask_BQK is not None:
-        visible_BQ = mask.mask_BQK.sum(2).expand_as(real_BQ)
-    else:
-        visible_BQ = real_BK.sum(1, keepdim=True).expand_as(real_BQ)
-    query_start, key_start = (F.pad(real.sum(1).cumsum(0), (1, 0)) for real in (real_BQ, real_BK))
-    query_NP, key_MP = positions.angle(position_BQ[real_BQ]), positions.angle(position_BK[real_BK])
-    rotations = query_NP.cos(), query_NP.sin(), key_MP.cos(), key_MP.sin()
-    return AttentionMask(segments=Segments(query_start, key_start, visible_BQ[real_BQ], *rotations))
-
-
-def _split(x_BKD: Tensor, heads: int) -> Tensor:
-    batch, length, _ = x_BKD.shape
-    return x_BKD.view(batch, length, heads, -1).transpose(1, 2)
-
-
-_recorded: list[Tensor] | None = None
-
-
-@contextmanager
-def record_attention() -> Iterator[list[Tensor]]:
-    """Collect the attention weights [B, H, Q, K] of every block that runs inside, in order."""
-    global _recorded
-    _recorded = []
-    try:
-        yield _recorded
-    finally:
-        _recorded = None
-
-
-def _attend(query_BHQE: Tensor, key_BHKE: Tensor, value_BHKE: Tensor, mask: AttentionMask) -> Tensor:
-    mask_B1QK = None if mask.mask_BQK is None else mask.mask_BQK[:, None]
-    if _recorded is not None:
-        # Attention to an identity matrix as values gives the weights.
-        eye_KK = torch.eye(key_BHKE.shape[2], dtype=key_BHKE.dtype, device=key_BHKE.device)
-        values = eye_KK.expand(*key_BHKE.shape[:2], -1, -1)
-        _recorded.append(F.scaled_dot_product_attention(query_BHQE, key_BHKE, values, mask_B1QK, is_causal=mask.causal))
-    mixed_BHQE = F.scaled_dot_product_attention(query_BHQE, key_BHKE, value_BHKE, mask_B1QK, is_causal=mask.causal)
-    return mixed_BHQE.transpose(1, 2).flatten(2)
 
 
 class Positions(nn.Module):
@@ -279,34 +248,28 @@ class _Rotation(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x_BHTE: Tensor, cos_B1TE: Tensor, sin_B1TP: Tensor) -> Tensor:
         ctx.save_for_backward(cos_B1TE, sin_B1TP)
-        return _rotate(x_BHTE, cos_B1TE, sin_B1TP, 1.0)
+        half = sin_B1TP.shape[-1]
+        rotated = x_BHTE * cos_B1TE
+        rotated[..., :half].addcmul_(x_BHTE[..., half:], sin_B1TP, value=-1)
+        rotated[..., half:].addcmul_(x_BHTE[..., :half], sin_B1TP)
+        return rotated
 
     @staticmethod
     def backward(ctx: Any, grad_BHTE: Tensor) -> tuple[Tensor, None, None]:
         cos_B1TE, sin_B1TP = ctx.saved_tensors
-        return _rotate(grad_BHTE, cos_B1TE, sin_B1TP, -1.0), None, None
-
-
-def _rotate(x_BHTE: Tensor, cos_B1TE: Tensor, sin_B1TP: Tensor, direction: float) -> Tensor:
-    half = sin_B1TP.shape[-1]
-    rotated = x_BHTE * cos_B1TE
-    rotated[..., :half].addcmul_(x_BHTE[..., half:], sin_B1TP, value=-direction)
-    rotated[..., half:].addcmul_(x_BHTE[..., :half], sin_B1TP, value=direction)
-    return rotated
+        return _Rotation.apply(grad_BHTE, cos_B1TE, -sin_B1TP), None, None  # type: ignore[no-untyped-call]
 
 
 def _half_rotation(position_BT: Tensor, frequency_P: Tensor) -> Rotate:
     """Return RoPE as float16 autocast computes it: every result is rounded to float16."""
-    angle_B1TP = round_to_half(round_to_half(position_BT[..., None].float()) * round_to_half(frequency_P))[:, None]
-    cos_B1TP, sin_B1TP = round_to_half(angle_B1TP.cos()), round_to_half(angle_B1TP.sin())
+    half = round_to_half
+    angle_B1TP = half(half(position_BT[..., None].float()) * half(frequency_P))[:, None]
+    cos_B1TP, sin_B1TP = half(angle_B1TP.cos()), half(angle_B1TP.sin())
 
     def rotate(x_BHTE: Tensor) -> Tensor:
-        first, second = round_to_half(x_BHTE.float()).chunk(2, dim=-1)
-        rotated = (
-            round_to_half(first * cos_B1TP) - round_to_half(second * sin_B1TP),
-            round_to_half(second * cos_B1TP) + round_to_half(first * sin_B1TP),
-        )
-        return round_to_half(torch.cat(rotated, dim=-1)).to(x_BHTE.dtype)
+        x, y = half(x_BHTE.float()).chunk(2, dim=-1)
+        rotated = half(x * cos_B1TP) - half(y * sin_B1TP), half(y * cos_B1TP) + half(x * sin_B1TP)
+        return half(torch.cat(rotated, dim=-1)).to(x_BHTE.dtype)
 
     return rotate
 
@@ -320,6 +283,25 @@ def frequencies(head_width: int, device: torch.device) -> Tensor:
     """Return RoPE's rotation of each pair of a head per position, the fastest first: [P]."""
     exponent_P = torch.arange(0, head_width, 2, dtype=torch.float32, device=device) / head_width
     return ROPE_BASE**-exponent_P
+
+
+def initialize(
+    model: nn.Module, config: TransformerConfig, stacks: Sequence[tuple[nn.ModuleList, Sequence[int]]]
+) -> None:
+    """Draw the first weights of a text model; with "lookup", heads of each stack attend to its offsets."""
+    if config.init == "pytorch":
+        init_pytorch(model)
+        return
+    init_gpt2(model, depth=len(stacks[0][0]))
+    for blocks, _ in stacks[1:]:
+        init_gpt2(blocks, depth=len(blocks))
+    if config.init == "lookup":
+        parameters = dict(model.named_parameters())
+        for name in ("embedding.weight", "query"):
+            if name in parameters:
+                nn.init.normal_(parameters[name], std=EMBEDDING_DEVIATION)
+        for blocks, offsets in stacks:
+            init_lookup_heads(blocks, offsets, config.rotary)
 
 
 def init_gpt2(module: nn.Module, depth: int) -> None:
@@ -355,7 +337,7 @@ def init_lookup_heads(blocks: nn.ModuleList, offsets: Sequence[int], rotary: boo
     (After "Mimetic initialization of self-attention layers", Trockman and Kolter, 2023.)
     """
     for block in blocks:
-        assert isinstance(block, SelfBlock | CrossBlock)
+        assert isinstance(block, Block)
         query_DD, key_DD, value_DD, query_D, key_D, _ = block.projections()
         for head, rows in enumerate(torch.arange(len(query_DD)).chunk(block.heads)):
             if head >= len(offsets):

@@ -31,11 +31,7 @@ from clew.registry import registered
 
 WEIGHTS_FILE, WEIGHTS_JSON = "model.safetensors", "model.json"
 CHECKSUMS = "sha256"
-NETWORKS: dict[str, type[nn.Module]] = {
-    "encoder-decoder": EncoderDecoder,
-    "decoder-only": DecoderOnly,
-    "cell-network": CellNetwork,
-}
+NETWORKS = {"encoder-decoder": EncoderDecoder, "decoder-only": DecoderOnly, "cell-network": CellNetwork}
 
 
 def build_model(config: ModelConfig, seed: int) -> nn.Module:
@@ -56,8 +52,8 @@ def count_parameters(model: nn.Module) -> int:
 def training_flops(config: ModelConfig, batch: Batch, order_BT: Tensor, query_BT: Tensor) -> float:
     """Return the floating-point operations of the matrix products of one forward and backward pass over a batch.
 
-    Counts what the targets need, whichever implementation computes it, so that wasted work shows as a lower share of
-    the machine's peak. The backward pass costs twice the forward pass. 0 for a model without `forward_flops`.
+    Counts what the targets need, whichever implementation computes it. The backward pass costs twice the forward pass.
+    0 for a model without `forward_flops`.
     """
     forward_flops = getattr(config, "forward_flops", None)
     return 3 * float(forward_flops(batch, order_BT, query_BT)) if forward_flops else 0.0
@@ -78,12 +74,12 @@ def read_weights(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     description = read_json(where)
     if not isinstance(description, dict):
         raise UserError(f"{where} must hold a JSON object that describes a model.")
-    checksums = description.pop(CHECKSUMS, None)
-    if checksums is not None:
+    sha256 = None
+    if (checksums := description.pop(CHECKSUMS, None)) is not None:
         if not isinstance(checksums, dict) or checksums.get(WEIGHTS_JSON) != json_checksum(description):
             raise UserError(f"{where} is damaged: its SHA-256 is not the one that was stored in it; restore it.")
-        checksums = str(checksums.get(WEIGHTS_FILE))
-    return description, read_tensors(folder / WEIGHTS_FILE, checksums)
+        sha256 = str(checksums.get(WEIGHTS_FILE))
+    return description, read_tensors(folder / WEIGHTS_FILE, sha256)
 
 
 def read_tensors(path: Path, sha256: str | None = None) -> dict[str, Tensor]:
@@ -93,10 +89,9 @@ def read_tensors(path: Path, sha256: str | None = None) -> dict[str, Tensor]:
         if sha256 is not None and hashlib.sha256(data).hexdigest() != sha256:
             raise UserError(f"{path} is damaged: its SHA-256 is not the one that was stored with it; restore it.")
         return safetensors.torch.load(data)
-    except FileNotFoundError:
-        raise UserError(f"{path} is missing; restore it, or use another model or checkpoint.") from None
     except (SafetensorError, OSError) as error:
-        raise UserError(f"{path} is damaged ({error}); restore it, or use another model or checkpoint.") from None
+        problem = "missing" if isinstance(error, FileNotFoundError) else f"damaged ({error})"
+        raise UserError(f"{path} is {problem}; restore it, or use another model or checkpoint.") from None
 
 
 def build_trained(config: ModelConfig, tensors: Mapping[str, Tensor], where: Path | str) -> nn.Module:

@@ -3,9 +3,8 @@
     config = CellNetworkConfig(width=64, loops_per_side=1.5, base_loops=4)
     logits_Q2 = build_model(config, seed=0)(batch, order_BT, query_BT)      # batch is a clew.data.batch.CellBatch
 
-A shortest path never touches itself (two of its cells that are neighbours are consecutive), so the set of its cells
-determines it. The response is therefore one label a cell, and every mask objective applies unchanged. No weight
-depends on the size of the maze.
+A shortest path never touches itself, so the set of its cells determines it. The response is therefore one label a cell,
+and every mask objective applies unchanged. No weight depends on the size of the maze.
 
 The embedding e_i of a cell is the sum of embeddings of its open sides, of its role (plain, start, goal) and of its
 visible label (hidden, off, on), and, with `offsets`, of a two-layer map of its signed row and column offsets to the
@@ -31,7 +30,6 @@ their loops, M reachable cells of these mazes, D width, F hidden units, Q querie
 from __future__ import annotations
 
 import math
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import NamedTuple, cast
 
@@ -43,7 +41,7 @@ from clew.data.batch import CellBatch
 from clew.mazes.maze import EAST, NORTH, SOUTH, WEST
 from clew.models.config import CellNetworkConfig
 from clew.models.cpu_kernels import use_cpu_kernel
-from clew.models.cpu_kernels.message_passing import NORM_EPS, StepWeights, recurrent_loops, threads_for_groups
+from clew.models.cpu_kernels.message_passing import NORM_EPS, Weights, recurrent_loops, threads_for_groups
 
 PLAIN, START, GOAL = range(3)
 OFF, ON = range(2)
@@ -53,11 +51,10 @@ SIDE_CODES = 16  # sets of open sides; a wall cell has none and is never reached
 
 @dataclass(frozen=True)
 class Stop:
-    """When the loops of an evaluation end.
+    """When the loops of an evaluation end: after at most `loops` times those of the config.
 
-    At most `loops` times the loops of the config are run. Every `every` loops the probabilities are read, and a maze
-    stops when all are within `tolerance` of 0 or 1, or none has changed by more than `tolerance` since they were last
-    read. They are first read after half of the config's loops. A tolerance of 0 runs all loops.
+    Every `every` loops, first after half of the config's, the probabilities are read, and a maze stops when all are
+    within `tolerance` of 0 or 1, or none has changed by more than `tolerance`. A tolerance of 0 runs all loops.
     """
 
     loops: float = 1.0
@@ -83,18 +80,12 @@ class MessageStep(nn.Module):
 
     def __init__(self, config: CellNetworkConfig) -> None:
         super().__init__()
-        self.sum_units = config.sum_units
         self.self_map = nn.Linear(config.width, config.hidden, bias=False)
         self.neighbour_map = nn.Linear(config.width, config.hidden, bias=False)
         self.self_bias = nn.Parameter(torch.zeros(config.sum_units))
         self.side_bias = nn.Parameter(config.side_bias * torch.randn(4, config.hidden))
         self.out = nn.Linear(config.hidden, config.width, bias=False)
         nn.init.zeros_(self.out.weight)
-
-    def weights(self) -> StepWeights:
-        return StepWeights(
-            self.self_map.weight, self.neighbour_map.weight, self.self_bias, self.side_bias, self.out.weight
-        )
 
     def forward(self, x_MD: Tensor, neighbour_M4: Tensor) -> Tensor:
         """Return what the CPU kernel computes, in plain torch."""
@@ -104,7 +95,7 @@ class MessageStep(nn.Module):
         neighbour_MF = torch.cat([neighbour_MF, torch.zeros_like(neighbour_MF[:1])])
         open_M41 = (neighbour_M4 >= 0)[..., None]
         neighbour_M4F = neighbour_MF[neighbour_M4.long()] + self.side_bias
-        k = self.sum_units
+        k = len(self.self_bias)
         sums_MF = (F.relu(self_MF[:, None, :k] + neighbour_M4F[..., :k]).square() * open_M41).sum(1)
         sums_MF = sums_MF + F.relu(self_MF[:, :k] + self.self_bias).square()
         max_MF = neighbour_M4F[..., k:].masked_fill(~open_M41, -1e30).amax(1)
@@ -118,6 +109,7 @@ class CellNetwork(nn.Module):
     """See the module's docstring."""
 
     adamw_parameters = ("head.weight", "offset_in.weight")  # matrices that Muon does not update
+    threads = staticmethod(threads_for_groups)  # the training loop runs in this context
 
     def __init__(self, config: CellNetworkConfig) -> None:
         super().__init__()
@@ -126,35 +118,29 @@ class CellNetwork(nn.Module):
         self.sides = nn.Embedding(SIDE_CODES, width)
         self.roles = nn.Embedding(3, width)
         self.labels = nn.Embedding(3, width)
-        self.offset_in = nn.Linear(12, width, bias=False) if config.offsets else None
-        self.offset_out = nn.Linear(width, width, bias=False) if config.offsets else None
+        if config.offsets:
+            self.offset_in = nn.Linear(12, width, bias=False)
+            self.offset_out = nn.Linear(width, width, bias=False)
         self.message_steps = nn.ModuleList(MessageStep(config) for _ in range(config.steps))
         self.readout = nn.Linear(width, config.hidden)
         self.head = nn.Linear(config.hidden, 1)
         nn.init.zeros_(self.head.weight)
 
+    @threads_for_groups()
     def forward(self, batch: CellBatch, order_BT: Tensor, query_BT: Tensor, stop: Stop | None = None) -> Tensor:
         """Return logits [Q, 2] of the labels off and on; `stop` limits the loops in evaluation."""
         assert not (order_BT > 1).any(), "a cell network predicts all hidden labels at once"
-        with self.threads():
-            return self._logits(batch, order_BT, query_BT, stop or Stop())
-
-    @staticmethod
-    def threads() -> AbstractContextManager[None]:
-        """Return a context in which mazes are distributed over threads; the training loop runs in it."""
-        return threads_for_groups()
-
-    def _logits(self, batch: CellBatch, order_BT: Tensor, query_BT: Tensor, stop: Stop) -> Tensor:
         embedding_CD = self.embed(batch, order_BT == 0)
         state_CD = torch.zeros_like(embedding_CD)
-        query_C = query_BT[batch.valid_BT]
-        if not self.training:
-            return self.read(self.run_to_stop(batch, embedding_CD, state_CD, stop)[query_C])
-        free_B, loops_B = self.config.training_loops(batch)
-        if bool(free_B.any()):
-            with torch.no_grad():
-                state_CD = self.run_loops(batch, embedding_CD, state_CD, free_B)
-        return self.read(self.run_loops(batch, embedding_CD, state_CD, loops_B)[query_C])
+        if self.training:
+            free_B, loops_B = self.config.training_loops(batch)
+            if bool(free_B.any()):
+                with torch.no_grad():
+                    state_CD = self.run_loops(batch, embedding_CD, state_CD, free_B)
+            state_CD = self.run_loops(batch, embedding_CD, state_CD, loops_B)
+        else:
+            state_CD = self.run_to_stop(batch, embedding_CD, state_CD, stop or Stop())
+        return self.read(state_CD[query_BT[batch.valid_BT]])
 
     def run_to_stop(self, batch: CellBatch, embedding_CD: Tensor, state_CD: Tensor, stop: Stop) -> Tensor:
         """Return the state when the probabilities of each maze have settled, or after the last loop."""
@@ -162,38 +148,27 @@ class CellNetwork(nn.Module):
         most = max(1, math.ceil(stop.loops * usual))
         if stop.tolerance == 0:
             return self.run_loops(batch, embedding_CD, state_CD, torch.full_like(batch.start_B, most))
-        active_G = torch.arange(len(batch), device=state_CD.device)
+        active_G, before_C, done = torch.arange(len(batch), device=state_CD.device), None, 0
         packed = pack(batch, active_G)
-        x_MD, embedding_MD = (y_CD.index_select(0, packed.index_M) for y_CD in (state_CD, embedding_CD))
-        before_M, finished = None, []
-        done = 0
         while True:
             # Reading costs most of a loop, so the first half of the usual loops is run without it.
             loops = min(stop.every if done else max(stop.every, usual // 2), most - done)
-            x_MD = self._run_packed(x_MD, embedding_MD, packed, [loops] * len(active_G))
             done += loops
+            state_CD = self._run_packed(state_CD, embedding_CD, packed, [loops] * len(active_G))
             if done == most:
-                break
-            on_M = self.read(x_MD)[:, ON].sigmoid().float()
+                return state_CD
             # What is left of each maze: its largest doubt, or its largest change, whichever is smaller.
+            on_M = self.read(state_CD[packed.index_M])[:, ON].sigmoid().float()
             left_G = packed.maximum(torch.minimum(on_M, 1 - on_M))
-            if before_M is not None:
-                left_G = torch.minimum(left_G, packed.maximum((on_M - before_M).abs()))
-            before_M, active = on_M, left_G > stop.tolerance
+            if before_C is not None:
+                left_G = torch.minimum(left_G, packed.maximum((on_M - before_C[packed.index_M]).abs()))
+            before_C = on_M.new_zeros(len(state_CD)).index_copy(0, packed.index_M, on_M)
+            active = left_G > stop.tolerance
+            if not bool(active.any()):
+                return state_CD
             if not bool(active.all()):
-                keep_M = active.repeat_interleave(torch.tensor(packed.size_G, device=active.device))
-                finished.append((packed.index_M[~keep_M], x_MD[~keep_M]))
-                active_G, x_MD, embedding_MD, before_M = (
-                    active_G[active],
-                    x_MD[keep_M],
-                    embedding_MD[keep_M],
-                    on_M[keep_M],
-                )
+                active_G = active_G[active]
                 packed = pack(batch, active_G)
-                if not len(active_G):
-                    break
-        index_M, x_MD = (torch.cat(parts) for parts in zip(*finished, (packed.index_M, x_MD), strict=True))
-        return state_CD.to(x_MD.dtype).index_copy(0, index_M, x_MD)
 
     def read(self, state_QD: Tensor) -> Tensor:
         """Return logits of the labels off and on."""
@@ -208,29 +183,33 @@ class CellNetwork(nn.Module):
         role_C = torch.where(cell_C == batch.goal_B[maze_C], GOAL, role_C)
         label_C = torch.where(visible_BN, batch.tokens_BT + 1, HIDDEN)[maze_C, cell_C]
         x_CD: Tensor = self.sides(sides_C) + self.roles(role_C) + self.labels(label_C)
-        if self.offset_in is not None and self.offset_out is not None:
+        if self.config.offsets:
             features = offset_features(batch, maze_C, cell_C).to(x_CD.dtype)
             x_CD = x_CD + self.offset_out(F.relu(self.offset_in(features)).square())
         return x_CD
 
     def run_loops(self, batch: CellBatch, embedding_CD: Tensor, state_CD: Tensor, loops_B: Tensor) -> Tensor:
         """Return the state after this many loops of each maze."""
-        # Mazes with the most loops come first, so that those which are still active are contiguous.
+        # Mazes with the most loops come first, so that the active ones are contiguous.
         loops_G, order_G = loops_B.sort(descending=True, stable=True)
         packed = pack(batch, order_G[: int((loops_G > 0).sum())])
-        x_MD, embedding_MD = (y_CD.index_select(0, packed.index_M) for y_CD in (state_CD, embedding_CD))
-        x_MD = self._run_packed(x_MD, embedding_MD, packed, loops_G[: len(packed.size_G)].tolist())
-        return state_CD.to(x_MD.dtype).index_copy(0, packed.index_M, x_MD)
+        return self._run_packed(state_CD, embedding_CD, packed, loops_G[: len(packed.size_G)].tolist())
 
-    def _run_packed(self, x_MD: Tensor, embedding_MD: Tensor, packed: Packed, loops_G: list[int]) -> Tensor:
-        """Return the state of packed mazes after falling numbers of loops."""
+    def _run_packed(self, state_CD: Tensor, embedding_CD: Tensor, packed: Packed, loops_G: list[int]) -> Tensor:
+        """Return the state after falling numbers of loops of the packed mazes."""
+        x_MD, embedding_MD = (y_CD.index_select(0, packed.index_M) for y_CD in (state_CD, embedding_CD))
         steps = cast(list[MessageStep], list(self.message_steps))
-        if not use_cpu_kernel(x_MD):
-            return plain_loops(x_MD, embedding_MD, packed, loops_G, steps)
-        weights = [step.weights() for step in steps]
-        return recurrent_loops(
-            x_MD, embedding_MD, packed.neighbour_M4, loops_G, packed.size_G, weights, self.config.sum_units
-        )
+        if use_cpu_kernel(x_MD):
+            weights = Weights(
+                torch.stack([torch.cat([step.self_map.weight, step.neighbour_map.weight]) for step in steps]),
+                torch.stack([step.self_bias for step in steps]),
+                torch.stack([step.side_bias for step in steps]),
+                torch.stack([step.out.weight for step in steps]),
+            )
+            x_MD = recurrent_loops(x_MD, embedding_MD, packed.neighbour_M4, loops_G, packed.size_G, weights)
+        else:
+            x_MD = plain_loops(x_MD, embedding_MD, packed, loops_G, steps)
+        return state_CD.to(x_MD.dtype).index_copy(0, packed.index_M, x_MD)
 
 
 def plain_loops(

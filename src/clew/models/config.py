@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Hashable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from clew.data.batch import Batch, CellBatch
 
 Json: TypeAlias = dict[str, Any]
+ModelConfig: TypeAlias = Hashable  # a config of any kind
 Precision = Literal["fp32", "bf16", "fp16"]
 Activation = Literal["gelu", "relu"]
 PositionChoice = Literal["rope-fp32", "rope-fp16", "learned", "none"]
@@ -44,13 +46,6 @@ class Model(Protocol):
 
     def __call__(self, batch: Batch, order_BT: Tensor, query_BT: Tensor) -> Tensor:
         """Return logits [Q, V] for the True positions of `query_BT`, in the order of `query_BT.nonzero()`."""
-        ...
-
-
-class ModelConfig(Protocol):
-    """A config of any kind."""
-
-    def __hash__(self) -> int: ...
 
 
 def autocast(precision: Precision, device: torch.device) -> AbstractContextManager[Any]:
@@ -67,13 +62,6 @@ SIZES = {"tiny": (64, 4, 8), "3m": (128, 4, 14), "8m": (128, 4, 40), "25m": (256
 
 # A damaged config must not describe a model that takes minutes to refuse, or sizes beyond 64 bits.
 _BLOCKS, _WIDTH, _TOKENS = (1, 1000), (1, 1 << 16), (1, 1 << 30)
-
-# Multiples of an irrational number are equidistributed modulo 1: one for each random choice that a maze's number makes.
-_FRACTIONS = ((math.sqrt(5) - 1) / 2, math.sqrt(2) - 1, math.sqrt(3) - 1)
-
-# Numbers that a block holds at once for each token and unit of width in a forward pass without gradients; 21 to 36
-# were measured on a CPU with widths of 128.
-_BLOCK_NUMBERS = 32
 
 
 @dataclass(frozen=True)
@@ -94,15 +82,10 @@ class TransformerConfig:
         if self.width % self.heads:
             raise UserError(f"a width of {self.width} cannot be shared among {self.heads} heads; choose a multiple.")
         for name, choices in (("positions", PositionChoice), ("init", Initialization), ("activation", Activation)):
-            if getattr(self, name) not in get_args(choices):
-                raise UserError(
-                    f"a model's {name} cannot be {getattr(self, name)!r}; choose one of {', '.join(get_args(choices))}."
-                )
-        if self.rotary and self.width // self.heads % 2:
-            raise UserError(
-                f"RoPE rotates pairs, but a head's width, {self.width // self.heads}, is odd; change the width or the "
-                "heads."
-            )
+            if (value := getattr(self, name)) not in get_args(choices):
+                raise UserError(f"a model's {name} cannot be {value!r}; choose one of {', '.join(get_args(choices))}.")
+        if self.rotary and (head := self.width // self.heads) % 2:
+            raise UserError(f"RoPE rotates pairs, but a head's width, {head}, is odd; change the width or the heads.")
 
     @property
     def rotary(self) -> bool:
@@ -114,8 +97,11 @@ class TransformerConfig:
         return 0
 
     def decoding_bytes(self, length: int) -> int:
-        """Return the estimated bytes for decoding one sequence of this many tokens: the cache and one block's work."""
-        return self.cache_bytes(length) + _BLOCK_NUMBERS * self.width * length * 4
+        """Return the estimated bytes for decoding one sequence of this many tokens: the cache and one block's work.
+
+        A block holds 21 to 36 numbers for each token and unit of width, measured on a CPU with widths of 128.
+        """
+        return self.cache_bytes(length) + 32 * self.width * length * 4
 
 
 @dataclass(frozen=True)
@@ -139,13 +125,9 @@ class EncoderDecoderConfig(TransformerConfig):
         """Return the floating-point operations of the necessary matrix products of one forward pass."""
         keys_B, queries_B = attended(order_BT, query_BT).sum(1).double(), query_BT.sum(1).double()
         pairs_B = keys_B * (keys_B + 1) / 2 if self.causal else keys_B**2
-        weights = self.width**2
-        encoder = self.encoder_depth * (2 * 12 * weights * keys_B + 4 * self.width * pairs_B)
-        decoder = self.decoder_depth * (
-            2 * 2 * weights * keys_B + 2 * 10 * weights * queries_B + 4 * self.width * keys_B * queries_B
-        )
-        head = 2 * self.width * self.vocabulary * queries_B
-        return float((encoder + decoder + head).sum())
+        encoder = self.encoder_depth * (12 * self.width * keys_B + 2 * pairs_B)
+        decoder = self.decoder_depth * (2 * self.width * keys_B + 10 * self.width * queries_B + 2 * keys_B * queries_B)
+        return 2 * self.width * float((encoder + decoder + self.vocabulary * queries_B).sum())
 
 
 @dataclass(frozen=True)
@@ -169,8 +151,8 @@ class DecoderOnlyConfig(TransformerConfig):
         """Return the floating-point operations of the necessary matrix products of one forward pass."""
         keys_B, queries_B = attended(order_BT, query_BT).sum(1).double(), query_BT.sum(1).double()
         keys_B = keys_B + (self.bos_id is not None)
-        trunk = self.depth * (2 * 12 * self.width**2 * keys_B + 4 * self.width * keys_B * (keys_B + 1) / 2)
-        return float((trunk + 2 * self.width * self.vocabulary * queries_B).sum())
+        trunk = self.depth * (12 * self.width * keys_B + keys_B * (keys_B + 1))
+        return 2 * self.width * float((trunk + self.vocabulary * queries_B).sum())
 
 
 @dataclass(frozen=True)
@@ -216,7 +198,9 @@ class CellNetworkConfig:
         A function of the maze's number alone, so that it does not depend on how a batch is split over processes.
         """
         loops_B = (batch.tokens_BT.sum(1) * self.loops_per_step).clamp(min=self.loops(*batch.cells_BHW.shape[1:]))
-        first_B, second_B, third_B = ((batch.index_B.double() * fraction) % 1 for fraction in _FRACTIONS)
+        # Multiples of an irrational number are equidistributed modulo 1: one for each random choice.
+        fractions = (math.sqrt(5) - 1) / 2, math.sqrt(2) - 1, math.sqrt(3) - 1
+        first_B, second_B, third_B = ((batch.index_B.double() * fraction) % 1 for fraction in fractions)
         warm_B = first_B < self.warm_start
         free_B = (second_B * loops_B).masked_fill(~warm_B, 0).long()
         return free_B, ((2 / 3 + third_B / 3).masked_fill(warm_B, 1 / 2) * loops_B).ceil().long()
@@ -276,16 +260,12 @@ def kind_of(config: ModelConfig) -> str:
 
 def sized_config(kind: str, size: str, vocabulary: int, **changes: Any) -> EncoderDecoderConfig | DecoderOnlyConfig:
     """Return the config of a text model of one of the paper's sizes (`3m`, `8m`, `25m`) or `tiny`, with changes."""
-    if size not in SIZES:
-        raise UserError(f"there is no size '{size}'; choose one of {', '.join(SIZES)}.")
-    if kind not in ("encoder-decoder", "decoder-only"):
-        raise UserError(f"the size '{size}' is for encoder-decoder and decoder-only models, not for '{kind}'.")
     width, heads, depth = SIZES[size]
+    sizes = {"width": width, "heads": heads}
+    if kind == "decoder-only":
+        return DecoderOnlyConfig(vocabulary, **sizes | {"depth": depth} | changes)
     halves = {"encoder_depth": depth // 2, "decoder_depth": depth // 2}
-    blocks = {"depth": depth} if kind == "decoder-only" else halves
-    config = from_json({"kind": kind, "vocabulary": vocabulary, "width": width, "heads": heads} | blocks | changes)
-    assert isinstance(config, EncoderDecoderConfig | DecoderOnlyConfig)
-    return config
+    return EncoderDecoderConfig(vocabulary, **sizes | halves | changes)
 
 
 def change_kind(plain: Json, kind: str) -> Json:
@@ -303,10 +283,8 @@ def published_tokens(family: str, height: int, width: int) -> list[str]:
     """
     if family == "dfs":
         return list(format_named("edge-list").vocabulary(height, width).tokens)
-    words = ["start", "goal", "wall", "create", "close", "plan"]
-    numbers = [str(number) for number in range(max(height, width))]
-    costs = [f"c{cost}" for cost in range(height * width)]
-    return ["pad", "bos", "eos", "<PATH_START>", *sorted([*words, *numbers, *costs])]
+    words = ["start", "goal", "wall", "create", "close", "plan", *(f"c{cost}" for cost in range(height * width))]
+    return ["pad", "bos", "eos", "<PATH_START>", *sorted([*words, *map(str, range(max(height, width)))])]
 
 
 def to_json(config: ModelConfig) -> Json:

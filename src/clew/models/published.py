@@ -2,7 +2,7 @@
 
     model = load_published("mlmu.safetensors", heads=4)      # an EncoderDecoder, or a DecoderOnly
     reorder_ids(model, published_tokens("astar", 10, 10), vocabulary)
-    save_file(to_published(model.state_dict(), model.config), "back.safetensors")
+    save_file(to_published(model.state_dict()), "back.safetensors")
 
 A pickle can call any function, so files of torch.save are read with `torch.load(weights_only=True)` alone. Empty
 placeholders replace the OmegaConf objects and the tokenizer in the published Lightning checkpoints.
@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,16 +37,12 @@ _PREFIXES = ("w.", "model.", "module.", "_orig_mod.")
 _REPLACED = re.compile(
     r"omegaconf\.\w[\w.]*|recipe\.\w[\w.]*|typing\.Any|collections\.defaultdict|builtins\.(dict|list|int|float|str|bool)"
 )
-# Clew's names of layers and the published ones; each stands for a weight and a bias.
-_BLOCK = {
-    "attention_norm": "ln_1",
-    "attention_out": "attn.c_proj",
-    "feed_forward_norm": "ln_2",
-    "feed_forward.up": "mlp.c_fc",
-    "feed_forward.down": "mlp.c_proj",
-}
-_SELF_BLOCK = _BLOCK | {"query_key_value": "attn.c_attn"}
-_CROSS_BLOCK = _BLOCK | {"query": "attn.c_attn", "memory_key_value": "attn.c_attn_mem"}
+# The parts of our parameters' names that are others in the published models.
+_NAMES = {"encoder": "enc.layers", "encoder_norm": "enc.ln_f", "decoder": "dec.layers", "decoder_norm": "dec.ln_f"}
+_NAMES |= {"blocks": "transformer.h", "norm": "transformer.ln_f", "positions": "transformer", "table": "wpe"}
+_NAMES |= {"embedding": "lm_head", "head_bias": "lm_head.bias", "attention_norm": "ln_1", "feed_forward_norm": "ln_2"}
+_NAMES |= {"query": "attn.c_attn", "memory_key_value": "attn.c_attn_mem", "query_key_value": "attn.c_attn"}
+_NAMES |= {"attention_out": "attn.c_proj", "feed_forward": "mlp", "up": "c_fc", "down": "c_proj"}
 # Copies of the head's weight, and constants that older versions of transformers save.
 _TIED = ("wte.weight", "transformer.wte.weight")
 _CONSTANT = re.compile(r"transformer\.h\.\d+\.attn\.(bias|masked_bias)")
@@ -54,11 +50,20 @@ _CONSTANT = re.compile(r"transformer\.h\.\d+\.attn\.(bias|masked_bias)")
 
 @dataclass(frozen=True)
 class Sidecar:
-    """Fields of a JSON file beside the weights, at its top or under `config`."""
+    """Fields of the JSON file of the same name beside the weights, at its top or under `config`."""
 
     heads: int | None = None
     grid: int | None = None  # rows and columns of the mazes
     vocab: tuple[str, ...] = ()  # the tokens in the order of their ids
+
+
+def read_sidecar(path: Path) -> Sidecar:
+    sidecar = path.with_suffix(".json")
+    value = read_json(sidecar) if sidecar.is_file() else {}
+    value = value if isinstance(value, dict) else {}
+    config = value["config"] if isinstance(value.get("config"), dict) else value
+    given = {"heads": config.get("heads"), "grid": config.get("grid"), "vocab": value.get("vocab") or []}
+    return from_plain(Sidecar, given, str(sidecar))
 
 
 def load_published(
@@ -81,12 +86,13 @@ def load_published(
     causal = made.get("train_mode") == "ar" if causal is None else causal
     config = _read_config(tensors, heads, causal, bos_id, made.get("activation_function", "relu"))
     own = build_without_memory(config).state_dict()
-    check_tensors(to_published(own, config), tensors, path)
+    check_tensors(to_published(own), tensors, path)
     model = build_model(config, seed=0)
     assert isinstance(model, EncoderDecoder | DecoderOnly)
-    names = _published_names(config)
-    state = {ours: tensors[theirs].T if is_turned else tensors[theirs] for ours, (theirs, is_turned) in names.items()}
-    model.load_state_dict({name: tensor.float().reshape(own[name].shape) for name, tensor in state.items()})
+    for name, shaped in own.items():
+        tensor = tensors[_published_name(name)].float()
+        own[name] = (tensor.T if _is_turned(name, tensor) else tensor).reshape(shaped.shape)
+    model.load_state_dict(own)
     return model
 
 
@@ -107,8 +113,7 @@ def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise
     except Exception as error:  # damaged files raise anything
         # Torch names what it refuses; its advice to allow it is not for downloaded files.
-        refused = re.search(r"(?:GLOBAL|function) (\S+)", str(error))
-        if refused:
+        if refused := re.search(r"(?:GLOBAL|function) (\S+)", str(error)):
             raise UserError(
                 f"{path} holds {refused[1][:100]!r}, which is no tensor and could run code, so it is not read; if you "
                 'made it, save its tensors alone, torch.save(checkpoint["state_dict"], "weights.pt"), and convert that.'
@@ -167,7 +172,7 @@ def _deduplicate(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         if (copy := kept.pop(name, None)) is None:
             continue
         head = kept.setdefault("lm_head.weight", copy)
-        if head.shape != copy.shape or not torch.equal(head, copy):
+        if not torch.equal(head, copy):
             raise UserError(
                 f"{name} and lm_head.weight differ, but in the published models the embedding is the head's weight; "
                 "these are the weights of another model."
@@ -187,13 +192,12 @@ def _read_config(
             "dec.layers.N..., lm_head.weight) or of GPT-2 (transformer.h.N..., transformer.wte.weight, "
             "transformer.wpe.weight); get the whole file, or rename them first."
         )
-    vocabulary, width = embedding.shape
-    if positions is not None and gpt2:
-        length = len(positions) if positions.dim() else 0
-        gpt2_config = DecoderOnlyConfig(vocabulary, width, heads, "learned", length, depth=gpt2, bos_id=bos_id)
-        return replace(gpt2_config, activation=activation, head_bias=False)
-    config = EncoderDecoderConfig(vocabulary, width, heads, encoder_depth=encoder, decoder_depth=decoder)
-    return replace(config, causal=causal, attend_self=not causal)
+    sizes: dict[str, Any] = {"vocabulary": embedding.shape[0], "width": embedding.shape[1], "heads": heads}
+    if positions is None or not gpt2:
+        sizes |= {"encoder_depth": encoder, "decoder_depth": decoder}
+        return EncoderDecoderConfig(**sizes, causal=causal, attend_self=not causal)
+    sizes |= {"positions": "learned", "max_length": len(positions) if positions.dim() else 0, "depth": gpt2}
+    return DecoderOnlyConfig(**sizes, bos_id=bos_id, activation=activation, head_bias=False)
 
 
 def _depth(tensors: Mapping[str, Tensor], stack: str) -> int:
@@ -201,41 +205,21 @@ def _depth(tensors: Mapping[str, Tensor], stack: str) -> int:
     return max(numbers, default=-1) + 1
 
 
-def read_sidecar(path: Path) -> Sidecar:
-    """Read the JSON file of the same name beside the weights."""
-    sidecar = path.with_suffix(".json")
-    value = read_json(sidecar) if sidecar.is_file() else {}
-    value = value if isinstance(value, dict) else {}
-    config = value["config"] if isinstance(value.get("config"), dict) else value
-    given = {"heads": config.get("heads"), "grid": config.get("grid"), "vocab": value.get("vocab") or []}
-    return from_plain(Sidecar, given, str(sidecar))
-
-
-def to_published(state: Mapping[str, Tensor], config: TextConfig) -> dict[str, Tensor]:
+def to_published(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the state dict of our model under the published names, without a prefix; the token ids stay ours."""
-    names = _published_names(config)
-    turned = {theirs: state[ours].T if is_turned else state[ours] for ours, (theirs, is_turned) in names.items()}
-    return {name: tensor.view(1, -1) if name == "wpe.weight" else tensor for name, tensor in turned.items()}
+    return {
+        _published_name(name): tensor.T if _is_turned(name, tensor) else tensor[None] if name == "query" else tensor
+        for name, tensor in state.items()
+    }
 
 
-def _published_names(config: TextConfig) -> dict[str, tuple[str, bool]]:
-    """Return the published name of each of our parameters, and whether it is transposed there, as in GPT-2's blocks."""
-    if isinstance(config, DecoderOnlyConfig):
-        layers = {"norm": "transformer.ln_f"} | _stack("blocks", config.depth, "transformer.h", _SELF_BLOCK)
-        alone = {"positions.table.weight": "transformer.wpe.weight"}
-    else:
-        layers = {"encoder_norm": "enc.ln_f", "decoder_norm": "dec.ln_f"}
-        layers |= _stack("encoder", config.encoder_depth, "enc.layers", _SELF_BLOCK)
-        layers |= _stack("decoder", config.decoder_depth, "dec.layers", _CROSS_BLOCK)
-        alone = {"head_bias": "lm_head.bias", "query": "wpe.weight"}
-    names = {f"{ours}.{part}": f"{theirs}.{part}" for ours, theirs in layers.items() for part in ("weight", "bias")}
-    names |= {"embedding.weight": "lm_head.weight"} | alone
-    transposed = re.compile(r"blocks\.\d+\.(?!.*norm).*\.weight")
-    return {ours: (theirs, transposed.fullmatch(ours) is not None) for ours, theirs in names.items()}
+def _published_name(name: str) -> str:
+    return "wpe.weight" if name == "query" else ".".join(_NAMES.get(part, part) for part in name.split("."))
 
 
-def _stack(ours: str, depth: int, theirs: str, block: Mapping[str, str]) -> dict[str, str]:
-    return {f"{ours}.{n}.{name}": f"{theirs}.{n}.{block[name]}" for n in range(depth) for name in block}
+def _is_turned(name: str, tensor: Tensor) -> bool:
+    """Return whether a weight is transposed in the published model, as in GPT-2's blocks."""
+    return name.startswith("blocks.") and tensor.dim() == 2
 
 
 @torch.no_grad()

@@ -35,19 +35,7 @@ from torch import Tensor, nn
 
 from clew.data.batch import Batch
 from clew.errors import UserError
-from clew.models.blocks import (
-    EMBEDDING_DEVIATION,
-    AttentionMask,
-    CrossBlock,
-    Positions,
-    SelfBlock,
-    init_gpt2,
-    init_lookup_heads,
-    init_pytorch,
-    pack_mask,
-    run_in_groups,
-    use_packed_attention,
-)
+from clew.models.blocks import Attention, Block, Positions, initialize, run_in_groups, use_packed_attention
 from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig, TransformerConfig, attended
 
 
@@ -66,6 +54,26 @@ class TextModel(nn.Module):
         """Return logits [..., V]."""
         return F.linear(x, self.embedding.weight, self.head_bias)
 
+    def run_blocks(
+        self,
+        blocks: nn.ModuleList,
+        x_BTD: Tensor,
+        position_BT: Tensor,
+        attention: Attention,
+        memory_BKD: Tensor | None = None,
+        cache: Cache | None = None,
+    ) -> Tensor:
+        x_BTD = self.positions.add(x_BTD, position_BT)
+        for number, block in enumerate(blocks):
+            x_BTD = block(x_BTD, attention, memory_BKD, cache.blocks[number] if cache is not None else None)
+        return x_BTD
+
+    def _is_packed(self) -> bool:
+        return not self.naive and use_packed_attention(self.positions, self.embedding.weight)
+
+    def _read(self, x_BTD: Tensor, read_BT: Tensor) -> Tensor:
+        return self.head(x_BTD)[read_BT] if self.naive else self.head(x_BTD[read_BT])
+
 
 class EncoderDecoder(TextModel):
     """See the module's docstring."""
@@ -74,90 +82,63 @@ class EncoderDecoder(TextModel):
         super().__init__(config)
         self.config = config
         block = config.width, config.heads, config.activation
-        self.encoder = nn.ModuleList(SelfBlock(*block) for _ in range(config.encoder_depth))
+        self.encoder = nn.ModuleList(Block(*block) for _ in range(config.encoder_depth))
         self.encoder_norm = nn.LayerNorm(config.width)
         self.query = nn.Parameter(torch.empty(config.width))
-        self.decoder = nn.ModuleList(CrossBlock(*block) for _ in range(config.decoder_depth))
+        self.decoder = nn.ModuleList(Block(*block, cross=True) for _ in range(config.decoder_depth))
         self.decoder_norm = nn.LayerNorm(config.width)
         self.head_bias = nn.Parameter(torch.empty(config.vocabulary)) if config.head_bias else None
-        if config.init == "pytorch":
-            init_pytorch(self)
-        else:
-            init_gpt2(self, depth=config.encoder_depth)
-            init_gpt2(self.decoder, depth=config.decoder_depth)
-        if config.init == "lookup":
-            nn.init.normal_(self.embedding.weight, std=EMBEDDING_DEVIATION)
-            nn.init.normal_(self.query, std=EMBEDDING_DEVIATION)
-            init_lookup_heads(self.encoder, (-1, -2) if config.causal else (1, -1), config.rotary)
-            init_lookup_heads(self.decoder, (-1, 1), config.rotary)
+        initialize(self, config, [(self.encoder, (-1, -2) if config.causal else (1, -1)), (self.decoder, (-1, 1))])
 
     def forward(self, batch: Batch, order_BT: Tensor, query_BT: Tensor) -> Tensor:
         if self.naive:
-            return self._everywhere(batch, order_BT, query_BT)
-        return run_in_groups(self._where_needed, attended(order_BT, query_BT).sum(1), batch, order_BT, query_BT)
+            return self._logits(batch, order_BT, query_BT)
+        return run_in_groups(self._logits, attended(order_BT, query_BT).sum(1), batch, order_BT, query_BT)
 
-    def _where_needed(self, batch: Batch, order_BT: Tensor, query_BT: Tensor) -> Tensor:
-        # Keys by order, then position: a causal mask is then a plain triangle, and padding comes last.
-        position_BK, real_BK = pack(attended(order_BT, query_BT), order_BT)
-        order_BK = order_BT.gather(1, position_BK)
-        token_BK = batch.tokens_BT.gather(1, position_BK).masked_fill(~real_BK, 0)
-        position_BQ, real_BQ = pack(query_BT)
-        # Padding among the queries attends to everything, since a softmax over nothing is NaN.
-        order_BQ = order_BT.gather(1, position_BQ).masked_fill(~real_BQ, torch.iinfo(order_BT.dtype).max)
-
-        real_B1K = real_BK[:, None]
-        if bool((order_BK * real_BK).any()):
-            encoder_mask = AttentionMask(real_B1K & (order_BK[:, None] <= order_BK[:, :, None]))
-            decoder_mask = AttentionMask(real_B1K & (order_BK[:, None] < order_BQ[:, :, None]))
+    def _logits(self, batch: Batch, order_BT: Tensor, query_BT: Tensor) -> Tensor:
+        if self.naive:
+            position_BK = position_BQ = torch.arange(order_BT.shape[1], device=order_BT.device).expand_as(order_BT)
+            real_BK, real_BQ = order_BT >= 0, query_BT
         else:
-            encoder_mask = decoder_mask = AttentionMask(None if bool(real_BK.all()) else real_B1K)
-        if self.config.causal:
-            encoder_mask = AttentionMask(causal=True)
-            if not self.config.attend_self:
-                encoder_mask = AttentionMask(_strictly_before(position_BK)[None])
-        if use_packed_attention(self.positions, self.embedding.weight):
-            keys, queries = (position_BK, real_BK), (position_BQ, real_BQ)
-            encoder_mask = pack_mask(encoder_mask, self.positions, *keys, *keys)
-            decoder_mask = pack_mask(decoder_mask, self.positions, *queries, *keys)
+            # Keys by order, then position: a causal mask is then a plain triangle, and padding comes last.
+            position_BK, real_BK = pack(attended(order_BT, query_BT), order_BT)
+            position_BQ, real_BQ = pack(query_BT)
+        token_BK = batch.tokens_BT.gather(1, position_BK).masked_fill(~real_BK, 0)
+        encoder_attention, decoder_attention = self._attention(order_BT, position_BK, real_BK, position_BQ)
+        if self._is_packed():
+            encoder_attention.pack(real_BK, real_BK)
+            decoder_attention.pack(real_BQ, real_BK)
             token_BK, position_BK = token_BK[real_BK][None], position_BK[real_BK][None]
-            position_BQ = position_BQ[real_BQ][None]
-            real_BQ = torch.ones_like(position_BQ, dtype=torch.bool)
-        memory_BKD = self.encode(token_BK, position_BK, encoder_mask)
-        return self.head(self.decode(memory_BKD, position_BK, position_BQ, decoder_mask)[real_BQ])
+            position_BQ, real_BQ = position_BQ[real_BQ][None], real_BQ[real_BQ][None]
+        x_BKD = self.run_blocks(self.encoder, self.embedding(token_BK), position_BK, encoder_attention)
+        query_BQD = self.query.expand(*position_BQ.shape, -1)
+        x_BQD = self.run_blocks(self.decoder, query_BQD, position_BQ, decoder_attention, self.encoder_norm(x_BKD))
+        return self._read(self.decoder_norm(x_BQD), real_BQ)
 
-    def encode(self, token_BK: Tensor, position_BK: Tensor, mask: AttentionMask) -> Tensor:
-        """Return the memory of the decoder."""
-        x_BKD = self.positions.add(self.embedding(token_BK), position_BK)
-        rotate = self.positions.rotation(position_BK)
-        for block in self.encoder:
-            x_BKD = block(x_BKD, rotate, mask)
-        memory_BKD: Tensor = self.encoder_norm(x_BKD)
-        return memory_BKD
-
-    def decode(self, memory_BKD: Tensor, position_BK: Tensor, position_BQ: Tensor, mask: AttentionMask) -> Tensor:
-        """Return the input of the head at the queries."""
-        x_BQD = self.positions.add(self.query.expand(*position_BQ.shape, -1), position_BQ)
-        rotate_Q, rotate_K = self.positions.rotation(position_BQ), self.positions.rotation(position_BK)
-        for block in self.decoder:
-            x_BQD = block(x_BQD, memory_BKD, rotate_Q, rotate_K, mask)
-        out_BQD: Tensor = self.decoder_norm(x_BQD)
-        return out_BQD
-
-    def _everywhere(self, batch: Batch, order_BT: Tensor, query_BT: Tensor) -> Tensor:
-        """Return the same logits, computed at all T positions with dense masks."""
-        token_BT = batch.tokens_BT.masked_fill(order_BT < 0, 0)
-        position_T = torch.arange(order_BT.shape[1], device=order_BT.device)
-        position_BT = position_T.expand_as(order_BT)
-        key_B1T, row_BT1 = order_BT[:, None], order_BT.clamp(min=0)[:, :, None]
-        encoder_BTT = (key_B1T >= 0) & (key_B1T <= row_BT1)
-        if self.config.causal:
-            before_TT = position_T <= position_T[:, None] if self.config.attend_self else _strictly_before(position_BT)
-            encoder_BTT &= (key_B1T < row_BT1) | before_TT
-        # Positions that are no query attend to order 0, so that their softmax is finite.
-        decoder_BTT = (key_B1T >= 0) & (key_B1T < row_BT1.clamp(min=1))
-        memory_BTD = self.encode(token_BT, position_BT, AttentionMask(encoder_BTT))
-        logits_BTV = self.head(self.decode(memory_BTD, position_BT, position_BT, AttentionMask(decoder_BTT)))
-        return logits_BTV[query_BT]
+    def _attention(
+        self, order_BT: Tensor, position_BK: Tensor, real_BK: Tensor, position_BQ: Tensor
+    ) -> tuple[Attention, Attention]:
+        # What is no query attends to order 0, since a softmax over nothing is NaN.
+        order_BQ1 = order_BT.gather(1, position_BQ).clamp(min=1)[:, :, None]
+        order_BK = order_BT.gather(1, position_BK).clamp(min=0)
+        order_B1K, order_BK1, real_B1K = order_BK[:, None], order_BK[:, :, None], real_BK[:, None]
+        encoder_mask: Tensor | None
+        decoder_mask: Tensor | None
+        if bool((order_BK * real_BK).any()):
+            encoder_mask, decoder_mask = real_B1K & (order_B1K <= order_BK1), real_B1K & (order_B1K < order_BQ1)
+        else:
+            encoder_mask = decoder_mask = None if bool(real_BK.all()) else real_B1K
+        causal = self.config.causal and self.config.attend_self and not self.naive
+        if causal:
+            encoder_mask = None
+        elif self.config.causal:
+            # Backwards, or to itself if that is wanted or it is the first.
+            before_BKK = position_BK[:, None] < (position_BK[:, :, None] + self.config.attend_self).clamp(min=1)
+            encoder_mask = real_B1K & ((order_B1K < order_BK1) | ((order_B1K == order_BK1) & before_BKK))
+        return (
+            Attention(self.positions, position_BK, position_BK, encoder_mask, causal),
+            Attention(self.positions, position_BQ, position_BK, decoder_mask),
+        )
 
 
 def pack(keep_BT: Tensor, order_BT: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -171,14 +152,6 @@ def pack(keep_BT: Tensor, order_BT: Tensor | None = None) -> tuple[Tensor, Tenso
     last = torch.iinfo(order_BT.dtype).max
     position_BK = order_BT.masked_fill(~keep_BT, last).argsort(dim=1, stable=True)[:, :widest]
     return position_BK, torch.arange(widest, device=keep_BT.device) < count_B[:, None]
-
-
-def _strictly_before(position_BK: Tensor) -> Tensor:
-    """Return a mask [K, K] in which each token attends to those before it, and the first to itself."""
-    count = position_BK.shape[1]
-    before_KK = torch.ones(count, count, dtype=torch.bool, device=position_BK.device).tril(-1)
-    before_KK[0, 0] = True
-    return before_KK
 
 
 @dataclass
@@ -201,17 +174,10 @@ class DecoderOnly(TextModel):
     def __init__(self, config: DecoderOnlyConfig) -> None:
         super().__init__(config)
         self.config = config
-        block = config.width, config.heads, config.activation
-        self.blocks = nn.ModuleList(SelfBlock(*block) for _ in range(config.depth))
+        self.blocks = nn.ModuleList(Block(config.width, config.heads, config.activation) for _ in range(config.depth))
         self.norm = nn.LayerNorm(config.width)
         self.head_bias = nn.Parameter(torch.empty(config.vocabulary)) if config.head_bias else None
-        if config.init == "pytorch":
-            init_pytorch(self)
-        else:
-            init_gpt2(self, depth=config.depth)
-        if config.init == "lookup":
-            nn.init.normal_(self.embedding.weight, std=EMBEDDING_DEVIATION)
-            init_lookup_heads(self.blocks, (-1, -2), config.rotary)
+        initialize(self, config, [(self.blocks, (-1, -2))])
 
     def forward(self, batch: Batch, order_BT: Tensor, query_BT: Tensor) -> Tensor:
         check_left_to_right(order_BT, query_BT)
@@ -230,13 +196,13 @@ class DecoderOnly(TextModel):
         # At least one token, so that a batch without queries still gives every weight a zero gradient.
         length = token_BT.shape[1] if self.naive else max(int((read_BT * (position_BT + 1)).max()), 1)
         token_BT, position_BT, read_BT = token_BT[:, :length], position_BT[:, :length], read_BT[:, :length]
-        mask = AttentionMask(causal=True)
-        if not self.naive and use_packed_attention(self.positions, self.embedding.weight):
+        attention = Attention(self.positions, position_BT, position_BT, causal=True)
+        if self._is_packed():
             real_BT = read_BT.flip(1).cumsum(1).flip(1) > 0  # up to the last one that is read
-            mask = pack_mask(mask, self.positions, position_BT, real_BT, position_BT, real_BT)
+            attention.pack(real_BT, real_BT)
             token_BT, position_BT, read_BT = token_BT[real_BT][None], position_BT[real_BT][None], read_BT[real_BT][None]
-        x_BTD = self._run(token_BT, position_BT, mask)
-        return self.head(x_BTD)[read_BT] if self.naive else self.head(x_BTD[read_BT])
+        x_BTD = self.run_blocks(self.blocks, self.embedding(token_BT), position_BT, attention)
+        return self._read(self.norm(x_BTD), read_BT)
 
     def new_cache(self) -> Cache:
         return Cache([[] for _ in self.blocks])
@@ -246,31 +212,26 @@ class DecoderOnly(TextModel):
 
         Return the input of the head, [B, S, D]; at padding it has no meaning.
         """
-        bos_id = self.config.bos_id
+        bos_id, is_first = self.config.bos_id, not cache.blocks[0]
         position_BS = position_BS if bos_id is None else position_BS + 1
-        if cache.blocks[0]:
+        mask_B1K = None
+        if is_first:
+            if real_BS is not None:
+                token_BS = token_BS.masked_fill(~real_BS, 0)
+            if bos_id is not None:
+                token_BS, position_BS = F.pad(token_BS, (1, 0), value=bos_id), F.pad(position_BS, (1, 0))
+                real_BS = None if real_BS is None else F.pad(real_BS, (1, 0), value=True)
+            # Padding comes after all tokens of its maze, so the causal mask already hides it.
+            cache.real_BK = None if real_BS is None or bool(real_BS.all()) else real_BS
+        else:
             assert token_BS.shape[1] == 1, "after the prompts one token is appended at a time"
             if cache.real_BK is not None:
                 cache.real_BK = F.pad(cache.real_BK, (0, 1), value=True)
-            mask = AttentionMask(None if cache.real_BK is None else cache.real_BK[:, None])
-            return self._run(token_BS, position_BS, mask, cache)
-        if real_BS is not None:
-            token_BS = token_BS.masked_fill(~real_BS, 0)
-        if bos_id is not None:
-            token_BS, position_BS = F.pad(token_BS, (1, 0), value=bos_id), F.pad(position_BS, (1, 0))
-            real_BS = None if real_BS is None else F.pad(real_BS, (1, 0), value=True)
-        cache.real_BK = None if real_BS is None or bool(real_BS.all()) else real_BS
-        # Padding comes after all tokens of its maze, so the causal mask already hides it.
-        x_BSD = self._run(token_BS, position_BS, AttentionMask(causal=True), cache)
-        return x_BSD if bos_id is None else x_BSD[:, 1:]
-
-    def _run(self, token_BT: Tensor, position_BT: Tensor, mask: AttentionMask, cache: Cache | None = None) -> Tensor:
-        x_BTD = self.positions.add(self.embedding(token_BT), position_BT)
-        rotate = self.positions.rotation(position_BT)
-        for number, block in enumerate(self.blocks):
-            x_BTD = block(x_BTD, rotate, mask, cache.blocks[number] if cache is not None else None)
-        out_BTD: Tensor = self.norm(x_BTD)
-        return out_BTD
+                mask_B1K = cache.real_BK[:, None]
+        attention = Attention(self.positions, position_BS, position_BS, mask_B1K, causal=is_first)
+        x_BSD = self.run_blocks(self.blocks, self.embedding(token_BS), position_BS, attention, cache=cache)
+        out_BSD: Tensor = self.norm(x_BSD)
+        return out_BSD[:, 1:] if is_first and bos_id is not None else out_BSD
 
 
 def check_left_to_right(order_BT: Tensor, query_BT: Tensor) -> None:

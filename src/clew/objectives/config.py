@@ -9,17 +9,15 @@ Names that are not built in are those of classes registered from outside the pac
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self, TypeAlias, get_args
+from typing import Any, Literal, Self, TypeAlias
 
 from clew.errors import UserError
-from clew.files import from_plain, to_plain
+from clew.files import from_plain
 from clew.registry import registered, unknown_component
 
 ObjectiveName: TypeAlias = str
 Weighting = Literal["token", "rate"]
 Sampling = Literal["sequence", "stratified", "batch"]
-# The weight 1/u has no finite variance as u goes to 0, so it is capped.
-MAX_WEIGHT = 100.0
 MASKED = ("mlm-u", "fixed-rate")
 WITHOUT_RATES = ("next-token", "any-order", "trace")
 OBJECTIVES = (*MASKED, "ordered", "ordered-reverse", "prefix-next-token", *WITHOUT_RATES)
@@ -49,9 +47,8 @@ class RateConfig:
     def __post_init__(self) -> None:
         if self.shape not in RATE_SHAPES and registered("mask-rate", self.shape) is None:
             raise unknown_component("mask-rate", self.shape, RATE_SHAPES)
-        _check_choice("rates.sampling", self.sampling, get_args(Sampling))
-        _check_limits(self, "rates.", fully_hidden=(0, 1), fixed=(0.001, 1), beta_a=(0.5, 100), beta_b=(0.5, 100))
-        _check_limits(self, "rates.", adaptive_bins=(1, 1000), adaptive_floor=(0.01, 1), adaptive_memory=(0, 0.9999))
+        _check_limits(self, fully_hidden=(0, 1), fixed=(0.001, 1), beta_a=(0.5, 100), beta_b=(0.5, 100))
+        _check_limits(self, adaptive_bins=(1, 1000), adaptive_floor=(0.01, 1), adaptive_memory=(0, 0.9999))
 
 
 @dataclass(frozen=True)
@@ -66,17 +63,17 @@ class ObjectiveConfig:
     weighting: Weighting = "token"
     # In mlm-u and fixed-rate: hide one token of a sequence that would hide none.
     at_least_one: bool = False
-    max_weight: float = MAX_WEIGHT  # the largest weight of a hidden token with weighting by rate
+    # The largest weight of a hidden token with weighting by rate: 1 / rate has no finite variance.
+    max_weight: float = 100.0
     # In mlm-u and fixed-rate: the share of the batch in which the model's least confident tokens are hidden.
     confidence_share: float = 0.0
 
     def __post_init__(self) -> None:
         if self.name not in OBJECTIVES and registered("objective", self.name) is None:
             raise unknown_component("objective", self.name, OBJECTIVES)
-        _check_choice("weighting", self.weighting, get_args(Weighting))
-        _check_limits(self, "", max_weight=(1, 1e6), confidence_share=(0, 1))
+        _check_limits(self, max_weight=(1, 1e6), confidence_share=(0, 1))
         # Options without effect are refused.
-        if self.max_weight != MAX_WEIGHT and self.weighting != "rate":
+        if self.max_weight != ObjectiveConfig.max_weight and self.weighting != "rate":
             raise UserError("max_weight limits the weights of weighting 'rate': use that, or leave it out.")
         options = self.weighting, self.at_least_one, self.confidence_share
         if self.name not in MASKED and options != ("token", False, 0):
@@ -94,32 +91,22 @@ class ObjectiveConfig:
         """Return the only text format that this objective works with, or None."""
         return "wall-list-trace" if self.name == "trace" else None
 
-    def to_json(self) -> dict[str, Any]:
-        return dict(to_plain(self))
-
     @classmethod
     def from_json(cls, data: Any) -> Self:
-        """Return what `to_json` was called on; missing fields have their defaults, and old names are translated."""
+        """Return the config that was written; missing fields have their defaults, and old names are translated."""
         if isinstance(data, dict) and isinstance(data.get("rates"), dict):
-            rates = {_RENAMED.get(name, name): value for name, value in data["rates"].items()}
+            # Before version 0.2, `sampling` was `spread`, and `adaptive` was `dwell`.
+            rates = {
+                "sampling" if name == "spread" else name.replace("dwell", "adaptive"): value
+                for name, value in data["rates"].items()
+            }
             if rates.get("shape") == "dwell":
                 rates["shape"] = "adaptive"
             data = data | {"rates": rates}
         return from_plain(cls, data, "the objective")
 
 
-# Names of fields before version 0.2.
-_RENAMED = {"spread": "sampling"} | {f"dwell_{name}": f"adaptive_{name}" for name in ("bins", "floor", "memory")}
-
-
-def _check_limits(config: object, prefix: str, **limits: tuple[float, float]) -> None:
+def _check_limits(config: object, **limits: tuple[float, float]) -> None:
     for name, (low, high) in limits.items():
-        value = getattr(config, name)
-        # Written so that NaN fails too.
-        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-            raise UserError(f"{prefix}{name} of the objective is {value!r}: use a number from {low} to {high}.")
-
-
-def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise UserError(f"{name} of the objective is {value!r}: use one of {', '.join(choices)}.")
+        if not low <= (value := getattr(config, name)) <= high:  # written so that NaN fails too
+            raise UserError(f"{name} of the objective is {value!r}: use a number from {low} to {high}.")

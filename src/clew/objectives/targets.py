@@ -77,14 +77,7 @@ class Noise:
         mixed = _mix(_mix(words[0] + _STEP) + (words[1] + 1) * _STEP)
         return cls(int(mixed), row_B, rows)
 
-    @classmethod
-    def draw(cls, generator: torch.Generator, batch: Batch) -> Self:
-        """Return the noise of a batch on its own; takes one number from the generator."""
-        word = torch.randint(-(_WORD >> 1), (_WORD >> 1) - 1, (), generator=generator, device=generator.device)
-        return cls(int(word), torch.arange(len(batch), device=batch.tokens_BT.device), len(batch))
-
     def _bits(self, stream: int, row: Tensor) -> Tensor:
-        """Return 64 random bits for each of these rows of the global batch, as int64."""
         start = _mix(torch.tensor(_signed(self.seed + (stream + 1) * _STEP)))
         return _mix(start.to(row.device) + (row + 1) * _STEP)
 
@@ -140,8 +133,10 @@ class Objective:
         return self.targets(batch, noise)
 
     def __call__(self, batch: Batch, generator: torch.Generator) -> Targets:
-        """Return the targets for a batch on its own."""
-        return self.targets(batch, Noise.draw(generator, batch))
+        """Return the targets for a batch on its own; takes one number from the generator."""
+        seed = torch.randint(-(_WORD >> 1), (_WORD >> 1) - 1, (), generator=generator, device=generator.device)
+        rows = torch.arange(len(batch), device=batch.tokens_BT.device)
+        return self.targets(batch, Noise(int(seed), rows, len(batch)))
 
 
 def response_position(batch: Batch) -> Tensor:

@@ -9,10 +9,12 @@ all sequences lie one after another without padding: sequence b has the queries 
 and the keys `key_start[b] : key_start[b + 1]`. A query attends to the first `visible_N` keys of its sequence, at least
 one. The backward pass computes the weights again from the logarithm of each query's sum.
 
-Everything of one head of one sequence stays in the first cache; threads take different sequences. The matrix products
-are made of `_add_product`, a tile whose sums stay in registers; what loops of numba compile to is a third as fast.
+Everything of one head of one sequence stays in the first cache. The matrix products are made of `_add_product`, a tile
+whose sums stay in registers; what loops of numba compile to is a third as fast. Tiles have ROWS rows, so they read up
+to ROWS - 1 queries past a sequence, and nobody reads what they make of them.
 
-Shape suffixes: N queries, M keys, D width, X one to three widths, E head width, P pairs (E / 2).
+Shape suffixes: N queries, M keys, D width, X one to three widths, E head width, P pairs (E / 2), K keys of a sequence,
+R queries of a block.
 """
 
 from __future__ import annotations
@@ -20,24 +22,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from torch import Tensor
 
 from clew.jit import intrinsic, njit
-from clew.models.cpu_kernels.message_passing import group_threads, map_groups
 
 HEAD_WIDTH_FACTOR = 8  # divides the width of a head
 ROWS = 4  # of a tile
 BLOCK = 16  # queries whose scores are computed together
-LOG2_E = math.log2(math.e)
 MASKED = -1e30
 
+Array: TypeAlias = np.ndarray
 _jit = njit(nogil=True, fastmath=True, error_model="numpy")
 
 
@@ -62,110 +64,74 @@ def packed_attention(segments: Segments, heads: int, query_NX: Tensor, key_value
 class _Attention(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, segments: Segments, heads: int, query_NX: Tensor, key_value_MX: Tensor | None) -> Tensor:
-        query_NX = query_NX.contiguous()
-        key_value_MX = None if key_value_MX is None else key_value_MX.contiguous()
         width = query_NX.shape[1] // (3 if key_value_MX is None else 1)
         mixed_ND = query_NX.new_empty(len(query_NX), width)
         log_sum_NH = query_NX.new_empty(len(query_NX), heads)
-        ctx.segments, ctx.heads = segments, heads
-        forward, _ = _kernels(width // heads, query_NX.dtype == torch.float32)
-        arguments = _arguments(segments, query_NX, key_value_MX, width)
-        _run(forward, segments, *arguments, mixed_ND.numpy(), log_sum_NH.numpy())
-        ctx.save_for_backward(query_NX, key_value_MX, mixed_ND, log_sum_NH)
+        ctx.kernels = _kernels(width // heads, query_NX.dtype == torch.float32)
+        rotations = (tensor.to(query_NX.dtype) for tensor in segments[3:])
+        ctx.segments = tuple(tensor.numpy() for tensor in (*segments[:3], *rotations))
+        # In self-attention the keys stand beside the queries, from column `width` on.
+        joined = [x.contiguous() for x in (query_NX, query_NX if key_value_MX is None else key_value_MX)]
+        ctx.key_column = width if key_value_MX is None else 0
+        ctx.save_for_backward(*joined, mixed_ND, log_sum_NH)
+        saved = tuple(x.detach().numpy() for x in (*joined, mixed_ND, log_sum_NH))
+        ctx.kernels[0](ctx.segments, ctx.key_column, saved)
         return mixed_ND
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
-        query_NX, key_value_MX, mixed_ND, log_sum_NH = ctx.saved_tensors
+        query_NX, key_MX, *_ = ctx.saved_tensors
         grad_query_NX = torch.empty_like(query_NX)
-        grad_key_value_MX = None if key_value_MX is None else torch.empty_like(key_value_MX)
-        _, backward = _kernels(mixed_ND.shape[1] // ctx.heads, query_NX.dtype == torch.float32)
-        _run(
-            backward,
-            ctx.segments,
-            *_arguments(ctx.segments, query_NX, key_value_MX, mixed_ND.shape[1]),
-            mixed_ND.numpy(),
-            log_sum_NH.numpy(),
-            grads[0].contiguous().numpy(),
-            grad_query_NX.numpy(),
-            (grad_query_NX if grad_key_value_MX is None else grad_key_value_MX).numpy(),
-        )
-        return None, None, grad_query_NX, grad_key_value_MX
-
-
-def _arguments(segments: Segments, query_NX: Tensor, key_value_MX: Tensor | None, width: int) -> tuple[Any, ...]:
-    """Return the arguments of both kernels from RoPE's rotations up to the column of the first key."""
-    rotations = (tensor.to(query_NX.dtype).numpy() for tensor in segments[3:])
-    query, key_column = query_NX.detach().numpy(), width if key_value_MX is None else 0
-    return *rotations, query, query if key_value_MX is None else key_value_MX.detach().numpy(), key_column
-
-
-def _run(kernel: Callable[..., None], segments: Segments, *arguments: Any) -> None:
-    """Run a kernel; with several threads, each takes as many sequences."""
-    query_start, key_start, visible_N = (tensor.numpy() for tensor in segments[:3])
-    count = len(key_start) - 1
-    parts = min(group_threads(), max(count, 1))
-
-    def run(part: int) -> None:
-        own = slice(part * count // parts, (part + 1) * count // parts + 1)
-        kernel(query_start[own], key_start[own], visible_N, *arguments)
-
-    map_groups(run, parts)
+        grad_key_MX = grad_query_NX if ctx.key_column else torch.empty_like(key_MX)
+        grad_ND = F.pad(grads[0], (0, 0, 0, ROWS))  # a tile may read ROWS - 1 rows past the end
+        saved, own = tuple(x.numpy() for x in ctx.saved_tensors), (grad_query_NX.numpy(), grad_key_MX.numpy())
+        ctx.kernels[1](ctx.segments, ctx.key_column, saved, grad_ND.numpy(), own)
+        return None, None, grad_query_NX, None if ctx.key_column else grad_key_MX
 
 
 @cache
 def _kernels(head_width: int, single: bool) -> tuple[Callable[..., None], Callable[..., None]]:
     """Return the forward and backward kernels for a head width, a multiple of 8, in float32 or float64."""
     half, lanes = head_width // 2, 16 if head_width % 16 == 0 else 8
-    scale = LOG2_E / math.sqrt(head_width)  # scores are logarithms to base 2
+    root = math.sqrt(head_width)
+    scale = math.log2(math.e) / root  # scores are logarithms to base 2
 
     @_jit
-    def forward(
-        query_start: np.ndarray,
-        key_start: np.ndarray,
-        visible_N: np.ndarray,
-        cos_NP: np.ndarray,
-        sin_NP: np.ndarray,
-        cos_MP: np.ndarray,
-        sin_MP: np.ndarray,
-        query_NX: np.ndarray,
-        key_MX: np.ndarray,
-        key_column: int,
-        mixed_ND: np.ndarray,
-        log_sum_NH: np.ndarray,
-    ) -> None:
-        dtype = mixed_ND.dtype
+    def forward(segments: tuple[Array, ...], key_column: int, saved: tuple[Array, ...]) -> None:
+        query_start, key_start, visible_N, cos_NP, sin_NP, cos_MP, sin_MP = segments
+        query_NX, key_MX, mixed_ND, log_sum_NH = saved
+        dtype, width = mixed_ND.dtype, mixed_ND.shape[1]
         number = dtype.type
-        width = mixed_ND.shape[1]
         most = _padded(np.max(np.diff(key_start)))
-        key_EK, value_KE = np.empty((head_width, most), dtype), np.empty((most, head_width), dtype)
+        key_EK, weight_RK = np.empty((head_width, most), dtype), np.empty((BLOCK, most), dtype)
         query_RE, out_RE = np.empty((BLOCK, head_width), dtype), np.empty((BLOCK, head_width), dtype)
-        score_RK = np.empty((BLOCK, most), dtype)
         for b in range(len(key_start) - 1):
-            first, keys = key_start[b], key_start[b + 1] - key_start[b]
+            first, end = key_start[b], key_start[b + 1]
+            own_KX = key_MX[first:end]
             for column in range(0, width, head_width):
-                _load_rotated_transposed(key_MX, first, keys, key_column + column, cos_MP, sin_MP, scale, key_EK)
-                _load(key_MX, first, keys, key_column + width + column, value_KE)
+                _load_keys(own_KX, key_column + column, cos_MP[first:end], sin_MP[first:end], key_EK)
                 for row in range(query_start[b], query_start[b + 1], BLOCK):
                     rows = min(BLOCK, query_start[b + 1] - row)
-                    _load_rotated(query_NX, row, rows, column, cos_NP, sin_NP, query_RE)
-                    columns = _mask(visible_N, row, rows, score_RK)
-                    _scores(query_RE, rows, key_EK, columns, score_RK)
-                    out_RE[:] = number(0)
+                    _rotate(query_NX[row:], column, rows, cos_NP[row:], sin_NP[row:], 1.0, query_RE, 0)
+                    keys = _mask(visible_N[row : row + rows], weight_RK)
+                    _add_scores(query_RE, 0, rows, key_EK, keys, weight_RK)
                     for r in range(rows):
                         highest = number(MASKED)
-                        for k in range(columns):
-                            highest = _larger(highest, score_RK[r, k])
+                        for k in range(keys):
+                            highest = _larger(highest, weight_RK[r, k])
                         log_sum_NH[row + r, column // head_width] = highest
-                        for k in range(columns):
-                            score_RK[r, k] = _power_of_2(score_RK[r, k] - highest)
+                        for k in range(keys):
+                            weight_RK[r, k] = _power_of_2(weight_RK[r, k] - highest)
+                    out_RE[:] = number(0)
+                    keys = min(keys, len(own_KX))
                     for r in range(0, rows, ROWS):
                         for e in range(0, head_width, lanes):
-                            _add_product(out_RE, r, e, score_RK, r * most, most, 1, value_KE, e, columns, lanes)
+                            at = key_column + width + column + e
+                            _add_product(out_RE, r, e, weight_RK, r * most, most, 1, own_KX, at, keys, lanes)
                     for r in range(rows):
                         total = number(0)
-                        for k in range(columns):
-                            total += score_RK[r, k]
+                        for k in range(keys):
+                            total += weight_RK[r, k]
                         log_sum_NH[row + r, column // head_width] += np.log2(total)
                         share = number(1) / total
                         for e in range(head_width):
@@ -173,157 +139,104 @@ def _kernels(head_width: int, single: bool) -> tuple[Callable[..., None], Callab
 
     @_jit
     def backward(
-        query_start: np.ndarray,
-        key_start: np.ndarray,
-        visible_N: np.ndarray,
-        cos_NP: np.ndarray,
-        sin_NP: np.ndarray,
-        cos_MP: np.ndarray,
-        sin_MP: np.ndarray,
-        query_NX: np.ndarray,
-        key_MX: np.ndarray,
-        key_column: int,
-        mixed_ND: np.ndarray,
-        log_sum_NH: np.ndarray,
-        grad_ND: np.ndarray,
-        grad_query_NX: np.ndarray,
-        grad_key_MX: np.ndarray,
+        segments: tuple[Array, ...], key_column: int, saved: tuple[Array, ...], grad_ND: Array, grads: tuple[Array, ...]
     ) -> None:
-        dtype = mixed_ND.dtype
+        query_start, key_start, visible_N, cos_NP, sin_NP, cos_MP, sin_MP = segments
+        query_NX, key_MX, mixed_ND, log_sum_NH = saved
+        grad_query_NX, grad_key_MX = grads
+        dtype, width = mixed_ND.dtype, mixed_ND.shape[1]
         number = dtype.type
-        width = mixed_ND.shape[1]
         most = _padded(np.max(np.diff(key_start)))
         key_EK, value_EK = np.empty((head_width, most), dtype), np.empty((head_width, most), dtype)
         key_KE = np.empty((most, head_width), dtype)
-        grad_key_KE, grad_value_KE = np.empty((most, head_width), dtype), np.empty((most, head_width), dtype)
-        query_RE, grad_query_RE = np.empty((BLOCK, head_width), dtype), np.empty((BLOCK, head_width), dtype)
-        grad_RE = np.empty((BLOCK, head_width), dtype)
         weight_RK, grad_score_RK = np.empty((BLOCK, most), dtype), np.empty((BLOCK, most), dtype)
-        back = number(1 / math.sqrt(head_width))
+        query_RE, grad_query_RE = np.empty((BLOCK, head_width), dtype), np.empty((BLOCK, head_width), dtype)
+        grad_key_KE, grad_value_KE = np.empty((most, head_width), dtype), np.empty((most, head_width), dtype)
+        back = number(1 / root)
         for b in range(len(key_start) - 1):
-            first, keys = key_start[b], key_start[b + 1] - key_start[b]
+            first, end = key_start[b], key_start[b + 1]
+            count, own_KX = end - first, key_MX[first:end]
+            own_cos_KP, own_sin_KP = cos_MP[first:end], sin_MP[first:end]
             for column in range(0, width, head_width):
-                _load_rotated_transposed(key_MX, first, keys, key_column + column, cos_MP, sin_MP, scale, key_EK)
-                _load_transposed(key_MX, first, keys, key_column + width + column, value_EK)
-                _load_rotated(key_MX, first, keys, key_column + column, cos_MP, sin_MP, key_KE)
+                own_column, value_column = key_column + column, key_column + width + column
+                _load_keys(own_KX, own_column, own_cos_KP, own_sin_KP, key_EK)
+                _rotate(own_KX, own_column, count, own_cos_KP, own_sin_KP, 1.0, key_KE, 0)
+                _load_transposed(own_KX, value_column, value_EK)
                 grad_key_KE[:] = number(0)
                 grad_value_KE[:] = number(0)
                 for row in range(query_start[b], query_start[b + 1], BLOCK):
                     rows = min(BLOCK, query_start[b + 1] - row)
-                    _load_rotated(query_NX, row, rows, column, cos_NP, sin_NP, query_RE)
-                    _load(grad_ND, row, rows, column, grad_RE)
-                    columns = _mask(visible_N, row, rows, weight_RK)
-                    _scores(query_RE, rows, key_EK, columns, weight_RK)
+                    grad_RD, own_cos_RP, own_sin_RP = grad_ND[row:], cos_NP[row:], sin_NP[row:]
+                    _rotate(query_NX[row:], column, rows, own_cos_RP, own_sin_RP, 1.0, query_RE, 0)
+                    keys = _mask(visible_N[row : row + rows], weight_RK)
+                    _add_scores(query_RE, 0, rows, key_EK, keys, weight_RK)
                     for r in range(rows):
                         log_sum, along = log_sum_NH[row + r, column // head_width], number(0)
                         for e in range(head_width):
-                            along += mixed_ND[row + r, column + e] * grad_RE[r, e]
-                        for k in range(columns):
+                            along += mixed_ND[row + r, column + e] * grad_RD[r, column + e]
+                        for k in range(keys):
                             weight_RK[r, k] = _power_of_2(weight_RK[r, k] - log_sum)
                             grad_score_RK[r, k] = -along
-                    for r in range(rows, BLOCK):
-                        for k in range(columns):
-                            weight_RK[r, k] = number(0)
-                            grad_score_RK[r, k] = number(0)
-                    _scores(grad_RE, rows, value_EK, columns, grad_score_RK)
+                    _add_scores(grad_RD, column, rows, value_EK, keys, grad_score_RK)
                     for r in range(rows):
-                        for k in range(columns):
+                        for k in range(keys):
                             grad_score_RK[r, k] *= weight_RK[r, k] * back
                     grad_query_RE[:] = number(0)
-                    for r in range(0, rows, ROWS):
-                        for e in range(0, head_width, lanes):
-                            _add_product(
-                                grad_query_RE, r, e, grad_score_RK, r * most, most, 1, key_KE, e, columns, lanes
-                            )
-                    for k in range(0, columns, ROWS):
-                        for e in range(0, head_width, lanes):
-                            _add_product(grad_key_KE, k, e, grad_score_RK, k, 1, most, query_RE, e, BLOCK, lanes)
-                            _add_product(grad_value_KE, k, e, weight_RK, k, 1, most, grad_RE, e, BLOCK, lanes)
-                    _store_rotated(grad_query_RE, row, rows, column, cos_NP, sin_NP, grad_query_NX)
-                _store_rotated(grad_key_KE, first, keys, key_column + column, cos_MP, sin_MP, grad_key_MX)
-                for k in range(keys):
+                    for e in range(0, head_width, lanes):
+                        seen, at = min(keys, count), column + e
+                        for r in range(0, rows, ROWS):
+                            _add_product(grad_query_RE, r, e, grad_score_RK, r * most, most, 1, key_KE, e, seen, lanes)
+                        for k in range(0, keys, ROWS):
+                            _add_product(grad_key_KE, k, e, grad_score_RK, k, 1, most, query_RE, e, rows, lanes)
+                            _add_product(grad_value_KE, k, e, weight_RK, k, 1, most, grad_RD, at, rows, lanes)
+                    _rotate(grad_query_RE, 0, rows, own_cos_RP, own_sin_RP, -1.0, grad_query_NX[row:], column)
+                _rotate(grad_key_KE, 0, count, own_cos_KP, own_sin_KP, -1.0, grad_key_MX[first:], own_column)
+                for k in range(count):
                     for e in range(head_width):
-                        grad_key_MX[first + k, key_column + width + column + e] = grad_value_KE[k, e]
+                        grad_key_MX[first + k, value_column + e] = grad_value_KE[k, e]
+
+    @_jit
+    def _add_scores(a_RX: Array, column: int, rows: int, b_EK: Array, keys: int, score_RK: Array) -> None:
+        """Add the products of rows of a, from a column on, and columns of b."""
+        width = a_RX.shape[1]
+        for r in range(0, rows, ROWS):
+            for k in range(0, keys, lanes):
+                _add_product(score_RK, r, k, a_RX, r * width + column, width, 1, b_EK, k, head_width, lanes)
+
+    @_jit
+    def _load_transposed(x_KX: Array, column: int, out_EK: Array) -> None:
+        for e in range(head_width):
+            for k in range(len(x_KX)):
+                out_EK[e, k] = x_KX[k, column + e]
+            out_EK[e, len(x_KX) :] = out_EK.dtype.type(0)
+
+    @_jit
+    def _load_keys(x_KX: Array, column: int, cos_KP: Array, sin_KP: Array, out_EK: Array) -> None:
+        """Load the keys of a head rotated, scaled and transposed."""
+        number = out_EK.dtype.type
+        for p in range(half):
+            for k in range(len(x_KX)):
+                x, y = x_KX[k, column + p] * number(scale), x_KX[k, column + half + p] * number(scale)
+                out_EK[p, k] = x * cos_KP[k, p] - y * sin_KP[k, p]
+                out_EK[half + p, k] = y * cos_KP[k, p] + x * sin_KP[k, p]
+        out_EK[:, len(x_KX) :] = number(0)
+
+    @_jit
+    def _rotate(
+        x_RX: Array, x_column: int, rows: int, cos_RP: Array, sin_RP: Array, sign: float, out_RX: Array, column: int
+    ) -> None:
+        """Rotate some rows of a head in one array into another array."""
+        sign_ = out_RX.dtype.type(sign)
+        for r in range(rows):
+            for p in range(half):
+                x, y = x_RX[r, x_column + p], x_RX[r, x_column + half + p]
+                c, s = cos_RP[r, p], sin_RP[r, p] * sign_
+                out_RX[r, column + p] = x * c - y * s
+                out_RX[r, column + half + p] = y * c + x * s
 
     @_jit
     def _power_of_2(x: Any) -> Any:
         return _single_power_of_2(x) if single else np.exp2(x)
-
-    @_jit
-    def _scores(a_RE: np.ndarray, rows: int, b_EK: np.ndarray, columns: int, score_RK: np.ndarray) -> None:
-        """Add the products of rows of a and columns of b."""
-        for r in range(0, rows, ROWS):
-            for k in range(0, columns, lanes):
-                _add_product(score_RK, r, k, a_RE, r * head_width, head_width, 1, b_EK, k, head_width, lanes)
-
-    @_jit
-    def _load(x_NX: np.ndarray, first: int, rows: int, column: int, out_RE: np.ndarray) -> None:
-        number = out_RE.dtype.type
-        for r in range(rows):
-            for e in range(head_width):
-                out_RE[r, e] = x_NX[first + r, column + e]
-        for r in range(rows, len(out_RE)):
-            for e in range(head_width):
-                out_RE[r, e] = number(0)
-
-    @_jit
-    def _load_transposed(x_NX: np.ndarray, first: int, rows: int, column: int, out_ER: np.ndarray) -> None:
-        number = out_ER.dtype.type
-        for e in range(head_width):
-            for r in range(rows):
-                out_ER[e, r] = x_NX[first + r, column + e]
-            for r in range(rows, out_ER.shape[1]):
-                out_ER[e, r] = number(0)
-
-    @_jit
-    def _load_rotated(
-        x_NX: np.ndarray, first: int, rows: int, column: int, cos: np.ndarray, sin: np.ndarray, out_RE: np.ndarray
-    ) -> None:
-        number = out_RE.dtype.type
-        for r in range(rows):
-            for p in range(half):
-                x, y = x_NX[first + r, column + p], x_NX[first + r, column + half + p]
-                c, s = cos[first + r, p], sin[first + r, p]
-                out_RE[r, p] = x * c - y * s
-                out_RE[r, half + p] = y * c + x * s
-        for r in range(rows, len(out_RE)):
-            for e in range(head_width):
-                out_RE[r, e] = number(0)
-
-    @_jit
-    def _load_rotated_transposed(
-        x_NX: np.ndarray,
-        first: int,
-        rows: int,
-        column: int,
-        cos: np.ndarray,
-        sin: np.ndarray,
-        factor: float,
-        out_ER: np.ndarray,
-    ) -> None:
-        number = out_ER.dtype.type
-        factor_ = number(factor)
-        for p in range(half):
-            for r in range(rows):
-                x, y = x_NX[first + r, column + p] * factor_, x_NX[first + r, column + half + p] * factor_
-                c, s = cos[first + r, p], sin[first + r, p]
-                out_ER[p, r] = x * c - y * s
-                out_ER[half + p, r] = y * c + x * s
-            for r in range(rows, out_ER.shape[1]):
-                out_ER[p, r] = number(0)
-                out_ER[half + p, r] = number(0)
-
-    @_jit
-    def _store_rotated(
-        x_RE: np.ndarray, first: int, rows: int, column: int, cos: np.ndarray, sin: np.ndarray, out_NX: np.ndarray
-    ) -> None:
-        """Store with the opposite rotation."""
-        for r in range(rows):
-            for p in range(half):
-                x, y = x_RE[r, p], x_RE[r, half + p]
-                c, s = cos[first + r, p], sin[first + r, p]
-                out_NX[first + r, column + p] = x * c + y * s
-                out_NX[first + r, column + half + p] = y * c - x * s
 
     return forward, backward
 
@@ -334,21 +247,15 @@ def _padded(count: int) -> int:
 
 
 @_jit
-def _mask(visible_N: np.ndarray, row: int, rows: int, score_RK: np.ndarray) -> int:
+def _mask(visible_R: Array, score_RK: Array) -> int:
     """Set visible scores to 0 and the others far below; return how many columns are needed."""
     number = score_RK.dtype.type
-    most = 0
-    for r in range(rows):
-        most = max(most, visible_N[row + r])
-    columns = _padded(most)
-    for r in range(rows):
-        visible = visible_N[row + r]
-        for k in range(columns):
+    keys = _padded(np.max(visible_R))
+    for r in range(len(visible_R)):
+        visible = visible_R[r]
+        for k in range(keys):
             score_RK[r, k] = number(0) if k < visible else number(MASKED)
-    for r in range(rows, BLOCK):
-        for k in range(columns):
-            score_RK[r, k] = number(0)
-    return columns
+    return keys
 
 
 @_jit

@@ -1,6 +1,6 @@
 """Recurrent message passing on a CPU: forward and backward kernels for clew.models.cell_network.
 
-    x_MD = recurrent_loops(x_MD, embedding_MD, neighbour_M4, loops_G, size_G, steps, sum_units)
+    x_MD = recurrent_loops(x_MD, embedding_MD, neighbour_M4, loops_G, size_G, weights)
 
 computes what `plain_loops` in clew.models.cell_network computes, for float32 and float64 tensors. The matrix products
 are torch's; numba computes what lies between them in one pass over memory, where plain torch needs a dozen.
@@ -8,7 +8,8 @@ are torch's; numba computes what lies between them in one pass over memory, wher
 Mazes exchange no messages, so a group of mazes runs through all of its loops before the next group starts: its state
 stays in the cache, and groups are distributed over threads (kernels and products release the interpreter lock).
 
-Shape suffixes: M cells of all mazes, G mazes, D width, F hidden units, R rows.
+Shape suffixes: M cells of all mazes, G mazes, K message steps of a loop, D width, F hidden units, S of them sums,
+R rows.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from functools import cache
-from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -31,11 +32,30 @@ from clew.jit import njit
 NORM_EPS = 1e-5
 # Cells of a group of mazes. Larger groups leave the cache; smaller ones spend more time on calls.
 GROUP_CELLS = 1300
-# The threads of the groups, and their memory, within `threads_for_groups`, in the thread that entered it.
-_group_threads: ContextVar[int | None] = ContextVar("_group_threads", default=None)
-_memory: ContextVar[_Memory | None] = ContextVar("_memory", default=None)
 
+Array: TypeAlias = np.ndarray
 _jit = njit(nogil=True, fastmath=True, error_model="numpy")
+
+
+class Weights(NamedTuple):
+    """Parameters of the message steps; clew.models.cell_network documents them."""
+
+    both_K2FD: Tensor  # of a cell itself, then of its neighbours
+    self_bias_KS: Tensor
+    side_bias_K4F: Tensor
+    out_KDF: Tensor
+
+
+class _Session(NamedTuple):
+    """What groups of mazes share within `threads_for_groups`."""
+
+    threads: int
+    # Free blocks of memory. What a thread frees goes back to the system: with two threads, page faults would take a
+    # tenth of a training step.
+    blocks: list[Tensor]
+
+
+_session: ContextVar[_Session | None] = ContextVar("_session", default=None)
 
 
 @contextmanager
@@ -44,145 +64,22 @@ def threads_for_groups() -> Iterator[None]:
 
     OpenMP's threads spin for some milliseconds after an operation, on the cores that the groups need.
     """
-    if _group_threads.get() is not None:
+    if _session.get() is not None:
         yield
         return
     threads = torch.get_num_threads()
-    threads_token, memory_token = _group_threads.set(threads), _memory.set(_Memory())
+    token = _session.set(_Session(threads, []))
     torch.set_num_threads(1)
     try:
         yield
     finally:
         torch.set_num_threads(threads)
-        _group_threads.reset(threads_token)
-        _memory.reset(memory_token)
-
-
-class _Memory:
-    """Blocks of memory that groups use one after another.
-
-    What a thread frees goes back to the system: with two threads, page faults would take a tenth of a training step.
-    """
-
-    def __init__(self) -> None:
-        self._free: list[Tensor] = []
-        self._lock = Lock()
-
-    def take(self, like: Tensor, size: int) -> Tensor:
-        """Return a block of at least `size` numbers of the type of `like`."""
-        with self._lock:
-            known = [i for i, block in enumerate(self._free) if block.dtype == like.dtype]
-            fitting = [i for i in known if len(self._free[i]) >= size]
-            if fitting:
-                return self._free.pop(min(fitting, key=lambda i: len(self._free[i])))
-            if known:  # a larger block takes its place
-                del self._free[known[0]]
-        return like.new_empty(size)
-
-    def give(self, block: Tensor) -> None:
-        with self._lock:
-            self._free.append(block)
-
-
-class _Workspace:
-    """Uninitialized tensors of a group, cut from one block of memory."""
-
-    def __init__(self, memory: _Memory | None, like: Tensor, shapes: Sequence[tuple[int, int]]) -> None:
-        size = sum(map(self._padded, shapes))
-        self._memory, self._begin = memory, 0
-        self._block = like.new_empty(size) if memory is None else memory.take(like, size)
-
-    @staticmethod
-    def _padded(shape: tuple[int, int]) -> int:
-        return -(-shape[0] * shape[1] // 16) * 16  # every tensor begins on a cache line
-
-    def tensor(self, rows: int, columns: int) -> Tensor:
-        begin, self._begin = self._begin, self._begin + self._padded((rows, columns))
-        return self._block[begin : begin + rows * columns].view(rows, columns)
-
-    def release(self) -> None:
-        """Give the memory to other groups; the tensors must not be used any more."""
-        if self._memory is not None:
-            self._memory.give(self._block)
-
-
-class StepWeights(NamedTuple):
-    """Parameters of a message step; clew.models.cell_network documents them."""
-
-    self_FD: Tensor
-    neighbour_FD: Tensor
-    self_bias_S: Tensor
-    side_bias_4F: Tensor
-    out_DF: Tensor
-
-
-def recurrent_loops(
-    x_MD: Tensor,
-    embedding_MD: Tensor,
-    neighbour_M4: Tensor,
-    loops_G: Sequence[int],
-    size_G: Sequence[int],
-    steps: Sequence[StepWeights],
-    sum_units: int,
-) -> Tensor:
-    """Run the loops of each maze; the mazes lie one after another in the rows, the one with the most loops first."""
-    assert list(loops_G) == sorted(loops_G, reverse=True)
-    flat = [tensor for step in steps for tensor in step]
-    keep = torch.is_grad_enabled() and any(t.requires_grad for t in (x_MD, embedding_MD, *flat))
-    out_MD: Tensor = _Loops.apply(  # type: ignore[no-untyped-call]
-        x_MD, embedding_MD, neighbour_M4, list(loops_G), list(size_G), sum_units, keep, *flat
-    )
-    return out_MD
-
-
-class _Group(NamedTuple):
-    """A group of mazes: its rows, the number of rows that are active in each loop, and its neighbour indices."""
-
-    rows: slice
-    active: list[int]
-    neighbour_M4: Tensor
-
-
-class _Saved(NamedTuple):
-    """What the forward pass of a group keeps for the backward pass."""
-
-    loop_norms: list[tuple[Tensor, Tensor]]
-    step_norms: list[tuple[Tensor, Tensor]]
-    products: list[Tensor]
-    workspace: _Workspace
-
-
-def _groups(neighbour_M4: Tensor, loops_G: list[int], size_G: list[int]) -> list[_Group]:
-    # Groups fit the cache. Threads get equally many of equal work: mazes differ in loops, so equal numbers of cells
-    # would leave all but one of them waiting.
-    threads = group_threads()
-    work_G = [loops * size for loops, size in zip(loops_G, size_G, strict=True)]
-    work_limit = sum(work_G) / (threads * -(-sum(size_G) // (threads * GROUP_CELLS))) if threads > 1 else math.inf
-    groups, first, row = [], 0, 0
-    while first < len(size_G):
-        last, cells, work = first, 0, 0.0
-        while last < len(size_G) and (
-            last == first or (cells + size_G[last] <= GROUP_CELLS and work + work_G[last] / 2 <= work_limit)
-        ):
-            cells, work = cells + size_G[last], work + work_G[last]
-            last += 1
-        ends = np.cumsum(size_G[first:last])
-        loops = np.asarray(loops_G[first:last])
-        active = [int(ends[(loops > loop).sum() - 1]) for loop in range(loops_G[first])]
-        local_M4 = neighbour_M4[row : row + cells]
-        groups.append(_Group(slice(row, row + cells), active, torch.where(local_M4 < 0, local_M4, local_M4 - row)))
-        first, row = last, row + cells
-    return groups
-
-
-def group_threads() -> int:
-    """Return how many threads groups of mazes are distributed over."""
-    return _group_threads.get() or torch.get_num_threads()
+        _session.reset(token)
 
 
 def map_groups(function: Callable[[int], Any], count: int) -> list[Any]:
     """Return the function's results for 0 .. count - 1, computed on several threads."""
-    threads = min(group_threads(), count)
+    threads = min(_threads(), count)
     if threads <= 1:
         return [function(i) for i in range(count)]
 
@@ -193,10 +90,53 @@ def map_groups(function: Callable[[int], Any], count: int) -> list[Any]:
     return list(_pool(threads).map(call, range(count)))
 
 
+def _threads() -> int:
+    session = _session.get()
+    return session.threads if session else torch.get_num_threads()
+
+
 @cache
 def _pool(threads: int) -> ThreadPoolExecutor:
     # One torch thread in each: the groups are the parallel work.
     return ThreadPoolExecutor(threads, "clew-kernels", initializer=torch.set_num_threads, initargs=(1,))
+
+
+class _Workspace:
+    """Uninitialized tensors of a group, cut from one block of memory."""
+
+    def __init__(self, blocks: list[Tensor], like: Tensor, shapes: Sequence[tuple[int, int]]) -> None:
+        size = sum(_aligned(rows * columns) for rows, columns in shapes)
+        self._blocks, self.begin = blocks, 0
+        try:
+            self._block = blocks.pop()
+        except IndexError:
+            self._block = like.new_empty(size)
+        if len(self._block) < size or self._block.dtype != like.dtype:  # a larger block takes its place
+            self._block = like.new_empty(size)
+
+    def tensor(self, rows: int, columns: int) -> Tensor:
+        begin, self.begin = self.begin, self.begin + _aligned(rows * columns)
+        return self._block[begin : begin + rows * columns].view(rows, columns)
+
+    def release(self) -> None:
+        """Give the memory to other groups; the tensors must not be used any more."""
+        self._blocks.append(self._block)
+
+
+def _aligned(numbers: int) -> int:
+    return -(-numbers // 16) * 16  # every tensor begins on a cache line
+
+
+def recurrent_loops(
+    x_MD: Tensor, embedding_MD: Tensor, neighbour_M4: Tensor, loops_G: list[int], size_G: list[int], weights: Weights
+) -> Tensor:
+    """Run the loops of each maze; the mazes lie one after another in the rows, the one with the most loops first."""
+    assert loops_G == sorted(loops_G, reverse=True)
+    keep = torch.is_grad_enabled() and any(t.requires_grad for t in (x_MD, embedding_MD, *weights))
+    out_MD: Tensor = _Loops.apply(  # type: ignore[no-untyped-call]
+        x_MD, embedding_MD, neighbour_M4, loops_G, size_G, keep, *weights
+    )
+    return out_MD
 
 
 class _Loops(torch.autograd.Function):
@@ -208,168 +148,138 @@ class _Loops(torch.autograd.Function):
         neighbour_M4: Tensor,
         loops_G: list[int],
         size_G: list[int],
-        sum_units: int,
         keep: bool,
-        *flat: Tensor,
+        *weights: Tensor,
     ) -> Tensor:
         x_MD = x_MD.clone(memory_format=torch.contiguous_format)
-        embedding_MD = embedding_MD.contiguous()
-        groups = _groups(neighbour_M4.contiguous(), loops_G, size_G)
-        steps, memory = _steps([tensor.detach() for tensor in flat]), _memory.get()
-
-        def run(i: int) -> _Saved:
-            return _forward_group(x_MD, embedding_MD, groups[i], steps, sum_units, keep, memory)
-
-        saved = map_groups(run, len(groups))
+        embedding_MD, session = embedding_MD.contiguous(), _session.get()
+        parameters = Weights(*(weight.detach() for weight in weights))
+        both_KD2F, out_KFD = parameters.both_K2FD.mT.contiguous(), parameters.out_KDF.mT.contiguous()
+        kernels = _message_kernels(out_KFD.shape[1], parameters.self_bias_KS.shape[1])
+        groups = [
+            _Group(rows, active, neighbour.numpy(), kernels, keep, session.blocks if session else [])
+            for rows, active, neighbour in _groups(neighbour_M4.contiguous(), loops_G, size_G)
+        ]
+        map_groups(lambda i: groups[i].forward(x_MD, embedding_MD, parameters, both_KD2F, out_KFD), len(groups))
         if keep:
-            ctx.save_for_backward(*flat)
-            ctx.groups, ctx.saved, ctx.sum_units, ctx.memory = groups, saved, sum_units, memory
+            ctx.save_for_backward(*weights)
+            ctx.groups = groups
         return x_MD
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
-        steps = _steps(ctx.saved_tensors)
         grad_MD = grads[0].clone(memory_format=torch.contiguous_format)
-        grad_embedding_MD = torch.zeros_like(grad_MD)
+        grad_embedding_MD, weights = torch.zeros_like(grad_MD), Weights(*ctx.saved_tensors)
 
-        def run(i: int) -> list[Tensor]:
-            saved, ctx.saved[i] = ctx.saved[i], None  # memory is freed as soon as it is used
-            return _backward_group(grad_MD, grad_embedding_MD, ctx.groups[i], saved, steps, ctx.sum_units, ctx.memory)
+        def run(i: int) -> tuple[Tensor, ...]:
+            group, ctx.groups[i] = ctx.groups[i], None  # memory is freed as soon as it is used
+            found: tuple[Tensor, ...] = group.backward(grad_MD, grad_embedding_MD, weights)
+            return found
 
         # Summed in the order of the groups, so that the result does not depend on which thread is first.
         parts = map_groups(run, len(ctx.groups))
         flat = [torch.stack(tensors).sum(0) if len(tensors) > 1 else tensors[0] for tensors in zip(*parts, strict=True)]
-        return grad_MD, grad_embedding_MD, None, None, None, None, None, *flat
+        return grad_MD, grad_embedding_MD, None, None, None, None, *flat
 
 
-def _steps(flat: Sequence[Tensor]) -> list[StepWeights]:
-    return [StepWeights(*flat[i : i + 5]) for i in range(0, len(flat), 5)]
+def _groups(neighbour_M4: Tensor, loops_G: list[int], size_G: list[int]) -> Iterator[tuple[slice, list[int], Tensor]]:
+    """Yield the rows of each group of mazes, its numbers of active rows in each loop, and its neighbours."""
+    # Groups fit the cache. Threads get equally many of equal work: mazes differ in loops, so equal numbers of cells
+    # would leave all but one of them waiting.
+    threads = _threads()
+    work_G = [loops * size for loops, size in zip(loops_G, size_G, strict=True)]
+    work_limit = sum(work_G) / (threads * -(-sum(size_G) // (threads * GROUP_CELLS))) if threads > 1 else math.inf
+    first, row = 0, 0
+    while first < len(size_G):
+        last, cells, work = first, 0, 0.0
+        while last < len(size_G) and (
+            last == first or (cells + size_G[last] <= GROUP_CELLS and work + work_G[last] / 2 <= work_limit)
+        ):
+            cells, work = cells + size_G[last], work + work_G[last]
+            last += 1
+        ends, loops = np.cumsum(size_G[first:last]), np.asarray(loops_G[first:last])
+        active = [int(ends[(loops > loop).sum() - 1]) for loop in range(loops_G[first])]
+        local_M4 = neighbour_M4[row : row + cells]
+        yield slice(row, row + cells), active, torch.where(local_M4 < 0, local_M4, local_M4 - row)
+        first, row = last, row + cells
 
 
-def _forward_group(
-    x_MD: Tensor,
-    embedding_MD: Tensor,
-    group: _Group,
-    steps: list[StepWeights],
-    sum_units: int,
-    keep: bool,
-    memory: _Memory | None,
-) -> _Saved:
-    """Update the rows of a group in place."""
-    x_MD, embedding_MD = x_MD[group.rows], embedding_MD[group.rows]
-    cells, width = x_MD.shape
-    hidden = steps[0].out_DF.shape[1]
-    norms = len(steps) + 1 if keep else 1
-    products = len(steps) if keep else 1
-    shapes = [(cells, hidden)]
-    for active in group.active if keep else [cells]:
-        shapes += [(active, width), (active, 1)] * norms + [(active, 2 * hidden)] * products
-    workspace = _Workspace(memory, x_MD, shapes)
+@dataclass
+class _Group:
+    """A group of mazes, and what its forward pass keeps for the backward pass."""
 
-    def empty_norm(rows: int) -> tuple[Tensor, Tensor]:
-        return workspace.tensor(rows, width), workspace.tensor(rows, 1)[:, 0]
+    rows: slice
+    active: list[int]  # rows in each loop
+    neighbour_M4: Array
+    kernels: tuple[Callable[..., None], Callable[..., None]]
+    keep: bool
+    blocks: list[Tensor]
+    tape: list[Any] = field(default_factory=list)  # norms and products, in the order of their computation
 
-    message_MF = workspace.tensor(cells, hidden)
-    weights = [
-        (
-            torch.cat([s.self_FD, s.neighbour_FD]).T.contiguous(),
-            _copied(s.self_bias_S),
-            _copied(s.side_bias_4F),
-            s.out_DF.T.contiguous(),
-        )
-        for s in steps
-    ]
-    forward, _ = _message_kernels(hidden, sum_units)
-    neighbour = group.neighbour_M4.numpy()
-    saved = _Saved([], [], [], workspace)
-    if not keep:
-        norm, product = empty_norm(cells), workspace.tensor(cells, 2 * hidden)
-    for active in group.active:
-        x, message = x_MD[:active], message_MF[:active]
-        normed, scale = empty_norm(active) if keep else (norm[0][:active], norm[1][:active])
-        _add_norm(x.numpy(), embedding_MD.numpy(), normed.numpy(), scale.numpy())
-        if keep:
-            saved.loop_norms.append((normed, scale))
-        for both_D2F, self_bias, side_bias, out_FD in weights:
-            normed, scale = empty_norm(active) if keep else (norm[0][:active], norm[1][:active])
-            _norm(x.numpy(), normed.numpy(), scale.numpy())
-            both = workspace.tensor(active, 2 * hidden) if keep else product[:active]
-            torch.mm(normed, both_D2F, out=both)
-            forward(neighbour, both.numpy(), self_bias, side_bias, message.numpy())
-            x.addmm_(message, out_FD)
-            if keep:
-                saved.step_norms.append((normed, scale))
-                saved.products.append(both)
-    if not keep:
-        workspace.release()
-    return saved
+    def forward(self, x_MD: Tensor, embedding_MD: Tensor, weights: Weights, both_KD2F: Tensor, out_KFD: Tensor) -> None:
+        """Update the rows of the group in place."""
+        x_MD, embedding_MD = x_MD[self.rows], embedding_MD[self.rows]
+        (cells, width), (steps, hidden) = x_MD.shape, out_KFD.shape[:2]
+        shapes = [(cells, hidden), (cells, hidden), (cells, 2 * hidden), (cells, width)]  # two passes need these
+        for active in self.active if self.keep else [cells]:
+            shapes += [(active, width), (active, 1)] * (steps + 1) + [(active, 2 * hidden)] * steps
+        self.workspace = _Workspace(self.blocks, x_MD, shapes)
+        self.buffers = [self.workspace.tensor(*shape) for shape in shapes[:4]]
+        begin = self.workspace.begin
 
+        def normed(x: Tensor) -> Tensor:
+            if not self.keep:
+                self.workspace.begin = begin  # the same memory again
+            norm, scale = self.workspace.tensor(*x.shape), self.workspace.tensor(len(x), 1)[:, 0]
+            _norm(x.numpy(), norm.numpy(), scale.numpy())
+            self.tape.append((norm, scale))
+            return norm
 
-def _backward_group(
-    grad_MD: Tensor,
-    grad_embedding_MD: Tensor,
-    group: _Group,
-    saved: _Saved,
-    steps: list[StepWeights],
-    sum_units: int,
-    memory: _Memory | None,
-) -> list[Tensor]:
-    """Replace the gradient of the last state by that of the first in place; return the gradients of the weights."""
-    grad_MD, grad_embedding_MD = grad_MD[group.rows], grad_embedding_MD[group.rows]
-    cells, width = grad_MD.shape
-    hidden = steps[0].out_DF.shape[1]
-    shapes = [(cells, hidden), (cells, hidden), (cells, 2 * hidden), (cells, width)]
-    workspace = _Workspace(memory, grad_MD, shapes)
-    grad_message_MF, message_MF, grad_both_M2F, grad_normed_MD = (workspace.tensor(*shape) for shape in shapes)
-    both_2FD = [torch.cat([s.self_FD, s.neighbour_FD]) for s in steps]
-    grad_both_D2F = [grad_MD.new_zeros(width, 2 * hidden) for _ in steps]
-    grad_self_bias = [torch.zeros_like(s.self_bias_S) for s in steps]
-    grad_side_bias = [torch.zeros_like(s.side_bias_4F) for s in steps]
-    grad_out = [torch.zeros_like(s.out_DF) for s in steps]
-    biases = [(_copied(s.self_bias_S), _copied(s.side_bias_4F)) for s in steps]
-    _, backward = _message_kernels(hidden, sum_units)
-    neighbour = group.neighbour_M4.numpy()
-    for active in reversed(group.active):
-        grad, grad_message, message = grad_MD[:active], grad_message_MF[:active], message_MF[:active]
-        grad_both, grad_normed = grad_both_M2F[:active], grad_normed_MD[:active]
-        for k in reversed(range(len(steps))):
-            both, (normed, scale) = saved.products.pop(), saved.step_norms.pop()
-            torch.mm(grad, steps[k].out_DF, out=grad_message)
-            backward(
-                neighbour,
-                both.numpy(),
-                *biases[k],
-                grad_message.numpy(),
-                message.numpy(),
-                grad_both.numpy(),
-                grad_self_bias[k].numpy(),
-                grad_side_bias[k].numpy(),
-            )
-            grad_out[k].addmm_(grad.T, message)
-            grad_both_D2F[k].addmm_(normed.T, grad_both)
-            torch.mm(grad_both, both_2FD[k], out=grad_normed)
-            _norm_backward(normed.numpy(), scale.numpy(), grad_normed.numpy(), grad.numpy(), 1.0)
-        grad_embedding_MD[:active] += grad
-        normed, scale = saved.loop_norms.pop()
-        grad_normed.copy_(grad)
-        _norm_backward(normed.numpy(), scale.numpy(), grad_normed.numpy(), grad.numpy(), 0.0)
-    workspace.release()
-    saved.workspace.release()
-    flat: list[Tensor] = []
-    for k in range(len(steps)):
-        grad_self_FD, grad_neighbour_FD = grad_both_D2F[k].T.chunk(2)
-        flat += [grad_self_FD, grad_neighbour_FD, grad_self_bias[k], grad_side_bias[k], grad_out[k]]
-    return flat
+        for active in self.active:
+            x, message = x_MD[:active], self.buffers[0][:active]
+            torch.add(normed(x), embedding_MD[:active], out=x)
+            for k in range(steps):
+                norm = normed(x)
+                both = self.workspace.tensor(active, 2 * hidden)
+                torch.mm(norm, both_KD2F[k], out=both)
+                biases = weights.self_bias_KS[k].numpy(), weights.side_bias_K4F[k].numpy()
+                self.kernels[0](self.neighbour_M4, both.numpy(), biases, message.numpy())
+                x.addmm_(message, out_KFD[k])
+                self.tape.append(both)
+            if not self.keep:
+                self.tape.clear()
+        if not self.keep:
+            self.workspace.release()
 
-
-def _copied(weight: Tensor) -> np.ndarray:
-    """Return a copy of a parameter: FSDP cannot free memory that a numpy array references."""
-    copied: np.ndarray = weight.clone().numpy()
-    return copied
+    def backward(self, grad_MD: Tensor, grad_embedding_MD: Tensor, weights: Weights) -> tuple[Tensor, ...]:
+        """Replace the gradient of the last state by that of the first in place; return the gradients of the weights."""
+        grad_MD, grad_embedding_MD = grad_MD[self.rows], grad_embedding_MD[self.rows]
+        grad_both_KD2F = torch.zeros_like(weights.both_K2FD.mT, memory_format=torch.contiguous_format)
+        grad_self_bias_KS, grad_side_bias_K4F, grad_out_KDF = (torch.zeros_like(weight) for weight in weights[1:])
+        for active in reversed(self.active):
+            grad = grad_MD[:active]
+            message, grad_message, grad_both, grad_normed = (buffer[:active] for buffer in self.buffers)
+            for k in reversed(range(len(grad_out_KDF))):
+                both, (norm, scale) = self.tape.pop(), self.tape.pop()
+                torch.mm(grad, weights.out_KDF[k], out=grad_message)
+                biases = weights.self_bias_KS[k].numpy(), weights.side_bias_K4F[k].numpy()
+                grad_biases = grad_self_bias_KS[k].numpy(), grad_side_bias_K4F[k].numpy()
+                arrays = (tensor.numpy() for tensor in (grad_message, message, grad_both))
+                self.kernels[1](self.neighbour_M4, both.numpy(), biases, *arrays, grad_biases)
+                grad_out_KDF[k].addmm_(grad.T, message)
+                grad_both_KD2F[k].addmm_(norm.T, grad_both)
+                torch.mm(grad_both, weights.both_K2FD[k], out=grad_normed)
+                _add_norm_backward(norm.numpy(), scale.numpy(), grad_normed.numpy(), grad.numpy())
+            grad_embedding_MD[:active] += grad
+            norm, scale = self.tape.pop()
+            grad_normed.copy_(grad)
+            _add_norm_backward(norm.numpy(), scale.numpy(), grad_normed.numpy(), grad.zero_().numpy())
+        self.workspace.release()
+        return grad_both_KD2F.mT, grad_self_bias_KS, grad_side_bias_K4F, grad_out_KDF
 
 
 @_jit
-def _norm(x_RD: np.ndarray, normed_RD: np.ndarray, scale_R: np.ndarray) -> None:
+def _norm(x_RD: Array, normed_RD: Array, scale_R: Array) -> None:
     """Compute the RMS norm without weights; `scale` is the factor of each row."""
     rows, width = x_RD.shape
     number = x_RD.dtype.type
@@ -377,38 +287,23 @@ def _norm(x_RD: np.ndarray, normed_RD: np.ndarray, scale_R: np.ndarray) -> None:
         squares = number(0)
         for d in range(width):
             squares += x_RD[r, d] * x_RD[r, d]
-        scale = number(1) / np.sqrt(squares / number(width) + number(NORM_EPS))
+        scale_R[r] = scale = number(1) / np.sqrt(squares / number(width) + number(NORM_EPS))
         for d in range(width):
             normed_RD[r, d] = x_RD[r, d] * scale
-        scale_R[r] = scale
 
 
 @_jit
-def _add_norm(x_RD: np.ndarray, embedding_RD: np.ndarray, normed_RD: np.ndarray, scale_R: np.ndarray) -> None:
-    """Set x = norm(x) + embedding."""
-    _norm(x_RD, normed_RD, scale_R)
-    rows, width = x_RD.shape
-    for r in range(rows):
-        for d in range(width):
-            x_RD[r, d] = normed_RD[r, d] + embedding_RD[r, d]
-
-
-@_jit
-def _norm_backward(
-    normed_RD: np.ndarray, scale_R: np.ndarray, grad_RD: np.ndarray, grad_x_RD: np.ndarray, keep: float
-) -> None:
-    """Set grad_x = keep * grad_x + the gradient through the norm."""
+def _add_norm_backward(normed_RD: Array, scale_R: Array, grad_RD: Array, grad_x_RD: Array) -> None:
+    """Add the gradient through the norm."""
     rows, width = normed_RD.shape
-    number = normed_RD.dtype.type
-    keep_ = number(keep)
     for r in range(rows):
-        along = number(0)
+        along = normed_RD.dtype.type(0)
         for d in range(width):
             along += grad_RD[r, d] * normed_RD[r, d]
-        along /= number(width)
+        along /= normed_RD.dtype.type(width)
         scale = scale_R[r]
         for d in range(width):
-            grad_x_RD[r, d] = keep_ * grad_x_RD[r, d] + scale * (grad_RD[r, d] - along * normed_RD[r, d])
+            grad_x_RD[r, d] += scale * (grad_RD[r, d] - along * normed_RD[r, d])
 
 
 @cache
@@ -419,18 +314,12 @@ def _message_kernels(hidden: int, sums: int) -> tuple[Callable[..., None], Calla
     """
 
     @_jit
-    def message(
-        neighbour_M4: np.ndarray,
-        both_M2F: np.ndarray,
-        self_bias_S: np.ndarray,
-        side_bias_4F: np.ndarray,
-        out_MF: np.ndarray,
-    ) -> None:
-        cells = out_MF.shape[0]
+    def message(neighbour_M4: Array, both_M2F: Array, biases: tuple[Array, Array], out_MF: Array) -> None:
         number = out_MF.dtype.type
-        for i in range(cells):
-            center, out = both_M2F[i, :hidden], out_MF[i]
-            _one_message(neighbour_M4[i], center, both_M2F, self_bias_S, side_bias_4F, out)
+        highest = np.empty(hidden, out_MF.dtype)
+        for i in range(len(out_MF)):
+            out = out_MF[i]
+            _one_message(neighbour_M4[i], both_M2F[i], both_M2F, biases, highest, out)
             squares = number(0)
             for f in range(hidden):
                 squares += out[f] * out[f]
@@ -440,90 +329,75 @@ def _message_kernels(hidden: int, sums: int) -> tuple[Callable[..., None], Calla
 
     @_jit
     def _one_message(
-        neighbour_4: np.ndarray,
-        center: np.ndarray,
-        both_M2F: np.ndarray,
-        self_bias_S: np.ndarray,
-        side_bias_4F: np.ndarray,
-        out: np.ndarray,
+        neighbour_4: Array, own: Array, both_M2F: Array, biases: tuple[Array, Array], highest: Array, out: Array
     ) -> None:
-        """Compute the message before its norm; `out` holds the maxima of max units until the last loop."""
+        """Compute the message before its norm, and the maxima of max units."""
+        self_bias_S, side_bias_4F = biases
         number = out.dtype.type
         zero = number(0)
         for f in range(sums):
-            v = max(center[f] + self_bias_S[f], zero)
+            v = max(own[f] + self_bias_S[f], zero)
             out[f] = v * v
         for f in range(sums, hidden):
-            out[f] = number(-1e30)
+            highest[f] = number(-1e30)
         for s in range(4):
             j = neighbour_4[s]
             if j >= 0:
                 for f in range(sums):
-                    v = max(center[f] + both_M2F[j, hidden + f] + side_bias_4F[s, f], zero)
+                    v = max(own[f] + both_M2F[j, hidden + f] + side_bias_4F[s, f], zero)
                     out[f] += v * v
                 for f in range(sums, hidden):
-                    out[f] = max(out[f], both_M2F[j, hidden + f] + side_bias_4F[s, f])
+                    highest[f] = max(highest[f], both_M2F[j, hidden + f] + side_bias_4F[s, f])
         for f in range(sums, hidden):
-            v = max(center[f] + out[f], zero)
+            v = max(own[f] + highest[f], zero)
             out[f] = v * v
 
     @_jit
     def message_backward(
-        neighbour_M4: np.ndarray,
-        both_M2F: np.ndarray,
-        self_bias_S: np.ndarray,
-        side_bias_4F: np.ndarray,
-        grad_MF: np.ndarray,
-        out_MF: np.ndarray,
-        grad_both_M2F: np.ndarray,
-        grad_self_bias_S: np.ndarray,
-        grad_side_bias_4F: np.ndarray,
+        neighbour_M4: Array,
+        both_M2F: Array,
+        biases: tuple[Array, Array],
+        grad_MF: Array,
+        out_MF: Array,
+        grad_both_M2F: Array,
+        grad_biases: tuple[Array, Array],
     ) -> None:
-        cells = out_MF.shape[0]
+        (self_bias_S, side_bias_4F), (grad_self_bias_S, grad_side_bias_4F) = biases, grad_biases
         number = out_MF.dtype.type
         zero, two = number(0), number(2)
-        maximum = np.empty(hidden, out_MF.dtype)
-        grad_message = np.empty(hidden, out_MF.dtype)
-        for i in range(cells):
+        highest, grad_message = np.empty(hidden, out_MF.dtype), np.empty(hidden, out_MF.dtype)
+        for i in range(len(out_MF)):
             for f in range(hidden):
                 grad_both_M2F[i, hidden + f] = zero
-        for i in range(cells):
-            center, out, grad, grad_center = both_M2F[i, :hidden], out_MF[i], grad_MF[i], grad_both_M2F[i, :hidden]
-            _one_message(neighbour_M4[i], center, both_M2F, self_bias_S, side_bias_4F, out)
+        for i in range(len(out_MF)):
+            own, out, grad, grad_own = both_M2F[i], out_MF[i], grad_MF[i], grad_both_M2F[i]
+            _one_message(neighbour_M4[i], own, both_M2F, biases, highest, out)
             squares, along = zero, zero
             for f in range(hidden):
                 squares += out[f] * out[f]
                 along += out[f] * grad[f]
             scale = number(1) / np.sqrt(squares / number(hidden) + number(1))
             along *= scale * scale / number(hidden)
-            for f in range(hidden):
+            for f in range(sums):
+                grad_message[f] = two * scale * (grad[f] - along * out[f])
+                grad_own[f] = max(own[f] + self_bias_S[f], zero) * grad_message[f]
+                grad_self_bias_S[f] += grad_own[f]
+                out[f] *= scale
+            for f in range(sums, hidden):
                 # Twice the root of the message is the derivative of the square.
                 grad_message[f] = two * np.sqrt(out[f]) * scale * (grad[f] - along * out[f])
+                grad_own[f] = grad_message[f]
                 out[f] *= scale
-            for f in range(sums):
-                v = max(center[f] + self_bias_S[f], zero)
-                # The root above was that of the sum; here each term has its own derivative.
-                grad_message[f] = two * scale * (grad[f] - along * out[f] / scale)
-                grad_center[f] = v * grad_message[f]
-                grad_self_bias_S[f] += grad_center[f]
-            for f in range(sums, hidden):
-                grad_center[f] = grad_message[f]
-                maximum[f] = number(-1e30)
             for s in range(4):
                 j = neighbour_M4[i, s]
                 if j >= 0:
                     for f in range(sums):
-                        v = max(center[f] + both_M2F[j, hidden + f] + side_bias_4F[s, f], zero) * grad_message[f]
-                        grad_center[f] += v
+                        v = max(own[f] + both_M2F[j, hidden + f] + side_bias_4F[s, f], zero) * grad_message[f]
+                        grad_own[f] += v
                         grad_both_M2F[j, hidden + f] += v
                         grad_side_bias_4F[s, f] += v
                     for f in range(sums, hidden):
-                        maximum[f] = max(maximum[f], both_M2F[j, hidden + f] + side_bias_4F[s, f])
-            for s in range(4):
-                j = neighbour_M4[i, s]
-                if j >= 0:
-                    for f in range(sums, hidden):
-                        v = grad_message[f] if both_M2F[j, hidden + f] + side_bias_4F[s, f] >= maximum[f] else zero
+                        v = grad_message[f] if both_M2F[j, hidden + f] + side_bias_4F[s, f] >= highest[f] else zero
                         grad_both_M2F[j, hidden + f] += v
                         grad_side_bias_4F[s, f] += v
 
