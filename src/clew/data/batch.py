@@ -24,8 +24,7 @@ from clew.errors import UserError
 from clew.mazes.compiled import STEP, mix
 from clew.mazes.maze import TaskBatch
 from clew.mazes.solvers import reachable
-from clew.tokenization.encoding import encode_batch
-from clew.tokenization.format import check_kind, format_named
+from clew.tokenization.format import check_kind, encode_batch, format_named
 from clew.tokenization.tokens import Vocabulary
 
 

@@ -27,7 +27,7 @@ from clew.errors import UserError
 from clew.mazes.maze import MAX_SIDE, WALL, Cell, Maze, Path, Task
 from clew.mazes.solvers import astar, path_problem
 from clew.tokenization.drawings import Bools, is_lattice, lattice, maze_of_blocks
-from clew.tokenization.read import KIND_OF_WORD, OnError, ReadTask, iter_tasks, tasks_in_text
+from clew.tokenization.read import OnError, ReadTask, iter_tasks, tasks_in_text
 from clew.tokenization.tokens import Parsed, quoted
 
 IMAGE_HEADS = (b"\x89PNG", b"GIF8", b"BM", b"\xff\xd8\xff", b"RIFF", b"II*\0", b"MM\0*")
