@@ -63,10 +63,12 @@ class TextWriter:
         counts_N = 1 if row_P is self.all_N else np.bincount(row_P, minlength=len(self.all_N))
         self._length_N = self._length_N + len(columns) * counts_N
 
-    def shuffled_edges(self, row_E: Int64, edge_E2: Int64, seed_N: Seeds, can_turn: bool = True) -> tuple[Int64, Int64]:
-        """Return the edges of all mazes, one maze after the other, in the order and direction of the maze's seed."""
+    def shuffled_edges(
+        self, row_E: Int64, a_E: Int64, b_E: Int64, seed_N: Seeds, can_turn: bool = True
+    ) -> tuple[Int64, Int64, Int64]:
+        """Return the maze and the two cells of each edge, in the order and direction of the maze's seed."""
         if self.edge_E2 is not None:
-            return np.zeros(len(self.edge_E2), dtype=np.int64), self.edge_E2
+            return np.zeros(len(self.edge_E2), dtype=np.int64), self.edge_E2[:, 0], self.edge_E2[:, 1]
         offset_N1 = offsets(np.bincount(row_E, minlength=len(seed_N)))
         order_E, turned_E = np.arange(len(row_E)), np.empty(len(row_E), dtype=np.bool_)
         _shuffle(offset_N1, seed_N, order_E, turned_E)
