@@ -234,10 +234,14 @@ def test_box_drawing_with_corners_only_where_walls_meet() -> None:
 
 @pytest.mark.parametrize(
     "rows",
-    [["0 0 1", "2 1 1", "0 0 3"], ["001", "211", "003"], ["[0,0,1],", "[2,1,1],", "[0,0,3]"],
+    [
+        ["0 0 1", "2 1 1", "0 0 3"],
+        ["001", "211", "003"],
+        ["[0,0,1],", "[2,1,1],", "[0,0,3]"],
         ["[[0 0", "  1]", " [2 1", "  1]", " [0 0", "  3]]"],  # rows that numpy has wrapped
         ["[[0,0,1],[2,1,1],", "[0,0,3]]"],
-        ["001", "S11", "00G"]],
+        ["001", "S11", "00G"],
+    ],
 )
 def test_rows_of_zeros_and_ones(rows: list[str]) -> None:
     assert parse_drawing(rows).task == Task(Maze.from_walls(3, 3, [(0, 2), (1, 1), (1, 2)]), (1, 0), (2, 2))

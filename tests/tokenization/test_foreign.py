@@ -112,7 +112,11 @@ def test_a_drawing_whose_first_line_could_be_a_whole_hrm_maze() -> None:
         ("S.G\n...\n\nS.\n" + "..\n" * 600 + "\nS.G\n...", [1, 3], "maze 2, line 515: the drawing has more lines"),
         ("[[2,3],[0,0]]\n[[2,9],[0,0]]\n[[2,3],[0,1]]", [1, 3], "maze 2, line 2, column 5: '9' is no part"),
         ("start 0 0 goal 1 1\nstart 0 x\n\nstart 0 0 goal 1 1", [1, 3], "maze 2, line 2: token 3 is 'x'"),
-        ("start 0 0 goal 1 1\nhello you\nstart 0 0 goal 1 1", [1, 3], "maze 2, line 2: token 1 is 'hello', but bos or start"),
+        (
+            "start 0 0 goal 1 1\nhello you\nstart 0 0 goal 1 1",
+            [1, 3],
+            "maze 2, line 2: token 1 is 'hello', but bos or start",
+        ),
         (
             "start 0 0 goal 1 1\n{}\nstart 0 0 goal 1 1",
             [1, 3],

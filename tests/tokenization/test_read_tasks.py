@@ -120,7 +120,10 @@ BAD_FILES = {
     "side as bool": (changed(height=True), "height is 'true'"),
     "size": (changed(width=1), "2 rows and 1 column is outside"),
     "huge size": (changed(width=10**12), "between 2 and 255"),
-    "start outside": (changed(start=[3, 0]), r"start is '\[3, 0\]', but it must be a cell \[x,y\] of the maze of width 3 and height 2"),
+    "start outside": (
+        changed(start=[3, 0]),
+        r"start is '\[3, 0\]', but it must be a cell \[x,y\] of the maze of width 3 and height 2",
+    ),
     "negative start": (changed(start=[-1, 0]), r"start is '\[-1, 0\]', but it must be"),
     "start in a wall": (changed(start=[1, 0]), "line 1: the start .* is a wall cell"),
     "goal no cell": (changed(goal=[1]), r"goal is '\[1\]', but it must be a cell \[x,y\]"),

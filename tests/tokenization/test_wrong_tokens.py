@@ -62,9 +62,15 @@ def test_edge_list(text: str, message: str) -> None:
         ("start 0 0 wall 1 1", "token 4 is 'wall', but goal"),
         ("start 0 0 goal 1 1 wall 0 0", r"the start \(0, 0\) is a wall cell"),
         ("start 0 0 goal 1 1 wall 1 1", r"the goal \(1, 1\) is a wall cell"),
-        ("start 0 0 goal 1 1 wal 2 2", "token 7 is 'wal', but wall, <PATH_START>, the end of the text, bos, create, close or plan is"),
+        (
+            "start 0 0 goal 1 1 wal 2 2",
+            "token 7 is 'wal', but wall, <PATH_START>, the end of the text, bos, create, close or plan is",
+        ),
         ("bos start 0 0 goal 1 1 plan 2 2", "token 8 is 'plan', but wall or eos"),
-        ("start 0 0 goal 1 1 <PATH_START> wall 2 2", "token 8 is 'wall', but the end of the text, bos, create, close or plan"),
+        (
+            "start 0 0 goal 1 1 <PATH_START> wall 2 2",
+            "token 8 is 'wall', but the end of the text, bos, create, close or plan",
+        ),
         ("start 0 0 goal 1 1 create 0 0 c0 2", "token 11 is '2', but a cost from c0"),
         ("start 0 0 goal 1 1 create 0 0 c00 c2", "token 10 is 'c00', but a cost"),
         ("start 0 0 goal 1 1 create 0 0 c0 c2", "ends after token 11, but create, close or plan"),

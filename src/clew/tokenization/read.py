@@ -47,6 +47,8 @@ from clew.tokenization.tokens import Parsed, quoted
 MAX_LINE_BYTES = 8_000_000
 MAX_DRAWING_LINES = 2 * MAX_SIDE + 1
 
+FIRST_WORDS = (ADJLIST_START, GRID_START, "bos", "start")  # of token text
+
 # Gets a sentence about each maze that cannot be read; the others are read.
 OnError = Callable[[str], None]
 
