@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -35,138 +35,9 @@ from clew.tokenization.format import format_named
 
 Ints = npt.NDArray[np.int64]
 
-# Candidates for long paths are numbered from here on, which no other maze of a stream reaches.
-_FIRST_LONG = 1 << 40
-# A lower bound for each cell of a maze in a batch: a text has three to four tokens a cell, of ten bytes each.
-_BYTES_PER_CELL = 10
+_FIRST_LONG = 1 << 40  # candidates for long paths are numbered from here on, which no other maze of a stream reaches
+_BYTES_PER_CELL = 10  # of a batch, at least: a text has three to four tokens a cell, of ten bytes each
 _BATCHES_IN_MEMORY = 4  # one in use, and three that `prefetched` has made or is making
-
-
-class Loader:
-    """The batches of a run; a subclass says which mazes a step has."""
-
-    steps_per_epoch: int | None = None
-
-    def __init__(self, format_name: str, source: Literal["train", "test", "stream"], seed: int) -> None:
-        self._format, self._source, self._text_seed = format_named(format_name).name, source, seed
-
-    def indices(self, step: int) -> Ints:
-        """Return the numbers of the mazes in the global batch of a step."""
-        raise NotImplementedError
-
-    def mazes(self, step: int, index_N: Ints) -> TaskBatch:
-        """Return some of the mazes of a step."""
-        raise NotImplementedError
-
-    def batch_size(self, step: int) -> int:
-        """Return the number of mazes in the global batch of a step."""
-        return len(self.indices(step))
-
-    def batch(self, step: int, rank: int = 0, world_size: int = 1) -> Batch:
-        """Return this process's part of the global batch of a step."""
-        index_N = self._share(step, rank, world_size)
-        seed_N = text_seeds(self._text_seed, self._source, index_N)
-        return encode_tasks(self._format, self.mazes(step, index_N), seed_N, index_N)
-
-    def tasks(self, step: int, rank: int = 0, world_size: int = 1) -> TaskBatch:
-        """Return this process's mazes of a step."""
-        return self.mazes(step, self._share(step, rank, world_size))
-
-    def _share(self, step: int, rank: int, world_size: int) -> Ints:
-        index_N = self.indices(step)
-        _check_shares(len(index_N), world_size)
-        return index_N[rank_rows(len(index_N), rank, world_size)]
-
-
-class StreamLoader(Loader):
-    """Fresh mazes, never the same number twice, all with layouts of the train split.
-
-    With several shapes each step has one, drawn from (seed, step). With mixture "grow", step s draws from the first
-    1 + floor(s K / grow_steps) of the K shapes. A step of shape k has batch_size * (cells of the largest) / (cells
-    of k) mazes, rounded down, so that steps need about as much time and memory whatever their shape.
-    """
-
-    def __init__(self, data: DataConfig, batch_size: int) -> None:
-        super().__init__(data.format, "stream", data.seed)
-        _check_shares(batch_size, world_size=1)
-        self._data = data
-        height, width = data.shapes[-1]
-        self._batch_sizes = [batch_size * height * width // (rows * columns) for rows, columns in data.shapes]
-
-    def indices(self, step: int) -> Ints:
-        size = self._batch_sizes[self.shape_number(step)]
-        return step * size + np.arange(size)
-
-    def shape_number(self, step: int) -> int:
-        """Return which of the shapes a step has."""
-        count = len(self._batch_sizes)
-        if self._data.mixture == "grow":
-            count = min(count, 1 + step * count // self._data.grow_steps)
-        return int(np.random.default_rng([self._data.seed, step]).integers(count))
-
-    def mazes(self, step: int, index_N: Ints) -> TaskBatch:
-        data, size = self._data, self.batch_size(step)
-        # The last mazes of a step are those with long paths.
-        long_rows = round(data.long_share * size) if data.longest_of > 1 else 0
-        ordinary = int((index_N < (step + 1) * size - long_rows).sum())
-        candidate_LK = _FIRST_LONG + index_N[ordinary:, None] * data.longest_of + np.arange(data.longest_of)
-        tasks = generate(
-            data.family,
-            *data.shapes[self.shape_number(step)],
-            index_N=np.concatenate([index_N[:ordinary], candidate_LK.ravel()]),
-            seed=data.seed,
-            split="train",
-            open_share=data.open_share,
-        )
-        longest_L = tasks.length_N[ordinary:].reshape(candidate_LK.shape).argmax(1)
-        longest_L += ordinary + data.longest_of * np.arange(len(longest_L))
-        return tasks.select(np.concatenate([np.arange(ordinary), longest_L]))
-
-
-class DatasetLoader(Loader):
-    """The mazes of a split in shuffled batches, each maze exactly once an epoch; docs/data.md says why.
-
-    Length only orders the rows within a batch, so that processes, which take every world_size-th row, get equal shares
-    of long and short sequences. Where the mazes do not fill the last batch, all are a little smaller. `limit` takes the
-    first mazes of the split only.
-    """
-
-    steps_per_epoch: int
-
-    def __init__(
-        self,
-        dataset: Dataset,
-        split: Literal["train", "test"],
-        format_name: str,
-        batch_size: int,
-        seed: int,
-        limit: int | None = None,
-    ) -> None:
-        super().__init__(format_name, split, dataset.settings.seed)
-        _check_shares(batch_size, world_size=1)
-        self._split = dataset.split(split)
-        count = len(self._split) if limit is None else limit
-        if not 1 <= count <= len(self._split):
-            raise UserError(
-                f"{count} mazes cannot be taken from the {len(self._split)} in {split} of {dataset.directory}; "
-                f"use 1 to {len(self._split)}."
-            )
-        self._count, self._seed = count, seed
-        self._length_N = sequence_lengths(self._split, format_name, count)
-        self.steps_per_epoch = -(-count // batch_size)
-        self._permuted: tuple[int, Ints] | None = None
-
-    def indices(self, step: int) -> Ints:
-        """Return the numbers of the mazes in the global batch of a step, the shortest sequence first."""
-        epoch, number = divmod(step, self.steps_per_epoch)
-        if self._permuted is None or self._permuted[0] != epoch:
-            self._permuted = epoch, np.random.default_rng([self._seed, epoch]).permutation(self._count)
-        first, last = (self._count * i // self.steps_per_epoch for i in (number, number + 1))
-        index_N = self._permuted[1][first:last]
-        return index_N[self._length_N[index_N].argsort(kind="stable")]
-
-    def mazes(self, step: int, index_N: Ints) -> TaskBatch:
-        return self._split.select(index_N)
 
 
 def build_loader(data: DataConfig, batch_size: int, seed: int) -> Loader:
@@ -178,9 +49,114 @@ def build_loader(data: DataConfig, batch_size: int, seed: int) -> Loader:
     return DatasetLoader(dataset, "train", data.format, batch_size, seed, limit=data.mazes)
 
 
+class StreamLoader:
+    """Fresh mazes, never the same number twice, all with layouts of the train split.
+
+    With several shapes each step has one, drawn from (seed, step). With mixture "grow", step s draws from the first
+    1 + floor(s K / grow_steps) of the K shapes. A step of shape k has batch_size * (cells of the largest) / (cells
+    of k) mazes, rounded down, so that steps need about as much time and memory whatever their shape.
+    """
+
+    steps_per_epoch = None
+
+    def __init__(self, data: DataConfig, batch_size: int) -> None:
+        _check_shares(batch_size, world_size=1)
+        self._data = data
+        height, width = data.shapes[-1]
+        self._batch_sizes = [batch_size * height * width // (rows * columns) for rows, columns in data.shapes]
+
+    def batch(self, step: int, rank: int = 0, world_size: int = 1) -> Batch:
+        """Return this process's part of the global batch of a step."""
+        index_N, tasks = self._numbers(step, rank, world_size), self.tasks(step, rank, world_size)
+        return encode_tasks(self._data.format, tasks, text_seeds(self._data.seed, "stream", index_N), index_N)
+
+    def batch_size(self, step: int) -> int:
+        """Return the number of mazes in the global batch of a step."""
+        return self._batch_sizes[self.shape_number(step)]
+
+    def _numbers(self, step: int, rank: int, world_size: int) -> Ints:
+        size = self.batch_size(step)
+        _check_shares(size, world_size)
+        return step * size + np.arange(size)[rank_rows(size, rank, world_size)]
+
+    def shape_number(self, step: int) -> int:
+        """Return which of the shapes a step has."""
+        count = len(self._batch_sizes)
+        if self._data.mixture == "grow":
+            count = min(count, 1 + step * count // self._data.grow_steps)
+        return int(np.random.default_rng([self._data.seed, step]).integers(count))
+
+    def tasks(self, step: int, rank: int = 0, world_size: int = 1) -> TaskBatch:
+        """Return this process's mazes of a step."""
+        data, size, number_N = self._data, self.batch_size(step), self._numbers(step, rank, world_size)
+        # The last mazes of a step are those with long paths.
+        long_rows = round(data.long_share * size) if data.longest_of > 1 else 0
+        ordinary = int((number_N < (step + 1) * size - long_rows).sum())
+        candidate_LK = _FIRST_LONG + number_N[ordinary:, None] * data.longest_of + np.arange(data.longest_of)
+        tasks = generate(
+            data.family,
+            *data.shapes[self.shape_number(step)],
+            index_N=np.concatenate([number_N[:ordinary], candidate_LK.ravel()]),
+            seed=data.seed,
+            split="train",
+            open_share=data.open_share,
+        )
+        longest_L = tasks.length_N[ordinary:].reshape(candidate_LK.shape).argmax(1)
+        longest_L += ordinary + data.longest_of * np.arange(len(longest_L))
+        return tasks.select(np.concatenate([np.arange(ordinary), longest_L]))
+
+
+class DatasetLoader:
+    """The mazes of a split in shuffled batches, each maze exactly once an epoch; docs/data.md says why.
+
+    Length only orders the rows within a batch, so that processes, which take every world_size-th row, get equal shares
+    of long and short sequences. Where the mazes do not fill the last batch, all are a little smaller.
+    """
+
+    def __init__(
+        self, dataset: Dataset, split: str, format_name: str, batch_size: int, seed: int, limit: int | None = None
+    ) -> None:
+        """`limit` takes the first mazes of the split only."""
+        _check_shares(batch_size, world_size=1)
+        self._split = dataset.split(split)
+        count = len(self._split) if limit is None else limit
+        if not 1 <= count <= len(self._split):
+            raise UserError(
+                f"{count} mazes cannot be taken from the {len(self._split)} in {split} of {dataset.directory}; "
+                f"use 1 to {len(self._split)}."
+            )
+        self._format_name = format_named(format_name).name
+        self._text_seed, self._split_name = dataset.settings.seed, split
+        self._count, self._seed = count, seed
+        self._length_N = sequence_lengths(self._split, format_name, count)
+        self.steps_per_epoch = -(-count // batch_size)
+        self._permuted: tuple[int, Ints] | None = None
+
+    def batch(self, step: int, rank: int = 0, world_size: int = 1) -> Batch:
+        index_N = self.indices(step)
+        _check_shares(len(index_N), world_size)
+        index_N = index_N[rank_rows(len(index_N), rank, world_size)]
+        seed_N = text_seeds(self._text_seed, self._split_name, index_N)
+        return encode_tasks(self._format_name, self._split.select(index_N), seed_N, index_N)
+
+    def batch_size(self, step: int) -> int:
+        return len(self.indices(step))
+
+    def indices(self, step: int) -> Ints:
+        """Return the numbers of the mazes in the global batch of a step, the shortest sequence first."""
+        epoch, number = divmod(step, self.steps_per_epoch)
+        if self._permuted is None or self._permuted[0] != epoch:
+            self._permuted = epoch, np.random.default_rng([self._seed, epoch]).permutation(self._count)
+        first, last = (self._count * i // self.steps_per_epoch for i in (number, number + 1))
+        index_N = self._permuted[1][first:last]
+        return index_N[self._length_N[index_N].argsort(kind="stable")]
+
+
+Loader: TypeAlias = StreamLoader | DatasetLoader
+
+
 def rank_rows(count: int, rank: int, world_size: int) -> slice:
     """Return the rows of a global batch that belong to a process: every world_size-th."""
-    assert 0 <= rank < world_size
     return slice(rank, count, world_size)
 
 
@@ -197,13 +173,12 @@ def sequence_lengths(split: Split | TaskBatch, format_name: str, count: int) -> 
     if format_name in ("grid", CELL_LABELS) or split.height == 1:
         return length_N
     is_wall_list = format_name.startswith("wall-list")
+    listed_N = np.empty(count, dtype=np.int64)
     block = max(1, 16_000_000 // (split.height * split.width))
-    listed = [np.empty(0, dtype=np.int64)]
     for first in range(0, count, block):
         cells_NHW = split.cells_NHW[first : min(first + block, count)]
         marks_NHW = (cells_NHW & WALL) // WALL if is_wall_list else np.bitwise_count(cells_NHW & 15)
-        listed.append(marks_NHW.sum(axis=(1, 2), dtype=np.int64))
-    listed_N = np.concatenate(listed)
+        listed_N[first : first + block] = marks_NHW.sum(axis=(1, 2), dtype=np.int64)
     # A trace is not known before it is run; it grows with the path. Both ends of a passage count it.
     return 3 * listed_N + 3 * length_N if is_wall_list else 3 * listed_N // 2 + length_N
 
@@ -225,7 +200,6 @@ def make_dataset(data: DataConfig) -> bool:
         return False
     counts = {"train": data.mazes or PAPER_MAZES, "test": PAPER_HELD_OUT}
     settings = DatasetSettings(data.family, *data.shapes[0], data.seed, counts, open_share=data.open_share)
-    data.dataset_folder.parent.mkdir(parents=True, exist_ok=True)
     return write_dataset(settings, data.dataset_folder)
 
 
@@ -290,12 +264,9 @@ def held_out_tasks(data: DataConfig, count: int) -> list[TaskBatch]:
 
 
 def prefetched(loader: Loader, first_step: int, rank: int = 0, world_size: int = 1) -> Generator[Batch, None, None]:
-    """Yield this process's batches from a step on, without end, made ahead in a background thread.
+    """Yield this process's batches from a step on, without end, made ahead in a background thread; to be closed.
 
-        with closing(prefetched(loader, first_step=step)) as ready:
-            for batch in ready: ...
-
-    At most three batches are ready or being made. An exception is raised where its batch would have been.
+    An exception is raised where its batch would have been.
     """
     pool = ThreadPoolExecutor(1, "clew-prefetch")
     try:

@@ -294,6 +294,5 @@ def import_dataset(
         format = PATH_STAR if splits["train"].height == 1 else "wall-list" if only_walls else "edge-list"
     counts = {split: len(splits[split]) for split in SPLITS}
     settings = DatasetSettings(IMPORTED, splits["train"].height, splits["train"].width, 0, counts, format)
-    directory.parent.mkdir(parents=True, exist_ok=True)
     write_dataset(settings, directory, tasks=splits)
     return settings, int(is_test_N.sum()) if test else 0

@@ -14,12 +14,15 @@ Shape suffixes: N mazes, H rows, W columns, C = H * W cells, T tokens, P items o
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache, lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
 from clew.errors import UserError
+from clew.jit import njit
+from clew.mazes.compiled import begin_stream, next_64, shuffle_first
 from clew.mazes.maze import (
     ABSENT,
     EAST,
@@ -37,10 +40,10 @@ from clew.mazes.maze import (
     cells_from_solid,
     check_labels,
     check_shape,
+    offsets,
 )
 from clew.mazes.solvers import Event, path_through, trace_batch
 from clew.registry import registered, registered_names
-from clew.tokenization.encoding import EncodedBatch, Int32, Seeds, TextWriter
 from clew.tokenization.tokens import PATH_END, PATH_START, Encoded, Parsed, TokenReader, Vocabulary, cell_token
 
 ADJLIST_START, ADJLIST_END = "<ADJLIST_START>", "<ADJLIST_END>"
@@ -62,6 +65,86 @@ ROLES: tuple[tuple[str, ...], ...] = ((), ("start",), ("goal",), ("start", "goal
 _GRID_TOKENS = [["+".join(role) + ":" * bool(role) + token for token in SIDES_TOKENS[:WALL]] + ["#"] for role in ROLES]
 # A cell's token -> its value in Maze.cells and its role.
 _MEANING = {token: (sides, ROLES[i]) for i in (3, 2, 1, 0) for sides, token in enumerate(_GRID_TOKENS[i])}
+
+# Sets these streams apart from those that drew the maze itself, which may have had the same seed.
+_STREAM_OF_TEXT = 0x7465787400000000
+_LOWEST_BIT = np.uint64(1)
+
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+Seeds = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class EncodedBatch:
+    """Texts as ids, each a prompt, then a response, then [PAD] up to the longest."""
+
+    vocabulary: Vocabulary
+    tokens_NT: Int32
+    prompt_length_N: Int64
+    total_length_N: Int64  # prompt and response
+
+
+class TextWriter:
+    """The texts of a batch, appended to for all mazes at once."""
+
+    def __init__(self, form: Format, batch: TaskBatch) -> None:
+        self.form, self.batch = form, batch
+        self.vocabulary = _vocabulary(form, batch.height, batch.width)
+        self.all_N = np.arange(len(batch))
+        self.with_path = np.flatnonzero(batch.length_N)
+        self.row_of_path = np.repeat(self.all_N, batch.length_N)
+        self._length_N = self._prompt_length_N = np.zeros(len(batch), dtype=np.int64)
+        self.edge_E2: Int64 | None = None  # of the only maze, instead of shuffled ones
+        self._appended: list[tuple[Int64, Int32]] = []
+
+    def append(self, row_P: Int64, *columns: str | npt.NDArray[np.integer]) -> None:
+        """Append to the text of maze row_P[p], for each p, one token of every column; row_P rises.
+
+        A column is one token for all, or an array of ids.
+        """
+        ids_PK = np.empty((len(row_P), len(columns)), dtype=np.int32)
+        for k, column in enumerate(columns):
+            ids_PK[:, k] = self.vocabulary.id_of[column] if isinstance(column, str) else column
+        self._appended.append((row_P, ids_PK))
+        counts_N = 1 if row_P is self.all_N else np.bincount(row_P, minlength=len(self.all_N))
+        self._length_N = self._length_N + len(columns) * counts_N
+
+    def shuffled_edges(
+        self, row_E: Int64, a_E: Int64, b_E: Int64, seed_N: Seeds, can_turn: bool = True
+    ) -> tuple[Int64, Int64, Int64]:
+        """Return the maze and the two cells of each edge, in the order and direction of the maze's seed."""
+        if self.edge_E2 is not None:
+            return np.zeros(len(self.edge_E2), dtype=np.int64), self.edge_E2[:, 0], self.edge_E2[:, 1]
+        offset_N1 = offsets(np.bincount(row_E, minlength=len(seed_N)))
+        order_E, turned_E = np.arange(len(row_E)), np.empty(len(row_E), dtype=np.bool_)
+        _shuffle(offset_N1, seed_N, order_E, turned_E)
+        turned_E &= can_turn
+        a_E, b_E = a_E[order_E], b_E[order_E]
+        return row_E, np.where(turned_E, b_E, a_E), np.where(turned_E, a_E, b_E)
+
+    @property
+    def cell_ids(self) -> Int32:
+        """The id of each cell's token."""
+        return _cell_ids(self.form, self.batch.height, self.batch.width)
+
+    def end_prompt(self, *columns: str) -> None:
+        """End the prompts with these tokens: what is appended from here on is the response."""
+        self.append(self.all_N, *columns)
+        self._prompt_length_N = self._length_N
+
+    def append_path(self, path: npt.NDArray[np.integer]) -> None:
+        """Append <PATH_START>, and the paths, whose cells stand one after the other."""
+        self.end_prompt(PATH_START)
+        self.append(self.row_of_path, self.cell_ids[path])
+        self.append(self.with_path, PATH_END)
+
+    def encoded(self) -> EncodedBatch:
+        shape = len(self.all_N), int(self._length_N.max(initial=0))
+        tokens_NT, end_N = np.full(shape, self.vocabulary.pad_id, dtype=np.int32), np.zeros(len(self.all_N), np.int64)
+        for row_P, ids_PK in self._appended:
+            _write(row_P, ids_PK, end_N, tokens_NT)
+        return EncodedBatch(self.vocabulary, tokens_NT, self._prompt_length_N, self._length_N)
 
 
 class Format:
@@ -90,7 +173,7 @@ class Format:
         """
         check_kind(self.name, isinstance(task.maze, PathStar))
         batch = TaskBatch.from_tasks([task], [path or []])
-        texts = TextWriter(_vocabulary(self, batch.height, batch.width), batch)
+        texts = TextWriter(self, batch)
         if edges is not None:
             texts.edge_E2 = np.array([list(map(task.maze.index, edge)) for edge in edges], np.int64).reshape(-1, 2)
         self.write(texts, np.array([seed & 0xFFFFFFFFFFFFFFFF], dtype=np.uint64))
@@ -121,25 +204,13 @@ class Format:
 
     def _read_path(self, reader: TokenReader) -> Path | None:
         """Read <PATH_START> and the response; None if the text ends before either."""
-        if reader.ends():
-            return None
-        reader.expect(PATH_START)
+        if not reader.ends():
+            reader.expect(PATH_START)
         if reader.is_done:
             return None
         path = self.read_response(reader)
         reader.expect_end()
         return path
-
-    def _write_path(self, texts: TextWriter, path: npt.NDArray[np.integer]) -> None:
-        """Append <PATH_START>, and the paths, whose cells stand one after the other."""
-        texts.append(texts.all_N, PATH_START)
-        texts.end_prompt()
-        texts.append(texts.row_of_path, self._cell_ids(texts)[path])
-        texts.append(texts.with_path, PATH_END)
-
-    def _cell_ids(self, texts: TextWriter) -> Int32:
-        """Return the id of each cell's token."""
-        return _cell_ids(self, texts.batch.height, texts.batch.width)
 
 
 class EdgeList(Format):
@@ -149,7 +220,7 @@ class EdgeList(Format):
     words = (ADJLIST_START, ADJLIST_END, ORIGIN_START, ORIGIN_END, TARGET_START, TARGET_END, EDGE_END)
 
     def write(self, texts: TextWriter, seed_N: Seeds) -> None:
-        batch, ids_C = texts.batch, self._cell_ids(texts)
+        batch, ids_C = texts.batch, texts.cell_ids
         is_edge_NC2 = np.stack([batch.cells_NHW & EAST, batch.cells_NHW & SOUTH], axis=-1).astype(bool)
         # Edge 2 * cell leads east from a cell, 2 * cell + 1 south.
         row_E, edge_E = np.divmod(np.flatnonzero(is_edge_NC2), is_edge_NC2[0].size)
@@ -160,7 +231,7 @@ class EdgeList(Format):
         texts.append(row_E, ids_C[a_E], ids_C[b_E], EDGE_END)
         texts.append(texts.all_N, ADJLIST_END, ORIGIN_START, ids_C[batch.start_N], ORIGIN_END)
         texts.append(texts.all_N, TARGET_START, ids_C[batch.goal_N], TARGET_END)
-        self._write_path(texts, batch.path)
+        texts.append_path(batch.path)
 
     def parse(self, tokens: Sequence[str], *, height: int | None = None, width: int | None = None) -> Parsed:
         reader = TokenReader(tokens, height, width)
@@ -203,14 +274,14 @@ class PathStarList(Format):
         return reader.node()
 
     def write(self, texts: TextWriter, seed_N: Seeds) -> None:
-        batch, ids_V = texts.batch, self._cell_ids(texts)
+        batch, ids_V = texts.batch, texts.cell_ids
         before_NV = batch.cells_NHW[:, 0]
         row_E, node_E = np.nonzero((before_NV != ABSENT) & (before_NV != np.arange(batch.width)))
         row_E, a_E, b_E = texts.shuffled_edges(row_E, before_NV[row_E, node_E], node_E, seed_N, can_turn=False)
         texts.append(row_E, ids_V[a_E], ids_V[b_E], STAR_EDGE_END)
         texts.append(texts.all_N, ids_V[batch.start_N], ids_V[batch.goal_N])
         last_P = (batch.offset_N1[:-1] + batch.offset_N1[1:] - 1)[texts.row_of_path]
-        self._write_path(texts, batch.path[last_P - np.arange(len(batch.path))] if self.reverse else batch.path)
+        texts.append_path(batch.path[last_P - np.arange(len(batch.path))] if self.reverse else batch.path)
 
     def parse(self, tokens: Sequence[str], *, height: int | None = None, width: int | None = None) -> Parsed:
         reader = TokenReader(tokens, 1, width)
@@ -255,7 +326,7 @@ class WallList(Format):
             raise UserError(
                 f"maze {int(wrong_N.argmax())} has walls between cells, which wall-list text cannot say; use edge-list."
             )
-        ids = encode([str(i) for i in range(max(batch.height, batch.width))])
+        ids = encode([*map(str, range(max(batch.height, batch.width)))])
 
         def x_y(cell_P: npt.NDArray[np.integer]) -> tuple[Int32, Int32]:
             return ids[cell_P % batch.width], ids[cell_P // batch.width]
@@ -263,8 +334,7 @@ class WallList(Format):
         row_P, cell_P = np.nonzero(batch.cells_NHW.reshape(len(batch), -1) == WALL)
         texts.append(texts.all_N, BEGIN, START, *x_y(batch.start_N), GOAL, *x_y(batch.goal_N))
         texts.append(row_P, WALL_WORD, *x_y(cell_P))
-        texts.append(texts.all_N, END, PATH_START)
-        texts.end_prompt()
+        texts.end_prompt(END, PATH_START)
         texts.append(texts.with_path, BEGIN)
         if self.with_trace:
             event_P4, offset_N1 = trace_batch(batch, workers=1)  # one thread, as for all else here
@@ -323,7 +393,7 @@ class Grid(Format):
 
     def write(self, texts: TextWriter, seed_N: Seeds) -> None:
         self._write_cells(texts)
-        self._write_path(texts, texts.batch.path)
+        texts.append_path(texts.batch.path)
 
     def _write_cells(self, texts: TextWriter) -> None:
         batch, encode = texts.batch, texts.vocabulary.encode
@@ -390,8 +460,7 @@ class CellLabels(Grid):
         if any(path and path_through(task, set(path)) != path for task, path in batch):
             raise UserError("this path touches itself, so labels on cells do not determine it; use another format.")
         self._write_cells(texts)
-        texts.append(texts.all_N, PATH_START)
-        texts.end_prompt()
+        texts.end_prompt(PATH_START)
         is_on_NC = np.zeros((len(batch), batch.height * batch.width), dtype=np.int64)
         is_on_NC[texts.row_of_path, batch.path] = 1
         label_NC = texts.vocabulary.encode(LABELS)[is_on_NC]
@@ -403,10 +472,8 @@ class CellLabels(Grid):
         return Parsed(parsed.task, parsed.path and path_through(parsed.task, set(parsed.path)))
 
     def read_response(self, reader: TokenReader) -> Path:
-        assert reader.height is not None
-        assert reader.width is not None
-        cells = [divmod(index, reader.width) for index in range(reader.height * reader.width)]
-        labels = dict(zip(LABELS, (False, True), strict=True))
+        labels = {"off": False, "on": True}
+        cells = np.ndindex(reader.height or 0, reader.width or 0)
         on = [cell for cell in cells if reader.take(f"the label off or on of cell {cell_token(cell)}", labels.get)]
         reader.expect(PATH_END)
         return on
@@ -451,7 +518,7 @@ def encode_batch(format_name: str, batch: TaskBatch, seed_N: Seeds) -> EncodedBa
     form = format_named(format_name)
     if format_name in FORMATS:
         check_kind(format_name, is_graph=batch.height == 1)
-    texts = TextWriter(_vocabulary(form, batch.height, batch.width), batch)
+    texts = TextWriter(form, batch)
     if not len(batch):
         return texts.encoded()
     if format_name in FORMATS:
@@ -477,6 +544,27 @@ def _vocabulary(form: Format, height: int, width: int) -> Vocabulary:
 @lru_cache(maxsize=16)
 def _cell_ids(form: Format, height: int, width: int) -> Int32:
     return _vocabulary(form, height, width).encode(form.cells(height, width))
+
+
+@njit(nogil=True)
+def _write(row_P: Int64, ids_PK: Int32, end_N: Int64, tokens_NT: Int32) -> None:
+    for p in range(len(row_P)):
+        row = row_P[p]
+        end = end_N[row]
+        for k in range(ids_PK.shape[1]):
+            tokens_NT[row, end + k] = ids_PK[p, k]
+        end_N[row] = end + ids_PK.shape[1]
+
+
+@njit(nogil=True)
+def _shuffle(offset_N1: Int64, seed_N: Seeds, order_E: Int64, turned_E: npt.NDArray[np.bool_]) -> None:
+    state = np.empty(1, dtype=np.uint64)
+    for n in range(len(seed_N)):
+        begin, end = offset_N1[n], offset_N1[n + 1]
+        begin_stream(state, seed_N[n], _STREAM_OF_TEXT, 0)
+        shuffle_first(state, order_E[begin:end], end - begin)
+        for i in range(begin, end):
+            turned_E[i] = (next_64(state) & _LOWEST_BIT) == _LOWEST_BIT
 
 
 def prompt_tokens(task: Task) -> list[str]:

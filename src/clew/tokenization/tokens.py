@@ -1,9 +1,5 @@
 """Encoded and parsed texts, the reader of tokens, and vocabularies: what all formats share.
 
-reader = TokenReader("start 0 1".split())
-reader.expect("start")
-x = reader.number(10, "an x")
-
 The reader remembers what was tried at the present token, so an error names all that may stand there.
 """
 
@@ -91,23 +87,26 @@ class TokenReader:
             raise UserError(f"the text ends after token {self.at}, but {expected} must follow.")
         raise UserError(f"token {self.at + 1} is {quoted(self.tokens[self.at])}, but {expected} is expected there.")
 
-    def _try(self, what: str, value: Callable[[str], T | None]) -> T | None:
-        """Take the next token if it has a value, and return that."""
-        self._tried.append(what)
-        found = None if self.is_done else value(self.tokens[self.at])
-        if found is not None:
-            self.at += 1
-            self._tried = []
-        return found
+    def _advance(self) -> None:
+        self.at += 1
+        self._tried = []
 
     def take(self, what: str, value: Callable[[str], T | None]) -> T:
         """Take the next token and return its value; UserError if it has none."""
-        found = self._try(what, value)
-        return self.fail() if found is None else found
+        self._tried.append(what)
+        found = None if self.is_done else value(self.tokens[self.at])
+        if found is None:
+            self.fail()
+        self._advance()
+        return found
 
     def skip(self, token: str) -> bool:
         """Take the token if it comes next, and return whether it did."""
-        return self._try(token, lambda found: found == token or None) is not None
+        self._tried.append(token)
+        is_next = not self.is_done and self.tokens[self.at] == token
+        if is_next:
+            self._advance()
+        return is_next
 
     def expect(self, *tokens: str) -> None:
         for token in tokens:
