@@ -77,7 +77,7 @@ def set_field(name: str, value: object) -> Callable[[Path], object]:
 @pytest.mark.parametrize(
     ("harm", "words"),
     [
-        (lambda d: shutil.rmtree(d), "does not exist; make a dataset with `clew generate"),
+        (lambda d: shutil.rmtree(d), "does not exist or is a file; make a dataset with `clew generate"),
         (lambda d: (d / DATASET_FILE).unlink(), "holds no dataset"),
         (lambda d: (d / DATASET_FILE).rename(d / UNFINISHED_FILE), "only half made; run the same `clew generate`"),
         (edit(DATASET_FILE, lambda text: text[:100]), "dataset.json is not whole JSON"),
@@ -111,7 +111,7 @@ def test_numpy_reads_the_files(small: Dataset) -> None:
 
 
 def test_other_wrong_places(small: Dataset) -> None:
-    with pytest.raises(UserError, match=r"is a file; give the folder"):
+    with pytest.raises(UserError, match=r"does not exist or is a file; make a dataset"):
         open_dataset(small.directory / DATASET_FILE)
     with pytest.raises(UserError, match="no split 'validation'"):
         small.split("validation")

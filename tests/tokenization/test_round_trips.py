@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from plain_texts import plain_text
 
 from clew.errors import UserError
 from clew.mazes.generate import generate
@@ -125,6 +126,8 @@ def test_a_batch_is_encoded_as_its_tasks_are(name: str, data: st.DataObject, sha
     assert encoded.tokens_NT.shape == (len(batch), encoded.total_length_N.max())
     for i, case in enumerate(several):
         written = form.encode(case.task, paths[i] or None, seed=int(seed_N[i]))
+        edges = list(form.parse(written.prompt, height=shape[0], width=shape[1]).edges or [])
+        assert (written.prompt, written.response) == plain_text(name, case.task, paths[i], edges)
         total = int(encoded.total_length_N[i])
         assert vocabulary.decode(encoded.tokens_NT[i, :total]) == written.tokens
         assert encoded.prompt_length_N[i] == len(written.prompt)

@@ -159,15 +159,10 @@ def open_dataset(directory: str | Path) -> Dataset:
 
 def _absent(directory: Path) -> UserError:
     """Return the error for a folder without a dataset."""
-    if not directory.exists():
-        return UserError(f"{directory} does not exist; make a dataset with `clew generate ... --out {directory}`.")
-    if not directory.is_dir():
-        return UserError(f"{directory} is a file; give the folder of a dataset.")
     if (directory / UNFINISHED_FILE).exists():
-        return UserError(
-            f"the dataset in {directory} is only half made; run the same `clew generate` command again to finish it."
-        )
-    return UserError(f"{directory} holds no dataset ({DATASET_FILE} is missing); make one with `clew generate`.")
+        return UserError(f"the dataset in {directory} is only half made; run the same `clew generate` command again.")
+    problem = f"holds no dataset ({DATASET_FILE} is missing)" if directory.is_dir() else "does not exist or is a file"
+    return UserError(f"{directory} {problem}; make a dataset with `clew generate ... --out {directory}`.")
 
 
 @dataclass(frozen=True)

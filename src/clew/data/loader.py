@@ -67,6 +67,7 @@ class StreamLoader:
 
     def batch(self, step: int, rank: int = 0, world_size: int = 1) -> Batch:
         """Return this process's part of the global batch of a step."""
+        _check_shares(self.batch_size(step), world_size)
         index_N, tasks = self._numbers(step, rank, world_size), self.tasks(step, rank, world_size)
         return encode_tasks(self._data.format, tasks, text_seeds(self._data.seed, "stream", index_N), index_N)
 
@@ -76,7 +77,6 @@ class StreamLoader:
 
     def _numbers(self, step: int, rank: int, world_size: int) -> Ints:
         size = self.batch_size(step)
-        _check_shares(size, world_size)
         return step * size + np.arange(size)[rank_rows(size, rank, world_size)]
 
     def shape_number(self, step: int) -> int:

@@ -45,7 +45,7 @@ def read_mazes(source: Any, start: Cell | None = None, goal: Cell | None = None)
         return list(iter_mazes(source))
     if isinstance(source, bytes):
         if source.startswith(IMAGE_HEADS):
-            return [_read_image(source)]
+            return [read_image(source)]
         try:
             source = source.decode("utf-8")
         except UnicodeDecodeError:
@@ -66,7 +66,7 @@ def iter_mazes(file: str | os.PathLike[str], on_error: OnError | None = None) ->
         with open(path, "rb") as stream:
             head = stream.read(8)
     if head.startswith(IMAGE_HEADS):
-        yield _read_image(sys.stdin.buffer.read(16 * MAX_PIXELS) if str(file) == "-" else path)
+        yield read_image(sys.stdin.buffer.read(16 * MAX_PIXELS) if str(file) == "-" else path)
     else:
         yield from iter_tasks(str(file), on_error)
 
@@ -112,8 +112,6 @@ def read_object(value: Any, start: Cell | None = None, goal: Cell | None = None)
         return _from_maze_dataset(value, start, goal)
     if hasattr(value, "edges") and hasattr(value, "nodes"):
         return _from_graph(value, start, goal)
-    if isinstance(getattr(value, "grid", None), np.ndarray):
-        return _from_mazelib(value, start, goal)
     if isinstance(value, Maze):
         return Parsed(_task(value, start, goal), None)
     if type(value).__module__.startswith("PIL."):
@@ -130,7 +128,7 @@ def read_object(value: Any, start: Cell | None = None, goal: Cell | None = None)
         return _parse_grid(np.array(list(".#SG"))[array.astype(int)], start, goal)
     raise UserError(
         f"{type(value).__name__} is no maze that Clew reads; give a task, a text, a 0/1 grid, an RGB array, an image, "
-        "a networkx graph, or a maze of maze-dataset or mazelib."
+        "a networkx graph, or a maze of maze-dataset."
     )
 
 
@@ -149,22 +147,12 @@ def _parse_grid(characters: npt.NDArray[np.str_], start: Cell | None, goal: Cell
     return parse_cells(characters.tolist())
 
 
-def _from_mazelib(maze: Any, start: Cell | None, goal: Cell | None) -> Parsed:
-    """Return the task of a mazelib Maze, whose start and end may be walls of the frame: they are opened."""
-    characters = np.where(np.array(maze.grid) == 1, "#", ".")
-    start, goal = start or _pair(getattr(maze, "start", None)), goal or _pair(getattr(maze, "end", None))
-    for cell in (start, goal):
-        if cell is not None and cell in np.ndindex(characters.shape):
-            characters[cell] = "."
-    return _parse_grid(characters, start, goal)
-
-
 def _from_graph(graph: Any, start: Cell | None, goal: Cell | None) -> Parsed:
     """Return the task of a grid graph whose nodes are (row, column); cells that are no nodes are wall cells."""
-    cells = [_pair(node, "the nodes of a grid graph must be pairs (row, column), counted from 0.") for node in graph]
-    cells = [cell for cell in cells if cell and min(cell) >= 0]
-    if not cells or len(cells) < len(graph):
-        raise UserError("the nodes of a grid graph must be pairs (row, column), counted from 0.")
+    problem = "the nodes of a grid graph must be pairs (row, column), counted from 0."
+    cells = [_cell(node, problem) for node in graph]
+    if not cells or min(map(min, cells)) < 0:
+        raise UserError(problem)
     if graph.is_directed() and (one_way := [edge for edge in graph.edges() if not graph.has_edge(*edge[::-1])]):
         raise UserError(f"the edge {one_way[0]} has one direction only; mazes have passages in both.")
     height, width = (1 + max(numbers) for numbers in zip(*cells, strict=True))
@@ -188,13 +176,15 @@ def _from_maze_dataset(maze: Any, start: Cell | None, goal: Cell | None) -> Pars
     return Parsed(_task(Maze.from_edges(*down_HW.shape, edges), start, goal), path)
 
 
-def _pair(value: Any, problem: str = "") -> Cell | None:
-    if value is None:
-        return None
+def _pair(value: Any) -> Cell | None:
+    problem = f"{quoted(str(value))} is no cell; give start and goal as (row, column)."
+    return None if value is None else _cell(value, problem)
+
+
+def _cell(value: Any, problem: str) -> Cell:
     try:
         row, col = map(operator.index, value)
     except (TypeError, ValueError):
-        problem = problem or f"{quoted(str(value))} is no cell; give start and goal as (row, column)."
         raise UserError(problem) from None
     return row, col
 
@@ -206,15 +196,10 @@ def _task(maze: Maze, start: Cell | None, goal: Cell | None) -> Task:
 
 
 def _without_ends() -> UserError:
-    where = "give start=(row, column) and goal=(row, column)"
-    return UserError(f"the maze does not say where start and goal are; {where}.")
+    return UserError("the maze lacks start or goal; give start=(row, column) and goal=(row, column).")
 
 
-def _read_image(source: bytes | FilePath) -> ReadTask:
-    return ReadTask(**vars(parse_image(source)), kind="image")
-
-
-def parse_image(source: bytes | FilePath) -> Parsed:
+def read_image(source: bytes | FilePath) -> ReadTask:
     """Return the task of a picture of a grid maze: dark walls, a green start and a red end, or gaps in the frame."""
     from PIL import Image
 
@@ -230,7 +215,7 @@ def parse_image(source: bytes | FilePath) -> Parsed:
         raise
     except Exception as error:  # a damaged image makes pillow's decoders raise anything
         raise UserError(f"the image cannot be read: {error}.") from None
-    return parse_pixels(pixels)
+    return ReadTask(**vars(parse_pixels(pixels)), kind="image")
 
 
 _FREE, _WALL, _START, _GOAL, _PATH = range(5)

@@ -10,7 +10,6 @@ without a kill. The process that writes holds a lock; others that need the same 
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import sys
 import zipfile
@@ -52,7 +51,6 @@ if sys.platform != "win32":
 
 TASKS_A_LAYOUT = 20  # about as many as layouts have whose tasks are all kept
 CHUNK_CELLS = 4_000_000  # cells of mazes made at once: a few tens of MB, whatever their shape
-CHUNKS = ".*.npz"
 
 Progress = Callable[[int], None]  # called with the number of mazes on disk
 # (split, mazes and layouts before, about how many) -> the next tasks of a split, and the number of their layouts
@@ -90,25 +88,14 @@ def write_dataset(
         return False
     _make_folder(directory)
     chunk = chunk or max(1, min(8192, CHUNK_CELLS // (settings.height * settings.width)))
-    try:
-        with _locked(directory, settings):
-            if (directory / DATASET_FILE).exists():  # another process has finished it a moment ago
-                return write_dataset(settings, directory)
-            if tasks is not None:
-                _remove_chunks(directory)  # of other mazes
-            for split in SPLITS:
-                _write_split(
-                    directory, settings, split, _make_chunks(directory, settings, split, chunk, make, progress)
-                )
-            _finish(settings, directory)
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise
-        done = sum(len(_load_chunk(file).get("start", ())) for file in directory.glob(CHUNKS))
-        raise UserError(
-            f"the disk is full after {done} of {settings.total} mazes in {directory}; make room and run the same "
-            "command again to go on from there."
-        ) from None
+    with _locked(directory, settings):
+        if (directory / DATASET_FILE).exists():  # another process has finished it a moment ago
+            return write_dataset(settings, directory)
+        if tasks is not None:
+            _remove(directory, ".*.npz")  # of other mazes
+        for split in SPLITS:
+            _write_split(directory, settings, split, _make_chunks(directory, settings, split, chunk, make, progress))
+        _finish(settings, directory)
     _remove_leftovers(directory)
     return True
 
@@ -186,23 +173,16 @@ def _make_chunks(
             tasks, made = make(split, mazes, layouts, min(chunk, count - mazes))
             tasks = tasks[: count - mazes]  # the last layout may have more tasks than are wanted
             offset = tasks.offset_N1[bool(files) :] + path_cells  # the first path begins at 0
-            values = tasks.cells_NHW, tasks.start_N, tasks.goal_N, tasks.path, offset
-            arrays = {
-                name: array.astype(kind) for (name, kind), array in zip(ARRAY_DTYPES.items(), values, strict=True)
-            }
-            arrays["layouts"] = np.array(made)
-            _save_chunk(file, arrays)
+            values = zip(ARRAY_DTYPES, (tasks.cells_NHW, tasks.start_N, tasks.goal_N, tasks.path, offset), strict=True)
+            arrays = {name: array.astype(ARRAY_DTYPES[name]) for name, array in values} | {"layouts": np.array(made)}
+            with atomic_write(file, "wb") as stream:
+                np.savez(stream, **arrays)  # type: ignore[arg-type]
         mazes += len(arrays["start"])
         layouts += int(arrays["layouts"])
         path_cells += len(arrays["path"])
         files.append(file)
     progress(before + mazes)
     return files
-
-
-def _save_chunk(file: Path, arrays: dict[str, npt.NDArray[Any]]) -> None:
-    with atomic_write(file, "wb") as stream:
-        np.savez(stream, **arrays)  # type: ignore[arg-type]
 
 
 def _load_chunk(file: Path) -> dict[str, npt.NDArray[Any]]:
@@ -234,17 +214,16 @@ def _finish(settings: DatasetSettings, directory: Path) -> None:
     write_json(directory / DATASET_FILE, description, checksum=True)
 
 
-def _remove_chunks(directory: Path) -> None:
-    for file in directory.glob(CHUNKS):
-        file.unlink(missing_ok=True)
+def _remove(directory: Path, *patterns: str) -> None:
+    for pattern in patterns:
+        for file in directory.glob(pattern):
+            file.unlink(missing_ok=True)
 
 
 def _remove_leftovers(directory: Path) -> None:
     """Remove what a dataset needs until it is finished, and temporary files that a kill has left."""
     with contextlib.suppress(OSError):
-        _remove_chunks(directory)
-        for file in [*directory.glob(".*.tmp"), directory / UNFINISHED_FILE]:
-            file.unlink(missing_ok=True)
+        _remove(directory, ".*.npz", ".*.tmp", UNFINISHED_FILE)
 
 
 def import_dataset(
