@@ -155,7 +155,7 @@ def test_indented_framed_spaced_and_doubled_drawings_are_read_as_drawn(drawing: 
         ("S     ##\n##    ##\n    GG##", "line 1, column 2: every character stands twice"),
         ("S ....##\n##....##\n....G.##", "line 1, column 2: no cell is drawn here"),
         ("+---+\n|S#G|\n|.. \n+---+", "line 3, column 3: the frame of the drawing is open"),
-        ("+---+\n|S#G|\n|...|", "line 3, column 1: the frame of the drawing has no lower line"),
+        ("+---+\n|S#G|\n|...|", "line 3, column 5: the frame of the drawing is open"),
         ("┌───────┐\n│S     G│\n│       │\n│       │\n└───────┘", "line 1, column 3: a cell may end here or not"),
         ("┌─┬─┐\n│S│G│\n│ │ │\n└─┴─┘", "odd number"),
         ("┌───┬──┐\n│ S │G │\n│   │  │\n│   │  │\n└───┴──┘", "line 1, column 1: here must be the upper wall"),

@@ -23,11 +23,6 @@ columns of the maze are not certain, it is refused.
 
 All drawings, and the pictures and arrays of clew.data.readers, become rows of cells, of which `parse_cells` makes the
 maze. Walls between cells are cells too: they make a lattice of 2H + 1 by 2W + 1 (`lattice`).
-
-A path-star graph is drawn as one line an arm, `>` on the path and `-` elsewhere; such a drawing is not read back.
-
-    S3 > 2 > G6
-    S3 - 5 - 1
 """
 
 from __future__ import annotations
@@ -87,16 +82,14 @@ def _role(task: Task, cell: Cell) -> str:
 
 
 def _draw_graph(task: Task, graph: PathStar, path: Path) -> str:
-    steps = set(pairwise(path))
-
-    def line(branch: Path) -> str:
-        text = f"{_role(task, branch[0])}{branch[0][1]}"
-        for here, there in pairwise(branch):
-            joint = ">" if (here, there) in steps else "<" if (there, here) in steps else "-"
-            text += f" {joint} {_role(task, there)}{there[1]}"
-        return text
-
-    return "\n".join(map(line, graph.branches()))
+    """Return a line for each arm, such as `S3 > 2 - 6`, with `>` on the path; it is not read back."""
+    joints = dict.fromkeys(pairwise(path), ">") | {(b, a): "<" for a, b in pairwise(path)}
+    lines = []
+    for branch in graph.branches():
+        names = [f"{_role(task, node)}{node[1]}" for node in branch]
+        joined = [f" {joints.get(step, '-')} {name}" for step, name in zip(pairwise(branch), names[1:], strict=True)]
+        lines.append(names[0] + "".join(joined))
+    return "\n".join(lines)
 
 
 def _draw_lattice(
@@ -227,13 +220,12 @@ def parse_cells(cells: Sequence[Sequence[str]], page: Page = PLAIN, lines: bool 
     used, is_marked = {character for row in cells for character in row}, bool(marks)
     if not lines and used & {"E", *WALL_MARKS[1:]} and is_lattice(solid):
         lines = all(i % 2 for cell in ends.values() for i in cell)
+    maze = _maze_of_lattice(solid) if lines else Maze(cells_from_solid(solid))
     if lines:
-        ends, arrows = (
-            {key: _half(cell) for key, cell in ends.items()},
-            {_half(cell): a for cell, a in arrows.items()},
-        )
+        ends = {role: _half(cell) for role, cell in ends.items()}
+        arrows = {_half(cell): arrow for cell, arrow in arrows.items()}
         marks = {_half(cell) for cell in marks if cell[0] % 2 and cell[1] % 2}
-    task = Task(_maze_of_lattice(solid) if lines else Maze(cells_from_solid(solid)), ends["start"], ends["goal"])
+    task = Task(maze, ends["start"], ends["goal"])
     if arrows:
         return Parsed(task, _drawn_path(task, arrows, marks))
     path = path_through(task, {task.start, task.goal, *marks}) if is_marked else None
@@ -294,27 +286,24 @@ def parse_drawing(lines: Sequence[str], first_line: int = 1) -> Parsed:
     if rows[0][0] not in CORNERS:
         outside = [(0, -indent)] * bool(indent) + [(-1, -indent)] * bool(filled[0])
         outside += [(len(rows), -indent)] * (filled[-1] + 1 < len(lines))
-        longer = [(number, width) for number, line in enumerate(inner) if len(line) > width + indent]
-        return _parse_characters(rows, page, outside, longer)
+        outside += [(number, width) for number, line in enumerate(inner) if len(line) > width + indent]
+        return _parse_characters(rows, page, outside)
     inside = set("".join(row[1:-1] for row in rows[1:-1]))
     if set(rows[0][1:-1]) - set(HORIZONTAL) or not inside & set(WALL_MARKS + FREE_MARKS + "01"):
         return _parse_lines(rows, page)
-    for number, row in enumerate(rows[1:-1], 1):
-        if len(row) != width or row[0] not in VERTICAL or row[-1] not in VERTICAL:
+    for number, row in enumerate(rows[1:], 1):
+        is_last = number == len(rows) - 1
+        is_closed = not set(row[1:-1]) - set(HORIZONTAL) if is_last else {row[0], row[-1]} <= set(VERTICAL)
+        if len(row) != width or not is_closed:
             raise page.error(number, len(row) - 1, "the frame of the drawing is open here")
-    if len(rows) < 3 or len(rows[-1]) != width or set(rows[-1][1:-1]) - set(HORIZONTAL):
-        raise page.error(len(rows) - 1, 0, "the frame of the drawing has no lower line")
     return _parse_characters([row[1:-1] for row in rows[1:-1]], Page(first_line + 1, indent + 1))
 
 
-_Places = Sequence[tuple[int, int]]  # lines and columns
-
-
-def _parse_characters(rows: list[str], page: Page, outside: _Places = (), longer: _Places = ()) -> Parsed:
+def _parse_characters(rows: list[str], page: Page, outside: Sequence[tuple[int, int]] = ()) -> Parsed:
     """Return the task of lines in which characters are cells, with or without columns of spaces between them.
 
     UserError where the columns of the maze are not certain: a drawing is never read in the wrong columns. `outside`
-    are places of spaces to the left, above and below, `longer` of those to the right.
+    are lines and columns of spaces around it.
     """
     used, width = set("".join(rows)), max(map(len, rows))
     if used & set("01") and used <= {*BINARY, *" ,[]"}:
@@ -330,10 +319,10 @@ def _parse_characters(rows: list[str], page: Page, outside: _Places = (), longer
         return parse_cells(grid[:, ::step].tolist(), replace(page, columns=columns))
     wall = np.isin(grid, list(WALL_MARKS))
     every = max(step, 2)  # a gap between two corners is an entrance
-    is_closed = wall[0, ::every].all() and wall[-1, ::every].all() and wall[:, 0].all()
-    if (outside and not is_closed) or (longer and not (is_closed and wall[:, -1].all())):
+    is_closed = wall[0, ::every].all() and wall[-1, ::every].all() and wall[:, [0, -1]].all()
+    if outside and not is_closed:
         problem = "the spaces here may be free cells or lie outside of the maze; use . for free cells"
-        raise page.error(*[*outside, *longer][0], problem)
+        raise page.error(*outside[0], problem)
     grid = grid[:, ::step]
     left, right = grid[:, : len(columns) // 2 * 2 : 2], grid[:, 1::2]
     no_wall = ~np.isin([left, right], list(WALL_MARKS)).any(0) & ((left == " ") | (right == " "))

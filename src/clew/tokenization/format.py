@@ -242,9 +242,7 @@ class EdgeList(Format):
             reader.skip(CONNECTOR)
             b = reader.cell()
             if abs(a[0] - b[0]) + abs(a[1] - b[1]) != 1:
-                raise UserError(
-                    f"token {reader.at} is {reader.last}, but a neighbour of {cell_token(a)} is expected there."
-                )
+                raise UserError(f"token {reader.at} is {cell_token(b)}, which is no neighbour of {cell_token(a)}.")
             reader.expect(EDGE_END)
             edges.append((a, b))
         reader.expect(ORIGIN_START)
@@ -371,9 +369,8 @@ class WallList(Format):
     def _read_trace_and_path(self, reader: TokenReader) -> tuple[list[Event], Path]:
         is_bracketed = reader.skip(BEGIN)
         trace = []
-        while reader.skip(CREATE) or reader.skip(CLOSE):
-            kind = reader.last
-            cell, g, h = reader.x_y(), *(reader.number(100_000, "a cost", "c") for _ in range(2))
+        while kind := reader.skip(CREATE, CLOSE):
+            cell, (g,), (h,) = reader.x_y(), *(reader.numbers("a cost", "c{}", 100_000) for _ in range(2))
             trace.append(Event("create" if kind == CREATE else "close", cell, g, h))
         reader.expect(PLAN)
         path = [reader.x_y()]
@@ -430,9 +427,10 @@ class Grid(Format):
         while True:
             row, width = rows[-1], reader.width or (len(rows[0]) if len(rows) > 1 else None)
             if len(row) == width or (row and width is None):
-                if reader.skip(GRID_END):
+                token = reader.skip(GRID_END, ROW_END)
+                if token == GRID_END:
                     return rows, ends
-                if reader.skip(ROW_END):
+                if token == ROW_END:
                     rows.append([])
                     continue
             if len(row) == width:
@@ -440,7 +438,7 @@ class Grid(Format):
             sides, roles = reader.take("a cell such as SE, start:N, - or #", _MEANING.get)
             for role in roles:
                 if role in ends:
-                    raise UserError(f"token {reader.at} is {reader.last!r}, but the maze has a {role} already.")
+                    raise UserError(f"token {reader.at} is a second {role}, but a maze has one.")
                 ends[role] = (len(rows) - 1, len(row))
             row.append(sides)
 

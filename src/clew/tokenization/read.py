@@ -172,8 +172,9 @@ def _parse(kind: str, first_line: int, lines: list[str]) -> Parsed:
     if len(lines) > MAX_DRAWING_LINES:
         where = f"line {first_line + MAX_DRAWING_LINES}"
         raise UserError(f"{where}: the {kind} has more lines than a maze of {MAX_SIDE} rows.")
-    parse = _KINDS[kind][1]
-    return drawings.parse_drawing(lines, first_line) if parse is _parse_drawing else parse("\n".join(lines))
+    if (parse := _KINDS[kind][1]) is None:
+        return drawings.parse_drawing(lines, first_line)
+    return parse("\n".join(lines))
 
 
 def _parse_tokens(line: str) -> Parsed:
@@ -246,46 +247,43 @@ def _parse_json(line: str) -> Parsed:
     value = _json(line)
     if not isinstance(value, dict):
         raise UserError("a maze must be a JSON object {...}.")
-    is_graph, rows = "edges" in value, value.get("cells", [])
-    needed = ["start", "goal"] if is_graph or rows else ["width", "height", "start", "goal", "walls"]
+    edges, rows = value.get("edges"), value.get("cells")
+    needed = ["start", "goal"] if edges or rows else ["width", "height", "start", "goal", "walls"]
     if missing := [key for key in needed if key not in value]:
         raise UserError(f"the JSON lacks {', '.join(missing)}: a maze needs {', '.join(needed)}.")
-    if is_graph:
-        edges = value["edges"]
-        is_pairs = isinstance(edges, list) and all(isinstance(edge, list) and _are_whole(edge, 2) for edge in edges)
-        _check("edges", edges, is_pairs and edges != [], "a list of pairs of nodes [[a,b],...]")
+    if edges:
+        _check("edges", edges, _is_table(edges, 2), "a list of pairs of nodes [[a,b],...]")
         height, width = 1, value.get("labels", 1 + max(map(max, edges)))
     elif rows:
-        fits = isinstance(rows, list) and all(isinstance(row, list) and _are_whole(row, len(rows[0])) for row in rows)
-        fits = fits and all(0 <= sides <= WALL for row in rows for sides in row)
+        fits = _is_table(rows) and all(0 <= sides <= WALL for row in rows for sides in row)
         _check("cells", rows, fits, f"rows of equal length, each a list of numbers from 0 to {WALL}")
         height, width = len(rows), len(rows[0])
     else:
         height, width = value["height"], value["width"]
-    for key, side in (("height", height), ("labels" if is_graph else "width", width)):
+    for key, side in (("height", height), ("width", width)):
         _check(key, side, type(side) is int, "a whole number")  # bool is an int too
-    if not is_graph:
+    if not edges:
         check_shape(height, width)
 
     def cell(name: str, item: Any) -> Cell:
-        what = f"a cell [x,y] of the maze of width {width} and height {height}"
-        if is_graph:
-            item, what = [item, 0], f"a node below {width}"
-        inside = isinstance(item, list) and _are_whole(item, 2) and 0 <= item[0] < width and 0 <= item[1] < height
-        _check(name, item, inside, what)
-        return item[1], item[0]
+        x_y = [item, 0] if edges else item
+        what = f"a node below {width}" if edges else f"a cell [x,y] of the maze of width {width} and height {height}"
+        _check(name, item, _is_table([x_y], 2) and 0 <= x_y[0] < width and 0 <= x_y[1] < height, what)
+        return x_y[1], x_y[0]
 
     def cells(key: str) -> list[Cell]:
         _check(key, value[key], isinstance(value[key], list), "a list of cells")
         return [cell(f"number {i + 1} of {key}", item) for i, item in enumerate(value[key])]
 
-    if is_graph:
-        maze: Maze = PathStar.from_pairs(width, value["edges"])
+    if edges:
+        maze: Maze = PathStar.from_pairs(width, edges)
     else:
         maze = Maze(np.array(rows, dtype=np.uint8)) if rows else Maze.from_walls(height, width, cells("walls"))
     task, plan = Task(maze, cell("start", value["start"]), cell("goal", value["goal"])), value.get("plan")
-    if value.get("path") is not None or plan is None:
-        return Parsed(task, (cells("path") or None) if value.get("path") is not None else None)
+    if value.get("path") is not None:
+        return Parsed(task, cells("path") or None)
+    if plan is None:
+        return Parsed(task, None)
     _check("plan", plan, isinstance(plan, str), "a text such as plan 0 1 plan 0 2")
     try:
         return Parsed(task, format_named("wall-list").parse_response(plan.split(), height=height, width=width))
@@ -293,8 +291,10 @@ def _parse_json(line: str) -> Parsed:
         raise UserError(f"plan: {error}") from None
 
 
-def _are_whole(items: list[Any], count: int) -> bool:
-    return [type(item) for item in items] == [int] * count
+def _is_table(rows: Any, width: int | None = None) -> bool:
+    """Return whether a value is a list of rows of equal length, by default the first one's, of whole numbers."""
+    is_list = isinstance(rows, list) and all(isinstance(row, list) for row in rows)
+    return is_list and all([type(item) for item in row] == [int] * (width or len(rows[0])) for row in rows)
 
 
 def _check(name: str, value: Any, fits: bool, what: str) -> None:
@@ -317,23 +317,19 @@ def _is_drawing(line: str) -> bool:
     return 2 * sum(character in drawings.DRAWING_CHARACTERS for character in line) > len(line)
 
 
-def _parse_drawing(text: str) -> Parsed:
-    return drawings.parse_drawing(text.split("\n"))
-
-
-# Kind -> whether a line begins a maze of it, and how its text is parsed; the first that fits is taken.
-_KINDS: dict[str, tuple[Callable[[str], bool], Callable[[str], Parsed]]] = {
+# Kind -> whether a line begins a maze of it, and what parses its text (None: a drawing); the first that fits is taken.
+_KINDS: dict[str, tuple[Callable[[str], bool], Callable[[str], Parsed] | None]] = {
     "edge-list": (lambda line: line.startswith(ADJLIST_START), _parse_tokens),
     "wall-list": (lambda line: line.split()[0] in ("bos", "start"), _parse_tokens),
     "grid": (lambda line: line.startswith(GRID_START), _parse_tokens),
     "json": (lambda line: line.startswith("{"), _parse_json),
     "alphamaze": (lambda line: line.startswith("<|"), _parse_alphamaze),
     "token-list": (lambda line: line.startswith("[") and '"' in line, _parse_tokens),
-    "grid-list": (lambda line: line.startswith("[[") and line.endswith("]]"), _parse_drawing),
+    "grid-list": (lambda line: line.startswith("[[") and line.endswith("]]"), None),
     "hrm": (lambda line: False, _parse_hrm),  # _kind_of looks at two lines
     "path-star": (lambda line: line.split()[0].isdecimal() and "|" in line, _parse_tokens),
     "csv": (lambda line: "question" in re.findall('[^, "]+', line.lower()), _parse_csv),
-    "drawing": (_is_drawing, _parse_drawing),
+    "drawing": (_is_drawing, None),
 }
 _BLOCKS = ("drawing", "alphamaze")  # kinds of several lines
 

@@ -5,6 +5,7 @@ The reader remembers what was tried at the present token, so an error names all 
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -74,11 +75,6 @@ class TokenReader:
     def is_done(self) -> bool:
         return self.at == len(self.tokens)
 
-    @property
-    def last(self) -> str:
-        """The token that was read last."""
-        return self.tokens[self.at - 1]
-
     def fail(self) -> NoReturn:
         """Raise the UserError that the next token is none of what was tried."""
         *others, last = dict.fromkeys(self._tried)
@@ -87,26 +83,22 @@ class TokenReader:
             raise UserError(f"the text ends after token {self.at}, but {expected} must follow.")
         raise UserError(f"token {self.at + 1} is {quoted(self.tokens[self.at])}, but {expected} is expected there.")
 
-    def _advance(self) -> None:
-        self.at += 1
-        self._tried = []
-
     def take(self, what: str, value: Callable[[str], T | None]) -> T:
         """Take the next token and return its value; UserError if it has none."""
         self._tried.append(what)
         found = None if self.is_done else value(self.tokens[self.at])
         if found is None:
             self.fail()
-        self._advance()
+        self.at, self._tried = self.at + 1, []
         return found
 
-    def skip(self, token: str) -> bool:
-        """Take the token if it comes next, and return whether it did."""
-        self._tried.append(token)
-        is_next = not self.is_done and self.tokens[self.at] == token
-        if is_next:
-            self._advance()
-        return is_next
+    def skip(self, *tokens: str) -> str:
+        """Take the next token if it is one of these, and return it, else ""."""
+        self._tried += tokens
+        if self.is_done or self.tokens[self.at] not in tokens:
+            return ""
+        self.at, self._tried = self.at + 1, []
+        return self.tokens[self.at - 1]
 
     def expect(self, *tokens: str) -> None:
         for token in tokens:
@@ -122,41 +114,33 @@ class TokenReader:
         if not self.ends():
             self.fail()
 
-    def _cell(self, cell: Cell) -> Cell:
-        self.rows, self.columns = max(self.rows, cell[0] + 1), max(self.columns, cell[1] + 1)
-        return cell
+    def numbers(self, what: str, form: str, *limits: int) -> tuple[int, ...]:
+        """Read a token of numbers from 0 to below the limits, written as in `form`: 007 is no 7."""
+
+        def value(token: str) -> tuple[int, ...] | None:
+            found = tuple(map(int, re.findall(r"\d{1,5}", token, re.ASCII)))
+            is_written_so = len(found) == len(limits) and form.format(*found) == token
+            return found if is_written_so and all(map(operator.lt, found, limits)) else None
+
+        first, last = form.format(*(0 for _ in limits)), form.format(*(limit - 1 for limit in limits))
+        return self.take(f"{what} from {first} to {last}", value)
+
+    def _cell(self, row: int, column: int) -> Cell:
+        self.rows, self.columns = max(self.rows, row + 1), max(self.columns, column + 1)
+        return row, column
 
     def cell(self) -> Cell:
         """Read a `(row,col)` token."""
-        limits = self.height or MAX_SIDE, self.width or MAX_SIDE
-        what = f"a cell from (0,0) to ({limits[0] - 1},{limits[1] - 1})"
-        row, column = self.take(what, lambda token: _numbers(r"\((\d{1,3}),(\d{1,3})\)", "({},{})", token, limits))
-        return self._cell((row, column))
-
-    def number(self, limit: int | None, what: str, mark: str = "") -> int:
-        """Read a number from 0 to limit - 1, written after a mark."""
-        limit = limit or MAX_SIDE
-        what = f"{what} from {mark}0 to {mark}{limit - 1}"
-        return self.take(what, lambda token: _numbers(rf"{mark}(\d{{1,5}})", mark + "{}", token, [limit]))[0]
+        return self._cell(*self.numbers("a cell", "({},{})", self.height or MAX_SIDE, self.width or MAX_SIDE))
 
     def x_y(self) -> Cell:
         """Read two numbers, x then y, as a cell."""
-        x = self.number(self.width, "an x")
-        return self._cell((self.number(self.height, "a y"), x))
+        (x,) = self.numbers("an x", "{}", self.width or MAX_SIDE)
+        return self._cell(*self.numbers("a y", "{}", self.height or MAX_SIDE), x)
 
     def node(self) -> Cell:
         """Read a label as a node of a path-star graph."""
-        return self._cell((0, self.number(self.width, "a node")))
-
-
-def _numbers(pattern: str, written: str, token: str, limits: Sequence[int]) -> tuple[int, ...] | None:
-    """Return the numbers of a token if all are below their limits and written in the usual way: 007 is no 7."""
-    match = re.fullmatch(pattern, token, re.ASCII)
-    numbers = tuple(map(int, match.groups())) if match else ()
-    fits = (
-        match and written.format(*numbers) == token and all(n < limit for n, limit in zip(numbers, limits, strict=True))
-    )
-    return numbers if fits else None
+        return self._cell(0, *self.numbers("a node", "{}", self.width or MAX_SIDE))
 
 
 PAD, MASK, BOS, EOS, UNK = SPECIAL_TOKENS = ("[PAD]", "[MASK]", "[BOS]", "[EOS]", "[UNK]")
