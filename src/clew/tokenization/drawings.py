@@ -341,9 +341,10 @@ def _parse_binary(rows: list[str], page: Page) -> Parsed:
     text = "\n".join(rows)
     lines = [[column for column, character in enumerate(row) if character in BINARY] for row in rows]
     if "[" in text:  # a row is what stands between two brackets without others
-        found = [row.replace(",", " ").split() for row in re.findall(r"\[([^][]*)\]", text)]
-        is_certain = not re.sub(r"\[[^][]*\]", "", text).strip("[], \n") and len({*map(len, found)}) == 1
-        is_certain = is_certain and all(len(cell) == 1 for row in found for cell in row)
+        row_pattern = r"\[\s*([0-3SG](?:(?:\s*,\s*|\s+)[0-3SG])*)\s*\]"
+        found = [re.findall("[0-3SG]", row) for row in re.findall(row_pattern, text)]
+        around = re.sub(r"[\s,]", "", re.sub(row_pattern, "", text))
+        is_certain = around in ("", "[]") and len({*map(len, found)}) == 1
     else:
         found = [[row[column] for column in line] for row, line in zip(rows, lines, strict=True)]
         steps = {b - a for a, b in pairwise(lines[0])}

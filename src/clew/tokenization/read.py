@@ -134,13 +134,14 @@ def _mazes_of(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[str, int, list
         if kind and kind not in _BLOCKS:
             if line.strip():
                 yield kind, number, [*head, line]
-        elif line:
-            first = first or (number if line.strip() else 0)
-            block += [line] * (len(block) <= MAX_DRAWING_LINES)
-        else:
+        elif line.strip():
+            first = first or number
+            block += [line] * (len(block) <= MAX_DRAWING_LINES + 1)
+        else:  # a line of spaces is passed with both of its neighbours: it may be a row of free cells
+            spaces = [line] * bool(line)
             if first:
-                yield kind, first, block
-            block, first = [], 0
+                yield kind, first, block + spaces
+            block, first = spaces, 0
 
 
 def _kind_of(line: str, after: str) -> str:
@@ -169,7 +170,7 @@ def _parse(kind: str, first_line: int, lines: list[str]) -> Parsed:
             f"line {first_line} begins with {quoted(lines[0].strip())}, which is none of what Clew reads: a drawing, "
             "edge-list, wall-list, grid, path-star, HRM or AlphaMaze text, a list of tokens, CSV or JSON."
         )
-    if len(lines) > MAX_DRAWING_LINES:
+    if len(filled) > MAX_DRAWING_LINES:
         where = f"line {first_line + MAX_DRAWING_LINES}"
         raise UserError(f"{where}: the {kind} has more lines than a maze of {MAX_SIDE} rows.")
     if (parse := _KINDS[kind][1]) is None:
