@@ -88,16 +88,19 @@ def test_wall_list(text: str, message: str) -> None:
     ("text", "message"),
     [
         ("start:E", "token 1 is 'start:E', but <GRID_START>"),
-        ("<GRID_START> / ", "token 2 is '/', but a cell such as SE"),
-        ("<GRID_START> ES", "token 2 is 'ES', but a cell such as SE"),
+        ("<GRID_START> / ", "row 1 of the text has 0 cells|ends after token 2"),
+        ("<GRID_START> ES", "token 2 is 'ES', but <GRID_END>, / or a cell such as SE"),
         ("<GRID_START> start:#", "token 2 is 'start:#'"),
-        ("<GRID_START> start:E W / -", "ends after token 5, but a cell such as SE, start:N, - or # must follow"),
-        ("<GRID_START> start:E W / - / ", "token 6 is '/', but a cell such as SE"),
-        ("<GRID_START> start:E W / - - - <GRID_END>", "token 7 is '-', but <GRID_END> or / is"),
-        ("<GRID_START> start:E W / - start:- <GRID_END>", "token 6 is a second start"),
-        ("<GRID_START> start+goal:E W / - goal:- <GRID_END>", "a second goal"),
-        ("<GRID_START> start:E W / - - <GRID_END>", "no cell of the text is marked goal"),
-        ("<GRID_START> goal:E W / - - <GRID_END>", "no cell of the text is marked start"),
+        (
+            "<GRID_START> start:E W / -",
+            "ends after token 5, but <GRID_END>, / or a cell such as SE, start:N, - or # must follow",
+        ),
+        ("<GRID_START> start:E W / - / ", "ends after token 6"),
+        ("<GRID_START> start:E W / - - - <GRID_END>", "row 2 of the text has 3 cells, but 2 are expected"),
+        ("<GRID_START> start:E W / - start:- <GRID_END>", "2 cells of the text are marked start"),
+        ("<GRID_START> start+goal:E W / - goal:- <GRID_END>", "2 cells of the text are marked goal"),
+        ("<GRID_START> start:E W / - - <GRID_END>", "0 cells of the text are marked goal"),
+        ("<GRID_START> goal:E W / - - <GRID_END>", "0 cells of the text are marked start"),
         ("<GRID_START> start:E goal:- / - - <GRID_END>", "open on the opposite side"),
         ("<GRID_START> start:- goal:- / - - <GRID_END> (0,0)", "token 8 .* but the end of the text or <PATH_START>"),
         ("<GRID_START> start:- goal:- / - - <GRID_END> <PATH_START> (0,2)", r"token 9 .* to \(1,1\)"),
@@ -148,7 +151,7 @@ def test_grid_holds_against_a_size_that_is_given() -> None:
     assert format_named("grid").parse(GRID.split(), height=3, width=2).task.maze.cells.shape == (3, 2)
     with pytest.raises(UserError, match="3 rows, but a maze of 2 rows"):
         format_named("grid").parse(GRID.split(), height=2)
-    with pytest.raises(UserError, match="token 4 is '/', but a cell such as SE"):
+    with pytest.raises(UserError, match="row 1 of the text has 2 cells, but 3 are expected"):
         format_named("grid").parse(GRID.split(), width=3)
 
 

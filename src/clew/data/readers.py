@@ -173,7 +173,8 @@ def _from_maze_dataset(maze: Any, start: Cell | None, goal: Cell | None) -> Pars
     path = None if solution is None else [(int(r), int(c)) for r, c in np.asarray(solution)]
     start = start or _pair(getattr(maze, "start_pos", None)) or (path and path[0]) or None
     goal = goal or _pair(getattr(maze, "end_pos", None)) or (path and path[-1]) or None
-    return Parsed(_task(Maze.from_edges(*down_HW.shape, edges), start, goal), path)
+    height, width = down_HW.shape
+    return Parsed(_task(Maze.from_edges(height, width, edges), start, goal), path)
 
 
 def _pair(value: Any) -> Cell | None:
@@ -335,7 +336,7 @@ def _cropped(code_HW: Codes, most_gaps: int) -> Codes:
 
 def _sampled(code_HW: Codes, bounds: list[Codes], marks: list[int]) -> Codes | None:
     """Return the code in the middle of each block; None if the blocks, or the marks in their middle, are others."""
-    codes = code_HW[np.ix_(*((bound[:-1] + bound[1:]) // 2 for bound in bounds))]
+    codes: Codes = code_HW[np.ix_(*((bound[:-1] + bound[1:]) // 2 for bound in bounds))]
     drawn = (codes == _WALL).repeat(np.diff(bounds[0]), 0).repeat(np.diff(bounds[1]), 1)
     if (drawn == (code_HW == _WALL)).mean() < 0.95:
         return None

@@ -173,8 +173,11 @@ def _make_chunks(
             tasks, made = make(split, mazes, layouts, min(chunk, count - mazes))
             tasks = tasks[: count - mazes]  # the last layout may have more tasks than are wanted
             offset = tasks.offset_N1[bool(files) :] + path_cells  # the first path begins at 0
-            values = zip(ARRAY_DTYPES, (tasks.cells_NHW, tasks.start_N, tasks.goal_N, tasks.path, offset), strict=True)
-            arrays = {name: array.astype(ARRAY_DTYPES[name]) for name, array in values} | {"layouts": np.array(made)}
+            values: list[npt.NDArray[Any]] = [tasks.cells_NHW, tasks.start_N, tasks.goal_N, tasks.path, offset]
+            arrays = {
+                name: array.astype(kind) for (name, kind), array in zip(ARRAY_DTYPES.items(), values, strict=True)
+            }
+            arrays["layouts"] = np.array(made)
             with atomic_write(file, "wb") as stream:
                 np.savez(stream, **arrays)  # type: ignore[arg-type]
         mazes += len(arrays["start"])

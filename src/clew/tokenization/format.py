@@ -139,6 +139,11 @@ class TextWriter:
         self.append(self.row_of_path, self.cell_ids[path])
         self.append(self.with_path, PATH_END)
 
+    def append_texts(self, texts: Sequence[Sequence[str]]) -> None:
+        """Append these tokens to each text."""
+        ids = self.vocabulary.encode([token for text in texts for token in text])
+        self.append(np.repeat(self.all_N, np.array([len(text) for text in texts], dtype=np.int64)), ids)
+
     def encoded(self) -> EncodedBatch:
         shape = len(self.all_N), int(self._length_N.max(initial=0))
         tokens_NT, end_N = np.full(shape, self.vocabulary.pad_id, dtype=np.int32), np.zeros(len(self.all_N), np.int64)
@@ -273,7 +278,7 @@ class PathStarList(Format):
 
     def write(self, texts: TextWriter, seed_N: Seeds) -> None:
         batch, ids_V = texts.batch, texts.cell_ids
-        before_NV = batch.cells_NHW[:, 0]
+        before_NV = batch.cells_NHW[:, 0].astype(np.int64)
         row_E, node_E = np.nonzero((before_NV != ABSENT) & (before_NV != np.arange(batch.width)))
         row_E, a_E, b_E = texts.shuffled_edges(row_E, before_NV[row_E, node_E], node_E, seed_N, can_turn=False)
         texts.append(row_E, ids_V[a_E], ids_V[b_E], STAR_EDGE_END)
@@ -409,38 +414,27 @@ class Grid(Format):
     def parse(self, tokens: Sequence[str], *, height: int | None = None, width: int | None = None) -> Parsed:
         """Return what the text says; the size, if given, must be the text's own."""
         reader = TokenReader(tokens, height, width)
-        rows, ends = self._read_rows(reader)
-        if height not in (None, len(rows)):
-            raise UserError(f"the text has {len(rows)} rows, but a maze of {height} rows is expected.")
-        for role in ("start", "goal"):
-            if role not in ends:
-                raise UserError(f"no cell of the text is marked {role}: put `{role}:` before the sides of one.")
-        task = Task(Maze(np.array(rows, dtype=np.uint8)), ends["start"], ends["goal"])
-        reader.height, reader.width = task.maze.cells.shape
-        return Parsed(task, self._read_path(reader))
-
-    def _read_rows(self, reader: TokenReader) -> tuple[list[list[int]], dict[str, Cell]]:
-        """Read the cells' values row by row, and where start and goal are."""
-        rows: list[list[int]] = [[]]
-        ends: dict[str, Cell] = {}
+        rows: list[list[tuple[int, tuple[str, ...]]]] = [[]]
         reader.expect(GRID_START)
-        while True:
-            row, width = rows[-1], reader.width or (len(rows[0]) if len(rows) > 1 else None)
-            if len(row) == width or (row and width is None):
-                token = reader.skip(GRID_END, ROW_END)
-                if token == GRID_END:
-                    return rows, ends
-                if token == ROW_END:
-                    rows.append([])
-                    continue
-            if len(row) == width:
-                reader.fail()
-            sides, roles = reader.take("a cell such as SE, start:N, - or #", _MEANING.get)
-            for role in roles:
-                if role in ends:
-                    raise UserError(f"token {reader.at} is a second {role}, but a maze has one.")
-                ends[role] = (len(rows) - 1, len(row))
-            row.append(sides)
+        while not reader.skip(GRID_END):
+            if reader.skip(ROW_END):
+                rows.append([])
+            else:
+                rows[-1].append(reader.take("a cell such as SE, start:N, - or #", _MEANING.get))
+        reader.height, reader.width = height or len(rows), width or len(rows[0])
+        for number, row in enumerate(rows, start=1):
+            if len(row) != reader.width:
+                raise UserError(f"row {number} of the text has {len(row)} cells, but {reader.width} are expected.")
+        if len(rows) != reader.height:
+            raise UserError(f"the text has {len(rows)} rows, but a maze of {height} rows is expected.")
+        ends = []
+        for role in ("start", "goal"):
+            found = [(r, c) for r, row in enumerate(rows) for c, (_, roles) in enumerate(row) if role in roles]
+            if len(found) != 1:
+                raise UserError(f"{len(found)} cells of the text are marked {role}: put `{role}:` before one.")
+            ends += found
+        maze = Maze(np.array([[sides for sides, _ in row] for row in rows], dtype=np.uint8))
+        return Parsed(Task(maze, *ends), self._read_path(reader))
 
 
 class CellLabels(Grid):
@@ -467,7 +461,7 @@ class CellLabels(Grid):
 
     def parse(self, tokens: Sequence[str], *, height: int | None = None, width: int | None = None) -> Parsed:
         parsed = super().parse(tokens, height=height, width=width)
-        return Parsed(parsed.task, parsed.path and path_through(parsed.task, set(parsed.path)))
+        return Parsed(parsed.task, path_through(parsed.task, set(parsed.path)) if parsed.path else None)
 
     def read_response(self, reader: TokenReader) -> Path:
         labels = {"off": False, "on": True}
@@ -490,10 +484,8 @@ def format_named(name: str) -> Format:
     component = registered("format", name)
     if component is None:
         known = ", ".join([*FORMATS, *registered_names("format")])
-        raise UserError(
-            f"there is no text format {name!r}: choose one of {known}, "
-            "or give --plugin with the module that registers it."
-        )
+        problem = f"there is no text format {name!r}: choose one of {known}"
+        raise UserError(f"{problem}, or give --plugin with the module that registers it.")
     return _instance(component)
 
 
@@ -517,19 +509,14 @@ def encode_batch(format_name: str, batch: TaskBatch, seed_N: Seeds) -> EncodedBa
     if format_name in FORMATS:
         check_kind(format_name, is_graph=batch.height == 1)
     texts = TextWriter(form, batch)
-    if not len(batch):
-        return texts.encoded()
-    if format_name in FORMATS:
+    if format_name not in FORMATS:
+        pairs = zip(batch, seed_N.tolist(), strict=True)
+        written = [form.encode(task, path or None, seed=seed) for (task, path), seed in pairs]
+        texts.append_texts([each.prompt for each in written])
+        texts.end_prompt()
+        texts.append_texts([each.response for each in written])
+    elif len(batch):
         form.write(texts, np.ascontiguousarray(seed_N, dtype=np.uint64))
-        return texts.encoded()
-    pairs = zip(batch, seed_N.tolist(), strict=True)
-    written = [form.encode(task, path or None, seed=seed) for (task, path), seed in pairs]
-    for part in ("prompt", "response"):
-        tokens = [getattr(each, part) for each in written]
-        row_P = np.repeat(texts.all_N, [len(each) for each in tokens])
-        texts.append(row_P, texts.vocabulary.encode([token for each in tokens for token in each]))
-        if part == "prompt":
-            texts.end_prompt()
     return texts.encoded()
 
 

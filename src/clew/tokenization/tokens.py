@@ -136,7 +136,8 @@ class TokenReader:
     def x_y(self) -> Cell:
         """Read two numbers, x then y, as a cell."""
         (x,) = self.numbers("an x", "{}", self.width or MAX_SIDE)
-        return self._cell(*self.numbers("a y", "{}", self.height or MAX_SIDE), x)
+        (y,) = self.numbers("a y", "{}", self.height or MAX_SIDE)
+        return self._cell(y, x)
 
     def node(self) -> Cell:
         """Read a label as a node of a path-star graph."""
