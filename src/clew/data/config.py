@@ -33,13 +33,6 @@ IMPORTED = "imported"  # the family of datasets that `clew data import` makes; t
 PAPER_MAZES, PAPER_HELD_OUT = 100_000, 2_000  # of each split of a dataset that training makes, as in the paper
 
 
-def default_format(family: str) -> str:
-    """Return the paper's text format of a family."""
-    if star_shape(family) is not None:
-        return PATH_STAR
-    return "wall-list" if family == "astar" else "edge-list"
-
-
 @dataclass(frozen=True)
 class DatasetSettings:
     """Family, shape, seed, text format and number of mazes of a dataset.
@@ -72,7 +65,8 @@ class DatasetSettings:
         check_numbers(self.height, self.width, self.seed, self.min_path, self.open_share)
         if self.counts.get("train", 0) < 1 or self.counts.get("test", -1) < 0 or set(self.counts) != set(SPLITS):
             raise UserError("a dataset needs at least 1 maze to train on and 0 to test on; raise the counts.")
-        self._set("format", self.format or default_format(self.family))
+        own = PATH_STAR if star_shape(self.family) else "wall-list" if self.family == "astar" else "edge-list"
+        self._set("format", self.format or own)
         format_named(self.format)  # raises if there is none of that name
         check_kind(self.format, is_graph=self.height == 1)
         if self.format.startswith("wall-list") and self.family in FAMILIES and self.family != "astar":

@@ -301,6 +301,8 @@ def _blocks_of(code_HW: Codes, marks: list[int]) -> Codes | None:
         for shown in (is_wall,) if has_lines else (picture, is_wall):
             # In how many pixels each row, and each column, differs from the one before.
             changes = [(side[1:] != side[:-1]).sum(1) for side in (shown, shown.T)]
+            if not any(side.any() for side in changes):
+                continue  # an empty picture fits any grid
             wall = min(1 + int((side > blur * len(side) / 4).argmax()) for side in changes) if has_lines else 0
             most = 1 + MAX_SIDE * (1 if has_lines else 2)
             for pitch in range(min(picture.shape) // 2, max(smallest - 1, wall, max(picture.shape) // most), -1):
