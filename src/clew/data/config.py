@@ -106,10 +106,8 @@ class DatasetSettings:
         if not isinstance(value, dict):
             raise UserError(f"{where} does not describe a dataset; make the dataset again with `clew generate`.")
         if value.get("version") != DATASET_VERSION:
-            raise UserError(
-                f"{where} is of version {value.get('version')!r} and this Clew reads version {DATASET_VERSION}; "
-                "make the dataset again with `clew generate`."
-            )
+            problem = f"{where} is of version {value.get('version')!r} and this Clew reads version {DATASET_VERSION}"
+            raise UserError(f"{problem}; make the dataset again with `clew generate`.")
         given = {f.name: value[f.name] for f in fields(cls) if f.name in value}
         if canonical_family(str(value.get("family"))) == "astar":
             given.setdefault("tasks_per_layout", "one")  # datasets of version 0.1 do not say it

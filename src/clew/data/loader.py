@@ -52,9 +52,9 @@ def build_loader(data: DataConfig, batch_size: int, seed: int) -> Loader:
 class StreamLoader:
     """Fresh mazes, never the same number twice, all with layouts of the train split.
 
-    With several shapes each step has one, drawn from (seed, step). With mixture "grow", step s draws from the first
-    1 + floor(s K / grow_steps) of the K shapes. A step of shape k has batch_size * (cells of the largest) / (cells
-    of k) mazes, rounded down, so that steps need about as much time and memory whatever their shape.
+    With several shapes each step has one, drawn from (seed, step); with mixture "grow", step s draws from the first
+    1 + floor(s K / grow_steps) of the K shapes. All steps have about as many cells: batch_size mazes of the largest
+    shape, and more of smaller ones.
     """
 
     steps_per_epoch = None
@@ -121,10 +121,8 @@ class DatasetLoader:
         self._split = dataset.split(split)
         count = len(self._split) if limit is None else limit
         if not 1 <= count <= len(self._split):
-            raise UserError(
-                f"{count} mazes cannot be taken from the {len(self._split)} in {split} of {dataset.directory}; "
-                f"use 1 to {len(self._split)}."
-            )
+            where = f"from the {len(self._split)} in {split} of {dataset.directory}"
+            raise UserError(f"{count} mazes cannot be taken {where}; use 1 to {len(self._split)}.")
         self._format_name = format_named(format_name).name
         self._text_seed, self._split_name = dataset.settings.seed, split
         self._count, self._seed = count, seed
@@ -208,19 +206,15 @@ def open_matching(data: DataConfig) -> Dataset:
     dataset = open_dataset(data.dataset_folder)
     found, height, width = dataset.settings, *data.shapes[0]
     if (found.family, found.height, found.width, found.seed) != (data.family, height, width, data.seed):
-        raise UserError(
-            f"{dataset.directory} holds {found.family} mazes of {found.height} by {found.width} of seed {found.seed}, "
-            f"but the run is for {data.family} mazes of {height} by {width} of seed {data.seed}; give another "
-            "--data.folder, or the dataset's own settings."
-        )
+        wanted = f"{data.family} mazes of {height} by {width} of seed {data.seed}"
+        held = f"{found.family} mazes of {found.height} by {found.width} of seed {found.seed}"
+        where = f"{dataset.directory} holds {held}, but the run is for {wanted}"
+        raise UserError(f"{where}; give another --data.folder, or the dataset's own settings.")
     return dataset
 
 
 def adopt_dataset(plain: dict[str, Any], preset: DataConfig) -> DataConfig:
-    """Return the config of plain fields; what is still the preset's is taken from the folder it names.
-
-    So `--data.source dataset --data.folder my-mazes` is enough to train on other mazes.
-    """
+    """Return the config of plain fields; what is still the preset's is taken from the dataset folder it names."""
     before, folder = to_plain(preset), plain["folder"]
     same = all(plain[name] == before[name] for name in ("family", "sizes", "width", "seed", "format"))
     if plain["source"] == "dataset" and same and isinstance(folder, str) and folder not in ("", preset.folder):
@@ -246,15 +240,12 @@ def held_out_draws(family: str, dataset: Path | None) -> int:
 def held_out_tasks(data: DataConfig, count: int) -> list[TaskBatch]:
     """Return mazes that are never trained on, `count` in sum, equally many of each shape.
 
-    Those of a dataset are the first of its test split. Those of a stream are the same that a dataset of the same
-    family, shape and seed has; of `astar`, one with one task per layout.
+    Those of a stream are the same that a dataset has; of `astar`, one with one task per layout.
     """
     if data.source == "dataset":
         split = open_matching(data).split("test")
         if len(split) < count:
-            raise UserError(
-                f"{data.dataset_folder} holds out {len(split)} mazes, fewer than {count}; lower --held-out."
-            )
+            raise UserError(f"{data.dataset_folder} holds out only {len(split)} mazes, not {count}; lower --held-out.")
         return [split[:count]]
     each = -(-count // len(data.shapes))
     return [

@@ -85,9 +85,7 @@ def true_path(task: Task, given: Path | None = None, where: str = "", shortest: 
     """Return the given path after checking it (with `shortest`, its length too), or else that of the A*."""
     found = astar(task).path
     if found is None:
-        raise UserError(
-            f"{where}no way leads {task.ends}, so no answer could be right; remove this maze, or open a way."
-        )
+        raise UserError(f"{where}no way leads {task.ends}, so no answer is right; remove this maze, or open a way.")
     problem = None if given is None else path_problem(task, given)
     if shortest and given is not None and not problem and len(given) > len(found):
         problem = f"it has {len(given)} cells and a shortest one {len(found)}; leave it out, and the maze is solved."
@@ -126,10 +124,8 @@ def read_object(value: Any, start: Cell | None = None, goal: Cell | None = None)
         if len(wrong := np.setdiff1d(array, [0, 1, 2, 3])):
             raise UserError(f"the grid holds {wrong[0]}; use 0 for free cells, 1 for walls, 2 for start, 3 for goal.")
         return _parse_grid(np.array(list(".#SG"))[array.astype(int)], start, goal)
-    raise UserError(
-        f"{type(value).__name__} is no maze that Clew reads; give a task, a text, a 0/1 grid, an RGB array, an image, "
-        "a networkx graph, or a maze of maze-dataset."
-    )
+    known = "a task, a text, a 0/1 grid, an RGB array, an image, a networkx graph, or a maze of maze-dataset"
+    raise UserError(f"{type(value).__name__} is no maze that Clew reads; give {known}.")
 
 
 def _parse_grid(characters: npt.NDArray[np.str_], start: Cell | None, goal: Cell | None, mark: str = "G") -> Parsed:
@@ -242,10 +238,8 @@ def parse_pixels(pixels_HW3: npt.NDArray[Any], start: Cell | None = None, goal: 
         raise UserError("the image marks only one of start and goal; paint the start green and the goal red.")
     blocks_HW = _blocks_of(code_HW, marks)
     if blocks_HW is None:
-        raise UserError(
-            "the image shows no grid of square cells that is certain; crop it to the maze, with dark walls, one green "
-            "start and one red goal in the middle of their cells."
-        )
+        wanted = "dark walls, one green start and one red goal in the middle of their cells"
+        raise UserError(f"the image shows no grid of square cells that is certain; crop it to the maze, with {wanted}.")
     solid_HW = blocks_HW == _WALL
     if is_given and is_lattice(solid_HW):
         start, goal = (cell and (2 * cell[0] + 1, 2 * cell[1] + 1) for cell in (start, goal))
@@ -272,9 +266,8 @@ def _gaps(solid_HW: Bools) -> list[Cell]:
     inner = np.pad(np.ones(np.subtract(solid_HW.shape, 2), dtype=bool), 1)
     free: list[Cell] = [(row, col) for row, col in np.argwhere(~solid_HW & ~inner).tolist()]
     if len(free) != 2:
-        raise UserError(
-            f"the image has no green start and red goal, and its frame has {len(free)} gaps instead of two; mark them."
-        )
+        problem = f"the image has no green start and red goal, and its frame has {len(free)} gaps instead of two"
+        raise UserError(f"{problem}; mark them.")
     if not is_lattice(solid_HW):
         return free
     height, width = solid_HW.shape

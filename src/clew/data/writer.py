@@ -80,10 +80,8 @@ def write_dataset(
             make(split, 0, 0, 1)  # raises early if the shape is too small
     if (directory / DATASET_FILE).exists():
         if found := open_dataset(directory).settings.differences(settings):
-            raise UserError(
-                f"{directory} already holds a dataset with other settings ({found}); "
-                "choose another folder, or remove this one first."
-            )
+            problem = f"{directory} already holds a dataset with other settings ({found})"
+            raise UserError(f"{problem}; choose another folder, or remove this one first.")
         _remove_leftovers(directory)
         return False
     _make_folder(directory)
@@ -152,10 +150,8 @@ def _locked(directory: Path, settings: DatasetSettings) -> Iterator[None]:
             file.write(json.dumps(settings.to_json()).encode())
             file.flush()
         elif found := DatasetSettings.from_json(begun, where).differences(settings):
-            raise UserError(
-                f"{where} was begun with other settings ({found}); finish it with the same command, or remove the "
-                "folder first."
-            )
+            problem = f"{where} was begun with other settings ({found})"
+            raise UserError(f"{problem}; finish it with the same command, or remove the folder first.")
         yield
 
 
