@@ -60,7 +60,7 @@ def check_mazelib(i: int, rng: Rng) -> None:
     maze.generate_entrances(bool(i % 2), bool(i % 2))
     grid = np.array(maze.grid)
     grid[maze.start] = grid[maze.end] = 0
-    [read] = clew.read(maze)
+    [read] = clew.read(grid, start=maze.start, goal=maze.end)
     assert np.array_equal(write_object("grid", read.task), grid)
     assert clew.read(write_maze("binary", read.task))[0].task == read.task
     graph = networkx.grid_2d_graph(*grid.shape)

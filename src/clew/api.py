@@ -126,7 +126,7 @@ def read(source: Any, start: Cell | None = None, goal: Cell | None = None) -> li
 
     Args:
         source: a drawing or token text, or a list of its lines or tokens; the name of a file of those or of an image;
-            a 0/1 grid or an RGB array (numpy or lists); a networkx grid graph; a maze of maze-dataset or mazelib; a
+            a 0/1 grid or an RGB array (numpy or lists); a networkx grid graph; a maze of maze-dataset; a
             pillow image; bytes.
         start: (row, column), where the source does not have it.
         goal: (row, column), where the source does not have it.

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 
-from clew.data.dataset import ARRAY_DTYPES, DATASET_FILE, hash_file, npy_head
+from clew.data.dataset import ARRAY_DTYPES, DATASET_FILE, file_record, npy_head
 from clew.files import read_json, write_json
 
 
@@ -16,5 +15,5 @@ def forge(directory: Path, name: str, value: np.ndarray) -> None:
     array = name.split(".")[1]
     (directory / name).write_bytes(npy_head(array, value.shape) + value.astype(ARRAY_DTYPES[array]).tobytes())
     description = read_json(directory / DATASET_FILE)
-    description["files"][name] = asdict(hash_file(directory / name))
+    description["files"][name] = file_record(directory / name)
     write_json(directory / DATASET_FILE, description, checksum=True)

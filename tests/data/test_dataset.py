@@ -57,8 +57,7 @@ def test_description(small: Dataset) -> None:
     value = json.loads((small.directory / DATASET_FILE).read_text())
     assert {"family", "height", "width", "seed", "format", "vocabulary", "version", "counts", "files"} <= set(value)
     assert set(value["files"]) == set(FILE_NAMES)
-    assert "(4,5)" in small.vocabulary
-    assert "<PATH_END>" in small.vocabulary
+    assert {"(4,5)", "<PATH_END>"} < set(value["vocabulary"])
 
 
 def edit(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], object]:
@@ -78,7 +77,7 @@ def set_field(name: str, value: object) -> Callable[[Path], object]:
 @pytest.mark.parametrize(
     ("harm", "words"),
     [
-        (lambda d: shutil.rmtree(d), "does not exist; make a dataset with `clew generate"),
+        (lambda d: shutil.rmtree(d), "does not exist or is a file; make a dataset with `clew generate"),
         (lambda d: (d / DATASET_FILE).unlink(), "holds no dataset"),
         (lambda d: (d / DATASET_FILE).rename(d / UNFINISHED_FILE), "only half made; run the same `clew generate`"),
         (edit(DATASET_FILE, lambda text: text[:100]), "dataset.json is not whole JSON"),
@@ -87,7 +86,7 @@ def set_field(name: str, value: object) -> Callable[[Path], object]:
         (set_field("version", 2), "is of version 2 and this Clew reads version 1"),
         (set_field("format", "prose"), "there is no text format 'prose'"),
         (set_field("family", "spiral"), "'spiral'"),
-        (set_field("vocabulary", 3), "dataset.json has no vocabulary"),
+        (set_field("files", 3), "dataset.json says nothing of train.cells.npy"),
         (set_field("files", {}), "dataset.json says nothing of train.cells.npy"),
         (set_field("height", 6), "train.cells.npy has 9218 bytes instead of 11036"),
         (lambda d: (d / "test.path.npy").unlink(), "test.path.npy is missing"),
@@ -112,7 +111,7 @@ def test_numpy_reads_the_files(small: Dataset) -> None:
 
 
 def test_other_wrong_places(small: Dataset) -> None:
-    with pytest.raises(UserError, match=r"is a file; give the folder"):
+    with pytest.raises(UserError, match=r"does not exist or is a file; make a dataset"):
         open_dataset(small.directory / DATASET_FILE)
     with pytest.raises(UserError, match="no split 'validation'"):
         small.split("validation")

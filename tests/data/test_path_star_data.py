@@ -29,7 +29,6 @@ def stars(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 def test_a_dataset_is_sound_and_reads_back(stars: Dataset) -> None:
     assert verify_dataset(stars.directory).settings == SETTINGS
     assert stars.settings.format == "path-star"
-    assert {"0", "8", "|"} < set(stars.vocabulary)
     task, path = stars.split("test")[:1][0]
     assert len(path) == 4
     assert task.maze.path_between(task.start, task.goal) == path

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from clew.data.dataset import (
     FILE_NAMES,
     HEAD_BYTES,
     Dataset,
-    overlap,
+    split_problem,
     verify_dataset,
 )
 from clew.errors import UserError
@@ -26,7 +27,7 @@ from clew.mazes.maze import WALL
 def test_sound_datasets_pass(small: Dataset, small_walls: Dataset) -> None:
     sizes: list[int] = []
     assert verify_dataset(small.directory, sizes.append) == small
-    assert sum(sizes) == sum(record.bytes for record in small.files.values())
+    assert sum(sizes) == sum(record["bytes"] for record in small.files.values())
     verify_dataset(small_walls.directory)
 
 
@@ -116,14 +117,19 @@ def test_a_detour_is_found(small_walls: Dataset, tmp_path: Path) -> None:
 
 
 def test_overlap_is_found_by_hash_and_by_split() -> None:
+    def problem(train: np.ndarray, test: np.ndarray) -> str | None:
+        hashes = {"train": layout_hashes(train), "test": layout_hashes(test)}
+        splits = {name: SimpleNamespace(layout_hashes=lambda found=found: found) for name, found in hashes.items()}
+        return split_problem(SimpleNamespace(split=splits.__getitem__, settings=SimpleNamespace(family="dfs")))
+
     train = generate("dfs", 6, 6, seed=0, first=0, count=50, split="train").cells_NHW
     test = generate("dfs", 6, 6, seed=0, first=0, count=50, split="test").cells_NHW
-    assert overlap(layout_hashes(train), layout_hashes(test)) is None
-    assert overlap(layout_hashes(train), layout_hashes(test[:0])) is None
+    assert problem(train, test) is None
+    assert problem(train, test[:0]) is None
     mirrored = np.rot90(test[:1], 2, axes=(1, 2))
     turned = sum(((mirrored & a) != 0) * b for a, b in ((1, 2), (2, 1), (4, 8), (8, 4))).astype(np.uint8)
-    both = overlap(layout_hashes(np.concatenate([train, turned])), layout_hashes(test))
+    both = problem(np.concatenate([train, turned]), test)
     assert both == "1 layouts are both in train and in test"
     fresh = generate("dfs", 6, 6, seed=1, first=0, count=3, split="train").cells_NHW
-    both = overlap(layout_hashes(train), layout_hashes(fresh))
+    both = problem(train, fresh)
     assert both == "0 mazes in train and 3 in test have a layout of the other split"

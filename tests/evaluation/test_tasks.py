@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from clew.data.config import DatasetSettings
-from clew.data.dataset import _first_problem, open_dataset
+from clew.data.dataset import open_dataset, task_problems
 from clew.data.writer import write_dataset
 from clew.errors import UserError
 from clew.evaluation.tasks import check_leakage, embed, training_layouts
@@ -70,7 +70,7 @@ def test_cut_off_mazes_keep_their_path_and_have_no_passage_to_the_rest(height, w
         reached = bfs_reached(cells)
         assert reached == {(row, col) for row in range(5) for col in range(5)}
         assert (cells != 0).sum() > 25, "the rest is a maze too"
-    assert not _first_problem(larger)
+    assert not any(bad_N.any() for _, _, bad_N in task_problems(larger))
     assert is_held_out(layout_hashes(larger.cells_NHW)).all()
     assert np.array_equal(larger.cells_NHW, embed(tasks, height, width, seed=3, embedding="cut-off").cells_NHW)
     first = embed(tasks.select(np.arange(3)), height, width, seed=3, embedding="cut-off")

@@ -55,9 +55,9 @@ def test_wall_cells(kind: str) -> None:
         ('["a", {}]', "line 1: the list of tokens must hold words and numbers only"),
         ('["a"', "line 1: the JSON is broken"),
         ('["bos", "nonsense"]', "line 1: token 2 is 'nonsense'"),
-        ("question,answer\n,#SoG            \n", "line 2: the question is not a square maze"),
+        ("question,answer\n,#SoG            \n", "line 2: the line of"),
         ("question\n" + "x" * 200_000, "line 2: the row of CSV cannot be read"),
-        ("question,answer\nnonsense,x\n", "line 2: the question is not a square maze"),
+        ("question,answer\nnonsense,x\n", "line 2: the line of"),
         ("question,answer\n#S G            ,#SoG           #\n", "line 2: the answer is that of another maze"),
     ],
 )
@@ -110,13 +110,17 @@ def test_a_drawing_whose_first_line_could_be_a_whole_hrm_maze() -> None:
         ("S.G\n...\n\nS..\n...\n\nS.G\n...", [1, 3], "maze 2, line 4: the drawing has no G"),
         ("S.G\n...\n\nS.\udcff\n..G\n\nS.G\n...", [1, 3], "maze 2, line 4 is not text in UTF-8"),
         ("S.G\n...\n\nS.\n" + "..\n" * 600 + "\nS.G\n...", [1, 3], "maze 2, line 515: the drawing has more lines"),
-        ("[[2,3],[0,0]]\n[[2,9],[0,0]]\n[[2,3],[0,1]]", [1, 3], "maze 2, line 2: a list must hold rows of 0"),
+        ("[[2,3],[0,0]]\n[[2,9],[0,0]]\n[[2,3],[0,1]]", [1, 3], "maze 2, line 2, column 5: '9' is no part"),
         ("start 0 0 goal 1 1\nstart 0 x\n\nstart 0 0 goal 1 1", [1, 3], "maze 2, line 2: token 3 is 'x'"),
-        ("start 0 0 goal 1 1\nhello you\nstart 0 0 goal 1 1", [1, 3], "maze 2, line 2 begins with 'hello you'"),
+        (
+            "start 0 0 goal 1 1\nhello you\nstart 0 0 goal 1 1",
+            [1, 3],
+            "maze 2, line 2: token 1 is 'hello', but bos or start",
+        ),
         (
             "start 0 0 goal 1 1\n{}\nstart 0 0 goal 1 1",
             [1, 3],
-            "maze 2, line 2 is of the kind json, but line 1 of the kind wall-list",
+            "maze 2, line 2: token 1 is '{}', but bos or start",
         ),
     ],
 )

@@ -26,7 +26,7 @@ def test_edge_list_lines(size: int, count: int) -> None:
         assert edges is not None
         assert path is not None
         assert task.maze.cells.shape == (size, size)
-        assert EdgeList().encode_edges(edges, task, path).text == line
+        assert EdgeList().encode(task, path, edges=edges).text == line
         assert path == bfs_path(task)
         assert num_shortest(task) == 1
 

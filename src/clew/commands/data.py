@@ -19,7 +19,7 @@ def verify(directory: Path, /) -> None:
     """
     from clew.data.dataset import open_dataset, verify_dataset
 
-    total = sum(record.bytes for record in open_dataset(directory).files.values())
+    total = sum(record["bytes"] for record in open_dataset(directory).files.values())
     announce_compilation()
     with progress_bar("reading", total, in_bytes=True) as progress:
         dataset = verify_dataset(directory, progress)

@@ -178,7 +178,7 @@ def _json_line(read: ReadTask, found: ExactSolution, trace: bool) -> str:
         prompt, plan = forms.prompt_tokens(task), forms.plan_tokens(found.path)
     else:
         form = forms.PathStarList() if read.kind == "path-star" else forms.EdgeList()
-        encoded = form.encode_edges(read.edges or forms.shuffled_edges(task.maze, seed=0), task, found.path)
+        encoded = form.encode(task, found.path, edges=read.edges)
         prompt, plan = encoded.prompt, encoded.response
     answer: dict[str, Any] = {
         "path": _plain_path(read, found.path),

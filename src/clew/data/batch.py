@@ -24,8 +24,7 @@ from clew.errors import UserError
 from clew.mazes.compiled import STEP, mix
 from clew.mazes.maze import TaskBatch
 from clew.mazes.solvers import reachable
-from clew.tokenization.encoding import encode_batch
-from clew.tokenization.format import check_kind, format_named
+from clew.tokenization.format import check_kind, encode_batch
 from clew.tokenization.tokens import Vocabulary
 
 
@@ -43,15 +42,13 @@ class Batch:
 
     def to(self, device: torch.device | str) -> Self:
         """Return the batch on another device."""
-        moved = {f.name: getattr(self, f.name).to(device, non_blocking=True) for f in fields(self)}
-        return replace(self, **moved)
+        return replace(self, **{f.name: getattr(self, f.name).to(device, non_blocking=True) for f in fields(self)})
 
     def rows(self, rows: slice | Tensor) -> Self:
         """Return some of the mazes, in the given order."""
         return replace(self, **{f.name: getattr(self, f.name)[rows] for f in fields(self)})
 
 
-@dataclass(frozen=True)
 class TokenBatch(Batch):
     """Mazes and paths as tokens: prompt, response, padding."""
 
@@ -69,8 +66,7 @@ class CellBatch(Batch):
     step_BT: Tensor  # int64; 1, 2, ... along the path, 0 off it
 
 
-# Streams have texts of their own, unlike those of any split.
-_TEXT_STREAMS = {"train": 1, "test": 2, "stream": 3}
+_TEXT_STREAMS = {"train": 1, "test": 2, "stream": 3}  # streams have texts of their own, unlike those of any split
 
 
 def text_seeds(seed: int, source: str, index_N: npt.NDArray[np.integer]) -> npt.NDArray[np.uint64]:
@@ -89,7 +85,7 @@ def encode_tasks(
 ) -> Batch:
     """Return the tasks in a format, numbered `index_N`, as ids of the tasks' own vocabulary or of a model's."""
     index_N = np.arange(len(tasks)) if index_N is None else index_N
-    if format_named(format_name).name == CELL_LABELS:
+    if format_name == CELL_LABELS:
         return cell_batch(tasks, index_N)
     text = encode_batch(format_name, tasks, text_seed_N)
     tokens_BT, own = _int64(text.tokens_NT), text.vocabulary

@@ -24,25 +24,13 @@ from clew.tokenization.tokens import BOS
 DATASET_VERSION = 1
 SPLITS = ("train", "test")
 
-# Of `astar`. all: the training split keeps every good start and goal of 100 draws in each layout, as Searchformer's
-# set does, and the test split one of each, with the same distribution. one: both splits keep the first good pair.
+# Of `astar`. all: the training split keeps every good start and goal of 100 draws in each layout, and the test split
+# one of each, with the same distribution. one: both splits keep the first good pair.
 TASKS_PER_LAYOUT = ("all", "one")
 
-# The format whose models read cells instead of tokens, and take mazes of any size.
-CELL_LABELS = "cell-labels"
-
-# The family of datasets that `clew data import` makes; there is no generator of it.
-IMPORTED = "imported"
-
-# Mazes of each split of a dataset that training makes, as in the paper.
-PAPER_MAZES, PAPER_HELD_OUT = 100_000, 2_000
-
-
-def default_format(family: str) -> str:
-    """Return the paper's text format of a family."""
-    if star_shape(family) is not None:
-        return PATH_STAR
-    return "wall-list" if family == "astar" else "edge-list"
+CELL_LABELS = "cell-labels"  # the format whose models read cells instead of tokens, and take mazes of any size
+IMPORTED = "imported"  # the family of datasets that `clew data import` makes; there is no generator of it
+PAPER_MAZES, PAPER_HELD_OUT = 100_000, 2_000  # of each split of a dataset that training makes, as in the paper
 
 
 @dataclass(frozen=True)
@@ -76,25 +64,19 @@ class DatasetSettings:
             raise UserError(f"an open share belongs to percolation mazes, not to {self.family}; leave it out.")
         check_numbers(self.height, self.width, self.seed, self.min_path, self.open_share)
         if self.counts.get("train", 0) < 1 or self.counts.get("test", -1) < 0 or set(self.counts) != set(SPLITS):
-            raise UserError(
-                f"a dataset needs at least 1 maze to train on and 0 to test on, not {self.counts.get('train')} "
-                f"and {self.counts.get('test')}."
-            )
-        self._set("format", self.format or default_format(self.family))
+            raise UserError("a dataset needs at least 1 maze to train on and 0 to test on; raise the counts.")
+        own = PATH_STAR if star_shape(self.family) else "wall-list" if self.family == "astar" else "edge-list"
+        self._set("format", self.format or own)
         format_named(self.format)  # raises if there is none of that name
         check_kind(self.format, is_graph=self.height == 1)
         if self.format.startswith("wall-list") and self.family in FAMILIES and self.family != "astar":
-            raise UserError(
-                f"{self.format} describes a maze by its wall cells, and {self.family} mazes have none; "
-                "use edge-list or grid."
-            )
+            problem = f"{self.format} lists the wall cells, and {self.family} mazes have none"
+            raise UserError(f"{problem}; use edge-list or grid.")
         if self.family == "astar":
             self._set("tasks_per_layout", self.tasks_per_layout or TASKS_PER_LAYOUT[0])
             if self.tasks_per_layout not in TASKS_PER_LAYOUT:
-                raise UserError(
-                    f"the tasks per layout cannot be {self.tasks_per_layout!r}; use one of "
-                    f"{', '.join(TASKS_PER_LAYOUT)}."
-                )
+                known = ", ".join(TASKS_PER_LAYOUT)
+                raise UserError(f"the tasks per layout cannot be {self.tasks_per_layout!r}; use one of {known}.")
         elif self.tasks_per_layout is not None:
             raise UserError(f"tasks per layout belong to astar mazes, not to {self.family}; leave them out.")
 
@@ -124,10 +106,8 @@ class DatasetSettings:
         if not isinstance(value, dict):
             raise UserError(f"{where} does not describe a dataset; make the dataset again with `clew generate`.")
         if value.get("version") != DATASET_VERSION:
-            raise UserError(
-                f"{where} is of version {value.get('version')!r} and this Clew reads version {DATASET_VERSION}; "
-                "make the dataset again with `clew generate`."
-            )
+            problem = f"{where} is of version {value.get('version')!r} and this Clew reads version {DATASET_VERSION}"
+            raise UserError(f"{problem}; make the dataset again with `clew generate`.")
         given = {f.name: value[f.name] for f in fields(cls) if f.name in value}
         if canonical_family(str(value.get("family"))) == "astar":
             given.setdefault("tasks_per_layout", "one")  # datasets of version 0.1 do not say it
@@ -138,11 +118,8 @@ class DatasetSettings:
 
     def differences(self, other: DatasetSettings) -> str:
         """Return how `other` differs, in words; empty if it does not."""
-        return ", ".join(
-            f"{f.name.replace('_', ' ')} {getattr(self, f.name)} and not {getattr(other, f.name)}"
-            for f in fields(self)
-            if getattr(self, f.name) != getattr(other, f.name)
-        )
+        pairs = [(f.name, getattr(self, f.name), getattr(other, f.name)) for f in fields(self)]
+        return ", ".join(f"{name.replace('_', ' ')} {a} and not {b}" for name, a, b in pairs if a != b)
 
 
 def _read_counts(value: Any) -> dict[str, int]:
@@ -189,10 +166,9 @@ class DataConfig:
             raise UserError(
                 "several sizes need a stream of square mazes in the format cell-labels; give one size otherwise."
             )
-        for height, width in self.shapes:
-            DatasetSettings(
-                self.family, height, width, self.seed, {"train": 1, "test": 0}, self.format, self.open_share
-            )
+        counts = {"train": 1, "test": 0}
+        for shape in self.shapes:
+            DatasetSettings(self.family, *shape, self.seed, counts, self.format, self.open_share)
         if not 0 <= self.long_share <= 1 or self.longest_of < 1 or (self.long_share and self.source != "stream"):
             raise UserError(
                 f"long_share {self.long_share} of the longest of {self.longest_of} is impossible; "
@@ -229,5 +205,4 @@ class DataConfig:
         if self.folder:
             return Path(self.folder)
         height, width = self.shapes[0]
-        size = width if height in (1, width) else f"{height}x{width}"
-        return Path("data") / f"{self.family}-{size}"
+        return Path("data") / f"{self.family}-{width if height in (1, width) else f'{height}x{width}'}"

@@ -23,30 +23,29 @@ import numpy.typing as npt
 
 from clew.data.config import IMPORTED, SPLITS, DatasetSettings
 from clew.errors import UserError
-from clew.files import from_plain, json_text, read_json
+from clew.files import json_text, read_json
 from clew.mazes.layouts import is_held_out, layout_hashes
 from clew.mazes.maze import ABSENT, WALL, TaskBatch, layout_problems
 from clew.mazes.solvers import check_batch, one_shortest
 
 BLOCK_CELLS = 4_000_000  # cells of mazes that are read at a time
-
-
-@dataclass(frozen=True)
-class FileRecord:
-    """Size and checksum of a file."""
-
-    bytes: int
-    sha256: str
-
-
-def hash_file(path: Path) -> FileRecord:
-    """Return the size and checksum of a file."""
-    with open(path, "rb") as file:
-        return FileRecord(path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())
-
-
+DATASET_FILE = "dataset.json"
+UNFINISHED_FILE = ".unfinished.json"  # present while a dataset is being made
 HEAD_BYTES = 128  # numpy requires a multiple of 64
 ARRAY_DTYPES: dict[str, str] = {"cells": "|u1", "start": "<u2", "goal": "<u2", "path": "<u2", "offset": "<i8"}
+
+
+def file_name(split: str, array: str) -> str:
+    return f"{split}.{array}.npy"
+
+
+FILE_NAMES = tuple(file_name(split, array) for split in SPLITS for array in ARRAY_DTYPES)
+
+
+def file_record(path: Path) -> dict[str, Any]:
+    """Return the size and checksum of a file, as dataset.json has them."""
+    with open(path, "rb") as file:
+        return {"bytes": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
 
 
 def npy_head(array: str, shape: tuple[int, ...]) -> bytes:
@@ -60,17 +59,6 @@ def array_shapes(settings: DatasetSettings, mazes: int, path_cells: int) -> dict
     """Return the shape of each array of a split."""
     cells = (mazes, settings.height, settings.width)
     return {"cells": cells, "start": (mazes,), "goal": (mazes,), "path": (path_cells,), "offset": (mazes + 1,)}
-
-
-DATASET_FILE = "dataset.json"
-UNFINISHED_FILE = ".unfinished.json"  # present while a dataset is being made
-
-
-def file_name(split: str, array: str) -> str:
-    return f"{split}.{array}.npy"
-
-
-FILE_NAMES = tuple(file_name(split, array) for split in SPLITS for array in ARRAY_DTYPES)
 
 
 @dataclass(frozen=True, repr=False)
@@ -106,8 +94,7 @@ class Dataset:
 
     directory: Path
     settings: DatasetSettings
-    vocabulary: tuple[str, ...]  # of the settings' format
-    files: dict[str, FileRecord]
+    files: dict[str, dict[str, Any]]  # bytes and sha256 of each
 
     def split(self, name: str) -> Split:
         """Return a split; nothing is read before it is used."""
@@ -123,9 +110,9 @@ class Dataset:
     def check_files(self, progress: Callable[[int], None] = lambda size: None) -> None:
         """Compare the files with their checksums; `progress` is called with the bytes of each."""
         for name, record in self.files.items():
-            if hash_file(self.directory / name) != record:
+            if file_record(self.directory / name) != record:
                 raise damaged(self.directory / name, "is not as it was written (its SHA-256 differs)")
-            progress(record.bytes)
+            progress(record["bytes"])
 
     def _map(self, split: str, array: str) -> npt.NDArray[Any]:
         """Return a file's array, memory-mapped and read-only."""
@@ -156,20 +143,15 @@ def open_dataset(directory: str | Path) -> Dataset:
     if not description.is_file():
         raise _absent(directory)
     value = read_json(description)
-    settings = DatasetSettings.from_json(value, str(description))
-    vocabulary, files = value.get("vocabulary"), value.get("files")
-    if not isinstance(vocabulary, list) or not all(isinstance(token, str) for token in vocabulary):
-        raise damaged(description, "has no vocabulary")
-    records = {}
+    dataset = Dataset(directory, DatasetSettings.from_json(value, str(description)), value.get("files"))
     for name in FILE_NAMES:
-        if not isinstance(files, dict) or name not in files:
+        record = dataset.files.get(name) if isinstance(dataset.files, dict) else None
+        if not isinstance(record, dict) or set(record) != {"bytes", "sha256"}:
             raise damaged(description, f"says nothing of {name}")
-        path, records[name] = directory / name, from_plain(FileRecord, files[name], f"{name} in {description}")
-        if not path.is_file():
-            raise damaged(path, "is missing")
-        if (size := path.stat().st_size) != records[name].bytes:
-            raise damaged(path, f"has {size} bytes instead of {records[name].bytes}")
-    dataset = Dataset(directory, settings, tuple(vocabulary), records)
+        if not (directory / name).is_file():
+            raise damaged(directory / name, "is missing")
+        if (size := (directory / name).stat().st_size) != record["bytes"]:
+            raise damaged(directory / name, f"has {size} bytes instead of {record['bytes']}")
     for split in SPLITS:
         dataset.split(split)  # reads the headers
     return dataset
@@ -177,15 +159,10 @@ def open_dataset(directory: str | Path) -> Dataset:
 
 def _absent(directory: Path) -> UserError:
     """Return the error for a folder without a dataset."""
-    if not directory.exists():
-        return UserError(f"{directory} does not exist; make a dataset with `clew generate ... --out {directory}`.")
-    if not directory.is_dir():
-        return UserError(f"{directory} is a file; give the folder of a dataset.")
     if (directory / UNFINISHED_FILE).exists():
-        return UserError(
-            f"the dataset in {directory} is only half made; run the same `clew generate` command again to finish it."
-        )
-    return UserError(f"{directory} holds no dataset ({DATASET_FILE} is missing); make one with `clew generate`.")
+        return UserError(f"the dataset in {directory} is only half made; run the same `clew generate` command again.")
+    problem = f"holds no dataset ({DATASET_FILE} is missing)" if directory.is_dir() else "does not exist or is a file"
+    return UserError(f"{directory} {problem}; make a dataset with `clew generate ... --out {directory}`.")
 
 
 @dataclass(frozen=True)
@@ -201,35 +178,24 @@ class SplitFacts:
 
 def describe_split(split: Split) -> SplitFacts:
     """Return the statistics of a split, read in blocks."""
-    if not len(split):
-        return SplitFacts(0, 0, 0.0, 0.0, 0.0)
-    walls, unique, layouts = 0, 0, set[bytes]()
+    walls = unique = 0
+    layouts, count = set[bytes](), max(1, len(split))
     for tasks in split.blocks():
         walls += int((tasks.cells_NHW == WALL).sum())
         unique += int(one_shortest(tasks).sum())
         layouts.update(cells_HW.tobytes() for cells_HW in tasks.cells_NHW)
-    return SplitFacts(
-        tasks=len(split),
-        layouts=len(layouts),
-        wall_share=walls / (len(split) * split.height * split.width),
-        path_cells=len(split.path) / len(split),
-        one_shortest=unique / len(split),
-    )
+    shares = walls / (count * split.height * split.width), len(split.path) / count, unique / count
+    return SplitFacts(len(split), len(layouts), *shares)
 
 
 def split_problem(dataset: Dataset) -> str | None:
     """Return how the splits of a dataset overlap, in words, or None."""
     train_N, test_N = (dataset.split(name).layout_hashes() for name in SPLITS)
-    # The user may have chosen the test mazes of an imported dataset, so their layouts need not be those of the split.
-    return overlap(train_N, test_N, by_layout=dataset.settings.family != IMPORTED)
-
-
-def overlap(train_N: npt.NDArray[np.uint64], test_N: npt.NDArray[np.uint64], by_layout: bool = True) -> str | None:
-    """Return how two splits with these layout hashes overlap, in words, or None."""
     if shared := len(np.intersect1d(train_N, test_N)):
         return f"{shared} layouts are both in train and in test"
     wrong_train, wrong_test = int(is_held_out(train_N).sum()), int((~is_held_out(test_N)).sum())
-    if by_layout and (wrong_train or wrong_test):
+    # The user may have chosen the test mazes of an imported dataset, so their layouts need not be those of the split.
+    if dataset.settings.family != IMPORTED and (wrong_train or wrong_test):
         return f"{wrong_train} mazes in train and {wrong_test} in test have a layout of the other split"
     return None
 
@@ -245,28 +211,23 @@ def verify_dataset(directory: str | Path, progress: Callable[[int], None] = lamb
     for split in SPLITS:
         checked = 0
         for tasks in dataset.split(split).blocks():
-            if found := _first_problem(tasks):
-                index, array, problem = found
-                path = dataset.directory / file_name(split, array)
-                raise damaged(path, f"is wrong: maze {checked + index} {problem}")
+            for array, problem, bad_N in task_problems(tasks):
+                if bad_N.any():
+                    path = dataset.directory / file_name(split, array)
+                    raise damaged(path, f"is wrong: maze {checked + int(bad_N.argmax())} {problem}")
             checked += len(tasks)
     if problems := split_problem(dataset):
         raise damaged(dataset.directory / file_name("test", "cells"), f"fails the test: {problems}")
     return dataset
 
 
-def _first_problem(tasks: TaskBatch) -> tuple[int, str, str] | None:
-    """Return the index of the first bad maze, the array and what is wrong with it, or None."""
+def task_problems(tasks: TaskBatch) -> Iterator[tuple[str, str, npt.NDArray[np.bool_]]]:
+    """Yield each check: the array, what would be wrong with it, and the mazes where it is; stop at the first wrong."""
     rows_N, cells_NC = np.arange(len(tasks)), tasks.cells_NHW.reshape(len(tasks), -1)
-    if (bad_N := layout_problems(tasks.cells_NHW)).any():
-        return int(bad_N.argmax()), "cells", "has cells that do not fit together"
+    yield "cells", "has cells that do not fit together", layout_problems(tasks.cells_NHW)
     solid, where = (ABSENT, "at no node") if tasks.height == 1 else (WALL, "in a wall cell")
-    for array, cell_N in (("start", tasks.start_N), ("goal", tasks.goal_N)):
-        if (bad_N := cells_NC[rows_N, cell_N] == solid).any():
-            return int(bad_N.argmax()), array, f"has its {array} {where}"
+    yield "start", f"has its start {where}", cells_NC[rows_N, tasks.start_N] == solid
+    yield "goal", f"has its goal {where}", cells_NC[rows_N, tasks.goal_N] == solid
     valid_N, shortest_N = check_batch(tasks)
-    if not valid_N.all():
-        return int(valid_N.argmin()), "path", "has a path that does not lead from its start to its goal"
-    if not shortest_N.all():
-        return int(shortest_N.argmin()), "path", "has a path that is not a shortest one"
-    return None
+    yield "path", "has a path that does not lead from its start to its goal", ~valid_N
+    yield "path", "has a path that is not a shortest one", ~shortest_N

@@ -35,28 +35,26 @@ from clew.tokenization.format import format_named
 
 Ints = npt.NDArray[np.int64]
 
-# Candidates for long paths are numbered from here on, which no other maze of a stream reaches.
-_FIRST_LONG = 1 << 40
-# A lower bound for each cell of a maze in a batch: a text has three to four tokens a cell, of ten bytes each.
-_BYTES_PER_CELL = 10
+_FIRST_LONG = 1 << 40  # candidates for long paths are numbered from here on, which no other maze of a stream reaches
+_BYTES_PER_CELL = 10  # of a batch, at least: a text has three to four tokens a cell, of ten bytes each
 _BATCHES_IN_MEMORY = 4  # one in use, and three that `prefetched` has made or is making
 
 
 def build_loader(data: DataConfig, batch_size: int, seed: int) -> Loader:
     """Return the loader that a config describes; its dataset must exist. `seed` shuffles a dataset."""
-    if data.source == "dataset":
-        dataset = open_matching(data)
-        dataset.check_files()  # about a second for a gigabyte
-        return DatasetLoader(dataset, "train", data.format, batch_size, seed, limit=data.mazes)
-    return StreamLoader(data, batch_size)
+    if data.source == "stream":
+        return StreamLoader(data, batch_size)
+    dataset = open_matching(data)
+    dataset.check_files()  # about a second for a gigabyte
+    return DatasetLoader(dataset, "train", data.format, batch_size, seed, limit=data.mazes)
 
 
 class StreamLoader:
     """Fresh mazes, never the same number twice, all with layouts of the train split.
 
-    With several shapes each step has one, drawn from (seed, step). With mixture "grow", step s draws from the first
-    1 + floor(s K / grow_steps) of the K shapes. A step of shape k has batch_size * (cells of the largest) / (cells
-    of k) mazes, rounded down, so that steps need about as much time and memory whatever their shape.
+    With several shapes each step has one, drawn from (seed, step); with mixture "grow", step s draws from the first
+    1 + floor(s K / grow_steps) of the K shapes. All steps have about as many cells: batch_size mazes of the largest
+    shape, and more of smaller ones.
     """
 
     steps_per_epoch = None
@@ -123,16 +121,13 @@ class DatasetLoader:
         self._split = dataset.split(split)
         count = len(self._split) if limit is None else limit
         if not 1 <= count <= len(self._split):
-            raise UserError(
-                f"{count} mazes cannot be taken from the {len(self._split)} in {split} of {dataset.directory}; "
-                f"use 1 to {len(self._split)}."
-            )
+            where = f"from the {len(self._split)} in {split} of {dataset.directory}"
+            raise UserError(f"{count} mazes cannot be taken {where}; use 1 to {len(self._split)}.")
         self._format_name = format_named(format_name).name
         self._text_seed, self._split_name = dataset.settings.seed, split
         self._count, self._seed = count, seed
         self._length_N = sequence_lengths(self._split, format_name, count)
         self.steps_per_epoch = -(-count // batch_size)
-        self._bound_S1: Ints = count * np.arange(self.steps_per_epoch + 1, dtype=np.int64) // self.steps_per_epoch
         self._permuted: tuple[int, Ints] | None = None
 
     def batch(self, step: int, rank: int = 0, world_size: int = 1) -> Batch:
@@ -148,13 +143,11 @@ class DatasetLoader:
     def indices(self, step: int) -> Ints:
         """Return the numbers of the mazes in the global batch of a step, the shortest sequence first."""
         epoch, number = divmod(step, self.steps_per_epoch)
-        index_N = self._permutation(epoch)[self._bound_S1[number] : self._bound_S1[number + 1]]
-        return index_N[self._length_N[index_N].argsort(kind="stable")]
-
-    def _permutation(self, epoch: int) -> Ints:
         if self._permuted is None or self._permuted[0] != epoch:
             self._permuted = epoch, np.random.default_rng([self._seed, epoch]).permutation(self._count)
-        return self._permuted[1]
+        first, last = (self._count * i // self.steps_per_epoch for i in (number, number + 1))
+        index_N = self._permuted[1][first:last]
+        return index_N[self._length_N[index_N].argsort(kind="stable")]
 
 
 Loader: TypeAlias = StreamLoader | DatasetLoader
@@ -162,7 +155,6 @@ Loader: TypeAlias = StreamLoader | DatasetLoader
 
 def rank_rows(count: int, rank: int, world_size: int) -> slice:
     """Return the rows of a global batch that belong to a process: every world_size-th."""
-    assert 0 <= rank < world_size
     return slice(rank, count, world_size)
 
 
@@ -178,16 +170,15 @@ def sequence_lengths(split: Split | TaskBatch, format_name: str, count: int) -> 
     # The cell formats list all cells, and path-star graphs of one family have the same number of edges.
     if format_name in ("grid", CELL_LABELS) or split.height == 1:
         return length_N
+    is_wall_list = format_name.startswith("wall-list")
     listed_N = np.empty(count, dtype=np.int64)
     block = max(1, 16_000_000 // (split.height * split.width))
-    is_wall_list = format_name.startswith("wall-list")
     for first in range(0, count, block):
         cells_NHW = split.cells_NHW[first : min(first + block, count)]
         marks_NHW = (cells_NHW & WALL) // WALL if is_wall_list else np.bitwise_count(cells_NHW & 15)
         listed_N[first : first + block] = marks_NHW.sum(axis=(1, 2), dtype=np.int64)
-    if is_wall_list:  # a trace is not known before it is run; it grows with the path
-        return 3 * listed_N + 3 * length_N
-    return 3 * listed_N // 2 + length_N  # both ends of a passage count it
+    # A trace is not known before it is run; it grows with the path. Both ends of a passage count it.
+    return 3 * listed_N + 3 * length_N if is_wall_list else 3 * listed_N // 2 + length_N
 
 
 def check_batch_memory(data: DataConfig, batch_size: int, world_size: int) -> None:
@@ -207,7 +198,6 @@ def make_dataset(data: DataConfig) -> bool:
         return False
     counts = {"train": data.mazes or PAPER_MAZES, "test": PAPER_HELD_OUT}
     settings = DatasetSettings(data.family, *data.shapes[0], data.seed, counts, open_share=data.open_share)
-    data.dataset_folder.parent.mkdir(parents=True, exist_ok=True)
     return write_dataset(settings, data.dataset_folder)
 
 
@@ -216,19 +206,15 @@ def open_matching(data: DataConfig) -> Dataset:
     dataset = open_dataset(data.dataset_folder)
     found, height, width = dataset.settings, *data.shapes[0]
     if (found.family, found.height, found.width, found.seed) != (data.family, height, width, data.seed):
-        raise UserError(
-            f"{dataset.directory} holds {found.family} mazes of {found.height} by {found.width} of seed {found.seed}, "
-            f"but the run is for {data.family} mazes of {height} by {width} of seed {data.seed}; give another "
-            "--data.folder, or the dataset's own settings."
-        )
+        wanted = f"{data.family} mazes of {height} by {width} of seed {data.seed}"
+        held = f"{found.family} mazes of {found.height} by {found.width} of seed {found.seed}"
+        where = f"{dataset.directory} holds {held}, but the run is for {wanted}"
+        raise UserError(f"{where}; give another --data.folder, or the dataset's own settings.")
     return dataset
 
 
 def adopt_dataset(plain: dict[str, Any], preset: DataConfig) -> DataConfig:
-    """Return the config of plain fields; what is still the preset's is taken from the folder it names.
-
-    So `--data.source dataset --data.folder my-mazes` is enough to train on other mazes.
-    """
+    """Return the config of plain fields; what is still the preset's is taken from the dataset folder it names."""
     before, folder = to_plain(preset), plain["folder"]
     same = all(plain[name] == before[name] for name in ("family", "sizes", "width", "seed", "format"))
     if plain["source"] == "dataset" and same and isinstance(folder, str) and folder not in ("", preset.folder):
@@ -254,15 +240,12 @@ def held_out_draws(family: str, dataset: Path | None) -> int:
 def held_out_tasks(data: DataConfig, count: int) -> list[TaskBatch]:
     """Return mazes that are never trained on, `count` in sum, equally many of each shape.
 
-    Those of a dataset are the first of its test split. Those of a stream are the same that a dataset of the same
-    family, shape and seed has; of `astar`, one with one task per layout.
+    Those of a stream are the same that a dataset has; of `astar`, one with one task per layout.
     """
     if data.source == "dataset":
         split = open_matching(data).split("test")
         if len(split) < count:
-            raise UserError(
-                f"{data.dataset_folder} holds out {len(split)} mazes, fewer than {count}; lower --held-out."
-            )
+            raise UserError(f"{data.dataset_folder} holds out only {len(split)} mazes, not {count}; lower --held-out.")
         return [split[:count]]
     each = -(-count // len(data.shapes))
     return [
@@ -272,12 +255,9 @@ def held_out_tasks(data: DataConfig, count: int) -> list[TaskBatch]:
 
 
 def prefetched(loader: Loader, first_step: int, rank: int = 0, world_size: int = 1) -> Generator[Batch, None, None]:
-    """Yield this process's batches from a step on, without end, made ahead in a background thread.
+    """Yield this process's batches from a step on, without end, made ahead in a background thread; to be closed.
 
-        with closing(prefetched(loader, first_step=step)) as ready:
-            for batch in ready: ...
-
-    At most three batches are ready or being made. An exception is raised where its batch would have been.
+    An exception is raised where its batch would have been.
     """
     pool = ThreadPoolExecutor(1, "clew-prefetch")
     try:

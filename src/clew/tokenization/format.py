@@ -1,17 +1,21 @@
 """Text formats: a task as prompt tokens, a path as response tokens, and back; docs/tokenization.md shows each.
 
     form = format_named("edge-list")
-    encoded = form.encode(task, path, seed=7)           # encoded.prompt, encoded.response: lists of tokens
-    parsed = form.parse(encoded.tokens)                 # parsed.task, parsed.path
+    encoded = form.encode(task, path, seed=7)             # encoded.prompt, encoded.response: lists of tokens
+    parsed = form.parse(encoded.tokens)                   # parsed.task, parsed.path
+    batch = encode_batch("edge-list", tasks, seed_N)      # the ids of many texts at once
 
-Shape suffixes: N mazes, E edges of all mazes.
+A built-in format writes the texts of a whole batch (`write`); one task is a batch of one. A registered format writes
+task by task (`encode`).
+
+Shape suffixes: N mazes, H rows, W columns, C = H * W cells, T tokens, P items of all mazes, E edges of all mazes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cache
-from typing import Protocol
+from dataclasses import dataclass
+from functools import cache, lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -20,10 +24,11 @@ from clew.errors import UserError
 from clew.jit import njit
 from clew.mazes.compiled import begin_stream, next_64, shuffle_first
 from clew.mazes.maze import (
-    MAX_SIDE,
+    ABSENT,
+    EAST,
     MIN_LABELS,
-    MIN_SIDE,
     SIDES,
+    SOUTH,
     WALL,
     Cell,
     Edge,
@@ -31,22 +36,15 @@ from clew.mazes.maze import (
     Path,
     PathStar,
     Task,
+    TaskBatch,
+    cells_from_solid,
     check_labels,
     check_shape,
     offsets,
 )
-from clew.mazes.solvers import Event, astar, path_through
+from clew.mazes.solvers import Event, path_through, trace_batch
 from clew.registry import registered, registered_names
-from clew.tokenization.tokens import (
-    PATH_END,
-    PATH_START,
-    Encoded,
-    Parsed,
-    TokenReader,
-    Vocabulary,
-    cell_token,
-    cell_tokens,
-)
+from clew.tokenization.tokens import PATH_END, PATH_START, Encoded, Parsed, TokenReader, Vocabulary, cell_token
 
 ADJLIST_START, ADJLIST_END = "<ADJLIST_START>", "<ADJLIST_END>"
 ORIGIN_START, ORIGIN_END = "<ORIGIN_START>", "<ORIGIN_END>"
@@ -59,226 +57,333 @@ START, GOAL, WALL_WORD, PLAN, CREATE, CLOSE = "start", "goal", "wall", "plan", "
 
 LABELS = ("off", "on")
 GRID_START, GRID_END, ROW_END = "<GRID_START>", "<GRID_END>", "/"
-# The role of a cell, by whether it is the start (1) and whether it is the goal (2).
-ROLES = ("", "start:", "goal:", "start+goal:")
 # The value of a cell in Maze.cells -> its token without role.
 SIDES_TOKENS = ["".join(name for bit, name in zip(SIDES, "NSWE", strict=True) if sides & bit) for sides in range(WALL)]
 SIDES_TOKENS = ["-", *SIDES_TOKENS[1:], "#"]
+# The role of a cell, by whether it is the start (1) and whether it is the goal (2); a wall cell has none.
+ROLES: tuple[tuple[str, ...], ...] = ((), ("start",), ("goal",), ("start", "goal"))
+_GRID_TOKENS = [["+".join(role) + ":" * bool(role) + token for token in SIDES_TOKENS[:WALL]] + ["#"] for role in ROLES]
 # A cell's token -> its value in Maze.cells and its role.
-_MEANING = {role + token: (sides, role) for role in ROLES for sides, token in enumerate(SIDES_TOKENS[:WALL])}
-_MEANING["#"] = (WALL, "")
+_MEANING = {token: (sides, ROLES[i]) for i in (3, 2, 1, 0) for sides, token in enumerate(_GRID_TOKENS[i])}
 
 # Sets these streams apart from those that drew the maze itself, which may have had the same seed.
 _STREAM_OF_TEXT = 0x7465787400000000
 _LOWEST_BIT = np.uint64(1)
 
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+Seeds = npt.NDArray[np.uint64]
 
-class Format(Protocol):
-    """A way to write tasks and paths as tokens."""
+
+@dataclass(frozen=True)
+class EncodedBatch:
+    """Texts as ids, each a prompt, then a response, then [PAD] up to the longest."""
+
+    vocabulary: Vocabulary
+    tokens_NT: Int32
+    prompt_length_N: Int64
+    total_length_N: Int64  # prompt and response
+
+
+class TextWriter:
+    """The texts of a batch, appended to for all mazes at once."""
+
+    def __init__(self, form: Format, batch: TaskBatch) -> None:
+        self.form, self.batch = form, batch
+        self.vocabulary = _vocabulary(form, batch.height, batch.width)
+        self.all_N = np.arange(len(batch))
+        self.with_path = np.flatnonzero(batch.length_N)
+        self.row_of_path = np.repeat(self.all_N, batch.length_N)
+        self._length_N = self._prompt_length_N = np.zeros(len(batch), dtype=np.int64)
+        self.edge_E2: Int64 | None = None  # of the only maze, instead of shuffled ones
+        self._appended: list[tuple[Int64, Int32]] = []
+
+    def append(self, row_P: Int64, *columns: str | npt.NDArray[np.integer]) -> None:
+        """Append to the text of maze row_P[p], for each p, one token of every column; row_P rises.
+
+        A column is one token for all, or an array of ids.
+        """
+        ids_PK = np.empty((len(row_P), len(columns)), dtype=np.int32)
+        for k, column in enumerate(columns):
+            ids_PK[:, k] = self.vocabulary.id_of[column] if isinstance(column, str) else column
+        self._appended.append((row_P, ids_PK))
+        counts_N = 1 if row_P is self.all_N else np.bincount(row_P, minlength=len(self.all_N))
+        self._length_N = self._length_N + len(columns) * counts_N
+
+    def shuffled_edges(
+        self, row_E: Int64, a_E: Int64, b_E: Int64, seed_N: Seeds, can_turn: bool = True
+    ) -> tuple[Int64, Int64, Int64]:
+        """Return the maze and the two cells of each edge, in the order and direction of the maze's seed."""
+        if self.edge_E2 is not None:
+            return np.zeros(len(self.edge_E2), dtype=np.int64), self.edge_E2[:, 0], self.edge_E2[:, 1]
+        offset_N1 = offsets(np.bincount(row_E, minlength=len(seed_N)))
+        order_E, turned_E = np.arange(len(row_E)), np.empty(len(row_E), dtype=np.bool_)
+        _shuffle(offset_N1, seed_N, order_E, turned_E)
+        turned_E &= can_turn
+        a_E, b_E = a_E[order_E], b_E[order_E]
+        return row_E, np.where(turned_E, b_E, a_E), np.where(turned_E, a_E, b_E)
+
+    @property
+    def cell_ids(self) -> Int32:
+        """The id of each cell's token."""
+        return _cell_ids(self.form, self.batch.height, self.batch.width)
+
+    def end_prompt(self, *columns: str) -> None:
+        """End the prompts with these tokens: what is appended from here on is the response."""
+        self.append(self.all_N, *columns)
+        self._prompt_length_N = self._length_N
+
+    def append_path(self, path: npt.NDArray[np.integer]) -> None:
+        """Append <PATH_START>, and the paths, whose cells stand one after the other."""
+        self.end_prompt(PATH_START)
+        self.append(self.row_of_path, self.cell_ids[path])
+        self.append(self.with_path, PATH_END)
+
+    def append_texts(self, texts: Sequence[Sequence[str]]) -> None:
+        """Append these tokens to each text."""
+        ids = self.vocabulary.encode([token for text in texts for token in text])
+        self.append(np.repeat(self.all_N, np.array([len(text) for text in texts], dtype=np.int64)), ids)
+
+    def encoded(self) -> EncodedBatch:
+        shape = len(self.all_N), int(self._length_N.max(initial=0))
+        tokens_NT, end_N = np.full(shape, self.vocabulary.pad_id, dtype=np.int32), np.zeros(len(self.all_N), np.int64)
+        for row_P, ids_PK in self._appended:
+            _write(row_P, ids_PK, end_N, tokens_NT)
+        return EncodedBatch(self.vocabulary, tokens_NT, self._prompt_length_N, self._length_N)
+
+
+class Format:
+    """A way to write tasks and paths as tokens, here with one token a cell of the path."""
 
     name: str
-    end_token: str = PATH_END  # the last token of every response
+    end_token = PATH_END  # the last token of every response
+    words: tuple[str, ...] = ()  # all tokens but cells and <PATH_START>, <PATH_END>
 
-    def __hash__(self) -> int:
-        return id(self)
+    def cells(self, height: int, width: int) -> list[str]:
+        """Return the tokens of all cells, in index order."""
+        check_shape(height, width)
+        return [cell_token((row, col)) for row in range(height) for col in range(width)]
+
+    def read_cell(self, reader: TokenReader) -> Cell:
+        return reader.cell()
 
     def vocabulary(self, height: int, width: int) -> Vocabulary:
         """Return all tokens that texts of mazes of this shape may have."""
-        ...
+        return Vocabulary.of([*self.words, PATH_START, PATH_END, *self.cells(height, width)])
 
-    def encode(self, task: Task, path: Path | None, *, seed: int = 0) -> Encoded:
-        """Return the task as prompt and the path as response; all chance comes from the seed."""
-        ...
+    def encode(self, task: Task, path: Path | None, *, seed: int = 0, edges: Sequence[Edge] | None = None) -> Encoded:
+        """Return the task as prompt and the path as response; all chance comes from the seed.
+
+        In the formats that list edges, `edges` are written in their order and direction instead.
+        """
+        check_kind(self.name, isinstance(task.maze, PathStar))
+        batch = TaskBatch.from_tasks([task], [path or []])
+        texts = TextWriter(self, batch)
+        if edges is not None:
+            texts.edge_E2 = np.array([list(map(task.maze.index, edge)) for edge in edges], np.int64).reshape(-1, 2)
+        self.write(texts, np.array([seed & 0xFFFFFFFFFFFFFFFF], dtype=np.uint64))
+        encoded = texts.encoded()
+        tokens, prompt = encoded.vocabulary.decode(encoded.tokens_NT[0]), int(encoded.prompt_length_N[0])
+        return Encoded(tokens[:prompt], tokens[prompt:])
+
+    def write(self, texts: TextWriter, seed_N: Seeds) -> None:
+        """Append the texts of all mazes of a batch."""
+        raise NotImplementedError
 
     def parse(self, tokens: Sequence[str], *, height: int | None = None, width: int | None = None) -> Parsed:
         """Return what the tokens say, or raise a UserError that names the wrong token. The path may be missing."""
-        ...
+        raise NotImplementedError
 
     def parse_response(self, tokens: Sequence[str], *, height: int, width: int) -> Path:
-        """Return the path that response tokens say, by default one token a cell; UserError as in `parse`."""
-        reader = TokenReader(tokens)
-        return reader.response(lambda otherwise: reader.cell(height, width, otherwise))
+        """Return the path that response tokens say; UserError as in `parse`."""
+        reader = TokenReader(tokens, height, width)
+        path = self.read_response(reader)
+        reader.expect_end()
+        return path
+
+    def read_response(self, reader: TokenReader) -> Path:
+        path = [self.read_cell(reader)]
+        while not reader.skip(PATH_END):
+            path.append(self.read_cell(reader))
+        return path
+
+    def _read_path(self, reader: TokenReader) -> Path | None:
+        """Read <PATH_START> and the response; None if the text ends before either."""
+        if not reader.ends():
+            reader.expect(PATH_START)
+        if reader.is_done:
+            return None
+        path = self.read_response(reader)
+        reader.expect_end()
+        return path
 
 
 class EdgeList(Format):
     """The format of the DFS mazes, as maze-dataset writes it; a wall cell reads back as a cell without passages."""
 
     name = "edge-list"
+    words = (ADJLIST_START, ADJLIST_END, ORIGIN_START, ORIGIN_END, TARGET_START, TARGET_END, EDGE_END)
 
-    def vocabulary(self, height: int, width: int) -> Vocabulary:
-        check_shape(height, width)
-        words = [ADJLIST_START, ADJLIST_END, ORIGIN_START, ORIGIN_END, TARGET_START, TARGET_END]
-        return Vocabulary.of([*words, EDGE_END, PATH_START, PATH_END, *cell_tokens(height, width)])
-
-    def encode(self, task: Task, path: Path | None, *, seed: int = 0) -> Encoded:
-        check_kind(self.name, isinstance(task.maze, PathStar))
-        return self.encode_edges(shuffled_edges(task.maze, seed), task, path)
-
-    def encode_edges(self, edges: Sequence[Edge], task: Task, path: Path | None) -> Encoded:
-        """Return the text with its edges in this order and direction."""
-        prompt = [ADJLIST_START, *(token for a, b in edges for token in (cell_token(a), cell_token(b), EDGE_END))]
-        prompt += [ADJLIST_END, ORIGIN_START, cell_token(task.start), ORIGIN_END]
-        prompt += [TARGET_START, cell_token(task.goal), TARGET_END, PATH_START]
-        return Encoded(prompt, [] if path is None else [*map(cell_token, path), PATH_END])
+    def write(self, texts: TextWriter, seed_N: Seeds) -> None:
+        batch, ids_C = texts.batch, texts.cell_ids
+        is_edge_NC2 = np.stack([batch.cells_NHW & EAST, batch.cells_NHW & SOUTH], axis=-1).astype(bool)
+        # Edge 2 * cell leads east from a cell, 2 * cell + 1 south.
+        row_E, edge_E = np.divmod(np.flatnonzero(is_edge_NC2), is_edge_NC2[0].size)
+        a_E, is_south_E = np.divmod(edge_E, 2)
+        b_E = a_E + np.where(is_south_E, batch.width, 1)
+        row_E, a_E, b_E = texts.shuffled_edges(row_E, a_E, b_E, seed_N)
+        texts.append(texts.all_N, ADJLIST_START)
+        texts.append(row_E, ids_C[a_E], ids_C[b_E], EDGE_END)
+        texts.append(texts.all_N, ADJLIST_END, ORIGIN_START, ids_C[batch.start_N], ORIGIN_END)
+        texts.append(texts.all_N, TARGET_START, ids_C[batch.goal_N], TARGET_END)
+        texts.append_path(batch.path)
 
     def parse(self, tokens: Sequence[str], *, height: int | None = None, width: int | None = None) -> Parsed:
-        reader = TokenReader(tokens)
-
-        def cell(otherwise: str = "") -> Cell:
-            return reader.cell(height, width, otherwise)
-
+        reader = TokenReader(tokens, height, width)
         edges: list[Edge] = []
         reader.expect(ADJLIST_START)
         while not reader.skip(ADJLIST_END):
-            a = cell(f" or {ADJLIST_END}")
+            a = reader.cell()
             reader.skip(CONNECTOR)
-            b = cell()
+            b = reader.cell()
             if abs(a[0] - b[0]) + abs(a[1] - b[1]) != 1:
-                raise UserError(
-                    f"token {reader.at} is {cell_token(b)}, but a neighbour of {cell_token(a)} is expected there."
-                )
+                raise UserError(f"token {reader.at} is {cell_token(b)}, which is no neighbour of {cell_token(a)}.")
             reader.expect(EDGE_END)
             edges.append((a, b))
         reader.expect(ORIGIN_START)
-        start = cell()
+        start = reader.cell()
         reader.expect(ORIGIN_END, TARGET_START)
-        goal = cell()
+        goal = reader.cell()
         reader.expect(TARGET_END)
-        path = reader.path(cell)
-        cells = [cell for edge in edges for cell in edge] + [start, goal] + (path or [])
-        rows, cols = (max(MIN_SIDE, 1 + max(cell[axis] for cell in cells)) for axis in (0, 1))
-        maze = Maze.from_edges(height or rows, width or cols, edges)
+        path = self._read_path(reader)
+        maze = Maze.from_edges(height or reader.rows, width or reader.columns, edges)
         return Parsed(Task(maze, start, goal), path, edges=tuple(edges))
 
 
 class PathStarList(Format):
     """The format of path-star graphs; `reverse` writes the path from the goal to the start."""
 
+    words = (STAR_EDGE_END,)
+
     def __init__(self, reverse: bool = False) -> None:
         self.reverse, self.name = reverse, "path-star-reversed" if reverse else "path-star"
 
-    def vocabulary(self, height: int, width: int) -> Vocabulary:
-        """Return the tokens of graphs with `width` labels; `height` is 1."""
+    def cells(self, height: int, width: int) -> list[str]:
         check_kind(self.name, height == 1)
         check_labels(width)
-        return Vocabulary.of([STAR_EDGE_END, PATH_START, PATH_END, *map(str, range(width))])
+        return [str(label) for label in range(width)]
 
-    def encode(self, task: Task, path: Path | None, *, seed: int = 0) -> Encoded:
-        check_kind(self.name, isinstance(task.maze, PathStar))
-        return self.encode_edges(shuffled_edges(task.maze, seed), task, path)
+    def read_cell(self, reader: TokenReader) -> Cell:
+        return reader.node()
 
-    def encode_edges(self, edges: Sequence[Edge], task: Task, path: Path | None) -> Encoded:
-        """Return the text with its edges in this order."""
-        prompt = [token for a, b in edges for token in (str(a[1]), str(b[1]), STAR_EDGE_END)]
-        prompt += [str(task.start[1]), str(task.goal[1]), PATH_START]
-        nodes = [str(node) for _, node in path or []]
-        return Encoded(prompt, [*(nodes[::-1] if self.reverse else nodes), PATH_END] if nodes else [])
+    def write(self, texts: TextWriter, seed_N: Seeds) -> None:
+        batch, ids_V = texts.batch, texts.cell_ids
+        before_NV = batch.cells_NHW[:, 0].astype(np.int64)
+        row_E, node_E = np.nonzero((before_NV != ABSENT) & (before_NV != np.arange(batch.width)))
+        row_E, a_E, b_E = texts.shuffled_edges(row_E, before_NV[row_E, node_E], node_E, seed_N, can_turn=False)
+        texts.append(row_E, ids_V[a_E], ids_V[b_E], STAR_EDGE_END)
+        texts.append(texts.all_N, ids_V[batch.start_N], ids_V[batch.goal_N])
+        last_P = (batch.offset_N1[:-1] + batch.offset_N1[1:] - 1)[texts.row_of_path]
+        texts.append_path(batch.path[last_P - np.arange(len(batch.path))] if self.reverse else batch.path)
 
     def parse(self, tokens: Sequence[str], *, height: int | None = None, width: int | None = None) -> Parsed:
-        reader = TokenReader(tokens)
-        edges: list[Edge] = []
-        while True:
-            start, goal = reader.node(width), reader.node(width)
-            if not reader.skip(STAR_EDGE_END):
-                break
-            edges.append((start, goal))
-        if reader.peek() not in (None, PATH_START):
-            reader.fail(f"{STAR_EDGE_END}, {PATH_START} or the end of the text")
-        path = reader.path(lambda otherwise: reader.node(width, otherwise))
-        named = [node for edge in edges for node in edge]
+        reader = TokenReader(tokens, 1, width)
+        pairs: list[Edge] = []
+        while not pairs or reader.skip(STAR_EDGE_END):
+            pairs.append((reader.node(), reader.node()))
+        *edges, (start, goal) = pairs
+        path = self._read_path(reader)
         for what, node in (("start", start), ("goal", goal)):
-            if node not in named:
+            if not any(node in edge for edge in edges):
                 raise UserError(f"the {what} {node[1]} is on no edge of the graph; name one of its nodes.")
-        labels = width or max(MIN_LABELS, 1 + max(label for _, label in [*named, *(path or [])]))
-        graph = PathStar.from_pairs(labels, [(a, b) for (_, a), (_, b) in edges])
-        return Parsed(Task(graph, start, goal), path[::-1] if path and self.reverse else path, edges=tuple(edges))
+        graph = PathStar.from_pairs(width or max(MIN_LABELS, reader.columns), [(a, b) for (_, a), (_, b) in edges])
+        return Parsed(Task(graph, start, goal), path, edges=tuple(edges))
 
-    def parse_response(self, tokens: Sequence[str], *, height: int, width: int) -> Path:
-        reader = TokenReader(tokens)
-        path = reader.response(lambda otherwise: reader.node(width, otherwise))
+    def read_response(self, reader: TokenReader) -> Path:
+        path = super().read_response(reader)
         return path[::-1] if self.reverse else path
 
 
 class WallList(Format):
     """The format of the A* mazes, as Searchformer writes it; its plain texts, without brackets, are read too.
 
-    `with_trace` puts the log of the search before the plan: `create x y cG cH` (put on the open list) and
-    `close x y cG cH` (taken from it), with g and h as cost tokens.
+    `with_trace` puts the log of the deterministic A*, whatever found the path, before the plan: `create x y cG cH` (put
+    on the open list) and `close x y cG cH` (taken from it), with g and h as cost tokens.
     """
 
     end_token = END
+    words = (BEGIN, END, START, GOAL, WALL_WORD, PLAN, PATH_START)
 
     def __init__(self, with_trace: bool) -> None:
         self.with_trace, self.name = with_trace, "wall-list-trace" if with_trace else "wall-list"
 
     def vocabulary(self, height: int, width: int) -> Vocabulary:
         check_shape(height, width)
-        words = [BEGIN, END, START, GOAL, WALL_WORD, PLAN, PATH_START, *map(str, range(max(height, width)))]
-        if self.with_trace:
-            words += [CREATE, CLOSE, *(f"c{cost}" for cost in range(height * width + 1))]
-        return Vocabulary.of(words)
+        trace_words = [CREATE, CLOSE, *(f"c{cost}" for cost in range(height * width + 1))] if self.with_trace else []
+        return Vocabulary.of([*self.words, *map(str, range(max(height, width))), *trace_words])
 
-    def encode(self, task: Task, path: Path | None, *, seed: int = 0) -> Encoded:
-        """Return the task and its path; the trace is that of the deterministic A*, whatever found the path."""
-        check_kind(self.name, isinstance(task.maze, PathStar))
-        prompt = [BEGIN, *prompt_tokens(task), END, PATH_START]
-        if path is None:
-            return Encoded(prompt, [])
-        trace = trace_tokens(astar(task).trace) if self.with_trace else []
-        return Encoded(prompt, [BEGIN, *trace, *plan_tokens(path), END])
+    def write(self, texts: TextWriter, seed_N: Seeds) -> None:
+        batch, encode = texts.batch, texts.vocabulary.encode
+        wrong_N = (batch.cells_NHW != cells_from_solid(batch.cells_NHW == WALL)).any((1, 2))
+        if wrong_N.any():
+            raise UserError(
+                f"maze {int(wrong_N.argmax())} has walls between cells, which wall-list text cannot say; use edge-list."
+            )
+        ids = encode([*map(str, range(max(batch.height, batch.width)))])
+
+        def x_y(cell_P: npt.NDArray[np.integer]) -> tuple[Int32, Int32]:
+            return ids[cell_P % batch.width], ids[cell_P // batch.width]
+
+        row_P, cell_P = np.nonzero(batch.cells_NHW.reshape(len(batch), -1) == WALL)
+        texts.append(texts.all_N, BEGIN, START, *x_y(batch.start_N), GOAL, *x_y(batch.goal_N))
+        texts.append(row_P, WALL_WORD, *x_y(cell_P))
+        texts.end_prompt(END, PATH_START)
+        texts.append(texts.with_path, BEGIN)
+        if self.with_trace:
+            event_P4, offset_N1 = trace_batch(batch, workers=1)  # one thread, as for all else here
+            row_P = np.repeat(texts.all_N, np.diff(offset_N1))
+            kept_P = batch.length_N[row_P] > 0
+            row_P, (kind_P, cell_P, g_P, h_P) = row_P[kept_P], event_P4[kept_P].T
+            kinds = encode([CREATE, CLOSE])  # in the order of their numbers in a trace
+            costs = encode([f"c{cost}" for cost in range(batch.height * batch.width + 1)])
+            texts.append(row_P, kinds[kind_P], *x_y(cell_P), costs[g_P], costs[h_P])
+        texts.append(texts.row_of_path, PLAN, *x_y(batch.path))
+        texts.append(texts.with_path, END)
 
     def parse(self, tokens: Sequence[str], *, height: int | None = None, width: int | None = None) -> Parsed:
-        reader = TokenReader(tokens)
-        start, goal, walls = self._parse_prompt(reader, height, width)
+        reader = TokenReader(tokens, height, width)
+        is_bracketed = reader.skip(BEGIN)
+        reader.expect(START)
+        start = reader.x_y()
+        reader.expect(GOAL)
+        goal, walls = reader.x_y(), []
+        while reader.skip(WALL_WORD):
+            walls.append(reader.x_y())
+        if is_bracketed:
+            reader.expect(END)
         # The response is read when there is one; a prompt may end with <PATH_START>.
         reader.skip(PATH_START)
-        trace, path = ([], []) if reader.is_done else self._parse_response(reader, height, width)
-        cells = [start, goal, *walls, *path, *(step.cell for step in trace)]
-        size = max(MIN_SIDE, 1 + max(max(cell) for cell in cells))
-        maze = Maze.from_walls(height or size, width or size, walls)
-        return Parsed(Task(maze, start, goal), path or None, trace=tuple(trace) or None)
+        trace, path = ([], None) if reader.ends() else self._read_trace_and_path(reader)
+        size = max(reader.rows, reader.columns)
+        task = Task(Maze.from_walls(height or size, width or size, walls), start, goal)
+        return Parsed(task, path, trace=tuple(trace) or None)
 
-    def parse_response(self, tokens: Sequence[str], *, height: int, width: int) -> Path:
-        return self._parse_response(TokenReader(tokens), height, width)[1]
+    def read_response(self, reader: TokenReader) -> Path:
+        return self._read_trace_and_path(reader)[1]
 
-    def _parse_prompt(
-        self, reader: TokenReader, height: int | None, width: int | None
-    ) -> tuple[Cell, Cell, list[Cell]]:
-        bracketed = reader.skip(BEGIN)
-        reader.expect(START)
-        start = reader.x_y(height, width)
-        reader.expect(GOAL)
-        goal = reader.x_y(height, width)
-        walls: list[Cell] = []
-        while reader.skip(WALL_WORD):
-            wall = reader.x_y(height, width)
-            if wall in (start, goal):
-                raise UserError(
-                    f"tokens {reader.at - 1} and {reader.at} put a wall on the {'start' if wall == start else 'goal'} "
-                    f"{cell_token(wall)}, which must be a free cell."
-                )
-            walls.append(wall)
-        if bracketed and not reader.skip(END):
-            reader.fail(f"{WALL_WORD} or {END}")
-        if not bracketed and reader.peek() not in (None, PATH_START, BEGIN, CREATE, PLAN):
-            reader.fail(f"{WALL_WORD}, {CREATE}, {PLAN} or the end of the text")
-        return start, goal, walls
-
-    def _parse_response(self, reader: TokenReader, height: int | None, width: int | None) -> tuple[list[Event], Path]:
-        bracketed = reader.skip(BEGIN)
-        trace: list[Event] = []
-        path: Path = []
-        while (word := reader.peek()) in (CREATE, CLOSE):
-            reader.at += 1
-            cell = reader.x_y(height, width)
-            trace.append(Event("create" if word == CREATE else "close", cell, reader.cost(), reader.cost()))
+    def _read_trace_and_path(self, reader: TokenReader) -> tuple[list[Event], Path]:
+        is_bracketed = reader.skip(BEGIN)
+        trace = []
+        while kind := reader.skip(CREATE, CLOSE):
+            cell, (g,), (h,) = reader.x_y(), *(reader.numbers("a cost", "c{}", 100_000) for _ in range(2))
+            trace.append(Event("create" if kind == CREATE else "close", cell, g, h))
+        reader.expect(PLAN)
+        path = [reader.x_y()]
         while reader.skip(PLAN):
-            path.append(reader.x_y(height, width))
-        if not path:
-            reader.fail(f"{CREATE}, {CLOSE} or {PLAN}")
-        if bracketed and not reader.skip(END):
-            reader.fail(f"{PLAN} or {END}")
-        reader.expect_end("the end of the text" if bracketed else f"{PLAN} or the end of the text")
+            path.append(reader.x_y())
+        if is_bracketed:
+            reader.expect(END)
+        reader.expect_end()
         return trace, path
 
 
@@ -286,108 +391,83 @@ class Grid(Format):
     """One token a cell."""
 
     name = "grid"
+    words = (GRID_START, GRID_END, ROW_END, *_MEANING)
 
-    def vocabulary(self, height: int, width: int) -> Vocabulary:
-        check_shape(height, width)
-        words = [GRID_START, GRID_END, ROW_END, PATH_START, PATH_END, *_MEANING]
-        return Vocabulary.of([*words, *cell_tokens(height, width)])
+    def write(self, texts: TextWriter, seed_N: Seeds) -> None:
+        self._write_cells(texts)
+        texts.append_path(texts.batch.path)
 
-    def encode(self, task: Task, path: Path | None, *, seed: int = 0) -> Encoded:
-        check_kind(self.name, isinstance(task.maze, PathStar))
-        prompt = [GRID_START]
-        for row, sides_W in enumerate(task.maze.cells.tolist()):
-            prompt += [ROW_END] * (row > 0)
-            for col, sides in enumerate(sides_W):
-                role = ROLES[((row, col) == task.start) + 2 * ((row, col) == task.goal)]
-                prompt.append(role + SIDES_TOKENS[sides])
-        response = [] if path is None else [*map(cell_token, path), PATH_END]
-        return Encoded([*prompt, GRID_END, PATH_START], response)
+    def _write_cells(self, texts: TextWriter) -> None:
+        batch, encode = texts.batch, texts.vocabulary.encode
+        row_end, end = encode([ROW_END, GRID_END])
+        ids = np.stack([encode(tokens) for tokens in _GRID_TOKENS])  # by role and value of a cell
+        role_NC = np.zeros((len(batch), batch.height * batch.width), dtype=np.int64)
+        role_NC[texts.all_N, batch.start_N] += 1
+        role_NC[texts.all_N, batch.goal_N] += 2
+        # One column more than the maze, for the end of the row.
+        ids_NHW = np.full((len(batch), batch.height, batch.width + 1), row_end)
+        ids_NHW[:, :, :-1] = ids[role_NC.reshape(batch.cells_NHW.shape), batch.cells_NHW]
+        ids_NHW[:, -1, -1] = end
+        texts.append(texts.all_N, GRID_START)
+        texts.append(np.repeat(texts.all_N, ids_NHW[0].size), ids_NHW.reshape(-1))
 
     def parse(self, tokens: Sequence[str], *, height: int | None = None, width: int | None = None) -> Parsed:
         """Return what the text says; the size, if given, must be the text's own."""
-        reader = TokenReader(tokens)
-        rows, role_cells = self._parse_rows(reader, width)
-        if height not in (None, len(rows)):
-            raise UserError(f"the text has {len(rows)} rows, but a maze of {height} rows is expected.")
-        for role in ("start", "goal"):
-            if role not in role_cells:
-                raise UserError(f"no cell of the text is marked {role}: put `{role}:` before the sides of one.")
-        path = reader.path(lambda otherwise: reader.cell(len(rows), len(rows[0]), otherwise))
-        maze = Maze(np.array(rows, dtype=np.uint8))
-        return Parsed(Task(maze, role_cells["start"], role_cells["goal"]), path)
-
-    def _parse_rows(self, reader: TokenReader, width: int | None) -> tuple[list[list[int]], dict[str, Cell]]:
-        """Read the cells' values row by row, and where start and goal are."""
-        rows: list[list[int]] = [[]]
-        role_cells: dict[str, Cell] = {}
+        reader = TokenReader(tokens, height, width)
+        rows: list[list[tuple[int, tuple[str, ...]]]] = [[]]
         reader.expect(GRID_START)
-        while (token := reader.peek()) != GRID_END or len(rows[-1]) < (width or 1):
-            values = rows[-1]
-            if token in (ROW_END, GRID_END):
-                if len(values) < (width or 1):
-                    reader.fail(f"cell {len(values) + 1} of the row")
-                if len(rows) == MAX_SIDE:
-                    reader.fail(f"{GRID_END} after {MAX_SIDE} rows")
-                width = len(rows[0])
+        while not reader.skip(GRID_END):
+            if reader.skip(ROW_END):
                 rows.append([])
-            elif len(values) == (width or MAX_SIDE):
-                reader.fail(f"{ROW_END} or {GRID_END} after {len(values)} cells in the row")
-            elif token not in _MEANING:
-                reader.fail("a cell such as SE, start:N, - or #" + (f", {ROW_END} or {GRID_END}" if values else ""))
             else:
-                value, role = _MEANING[token]
-                for name in role[:-1].split("+") if role else ():
-                    if name in role_cells:
-                        raise UserError(f"token {reader.at + 1} is {token!r}, but the maze has a {name} already.")
-                    role_cells[name] = (len(rows) - 1, len(values))
-                values.append(value)
-            reader.at += 1
-        reader.at += 1
-        return rows, role_cells
+                rows[-1].append(reader.take("a cell such as SE, start:N, - or #", _MEANING.get))
+        reader.height, reader.width = height or len(rows), width or len(rows[0])
+        for number, row in enumerate(rows, start=1):
+            if len(row) != reader.width:
+                raise UserError(f"row {number} of the text has {len(row)} cells, but {reader.width} are expected.")
+        if len(rows) != reader.height:
+            raise UserError(f"the text has {len(rows)} rows, but a maze of {height} rows is expected.")
+        ends = []
+        for role in ("start", "goal"):
+            found = [(r, c) for r, row in enumerate(rows) for c, (_, roles) in enumerate(row) if role in roles]
+            if len(found) != 1:
+                raise UserError(f"{len(found)} cells of the text are marked {role}: put `{role}:` before one.")
+            ends += found
+        maze = Maze(np.array([[sides for sides, _ in row] for row in rows], dtype=np.uint8))
+        return Parsed(Task(maze, *ends), self._read_path(reader))
 
 
 class CellLabels(Grid):
     """The format of the cell network, as text: a label for each cell instead of the path.
 
-    A shortest path never touches itself, so the set of its cells determines it.
+    A shortest path never touches itself, so the set of its cells determines it. A response reads back as the cells in
+    reading order, a whole text as the path.
     """
 
     name = "cell-labels"
+    words = (*Grid.words, *LABELS)
 
-    def vocabulary(self, height: int, width: int) -> Vocabulary:
-        return Vocabulary.of([*super().vocabulary(height, width).tokens, *LABELS])
-
-    def encode(self, task: Task, path: Path | None, *, seed: int = 0) -> Encoded:
-        prompt = super().encode(task, None).prompt
-        if path is None:
-            return Encoded(prompt, [])
-        on = set(path)
-        if path_through(task, on) != list(path):
+    def write(self, texts: TextWriter, seed_N: Seeds) -> None:
+        batch = texts.batch
+        if any(path and path_through(task, set(path)) != path for task, path in batch):
             raise UserError("this path touches itself, so labels on cells do not determine it; use another format.")
-        labels = [LABELS[(row, col) in on] for row in range(task.maze.height) for col in range(task.maze.width)]
-        return Encoded(prompt, [*labels, PATH_END])
+        self._write_cells(texts)
+        texts.end_prompt(PATH_START)
+        is_on_NC = np.zeros((len(batch), batch.height * batch.width), dtype=np.int64)
+        is_on_NC[texts.row_of_path, batch.path] = 1
+        label_NC = texts.vocabulary.encode(LABELS)[is_on_NC]
+        texts.append(np.repeat(texts.with_path, label_NC.shape[1]), label_NC[texts.with_path].ravel())
+        texts.append(texts.with_path, PATH_END)
 
     def parse(self, tokens: Sequence[str], *, height: int | None = None, width: int | None = None) -> Parsed:
-        """Return what the text says; the size, if given, must be the text's own."""
-        first = next((i for i, token in enumerate(tokens) if token in LABELS), len(tokens))
-        task = super().parse(tokens[:first], height=height, width=width).task
-        if first == len(tokens):
-            return Parsed(task, None)
-        cells = self.parse_response(tokens[first:], height=task.maze.height, width=task.maze.width)
-        return Parsed(task, path_through(task, set(cells)))
+        parsed = super().parse(tokens, height=height, width=width)
+        return Parsed(parsed.task, path_through(parsed.task, set(parsed.path)) if parsed.path else None)
 
-    def parse_response(self, tokens: Sequence[str], *, height: int, width: int) -> Path:
-        """Return the labelled cells in reading order; `path_through` gives their order on the path."""
-        reader = TokenReader(tokens)
-        on = []
-        for cell in range(height * width):
-            if reader.peek() not in LABELS:
-                reader.fail(f"the label {' or '.join(LABELS)} of cell {cell + 1} of {height * width}")
-            if tokens[reader.at] == LABELS[1]:
-                on.append(divmod(cell, width))
-            reader.at += 1
+    def read_response(self, reader: TokenReader) -> Path:
+        labels = {"off": False, "on": True}
+        cells = np.ndindex(reader.height or 0, reader.width or 0)
+        on = [cell for cell in cells if reader.take(f"the label off or on of cell {cell_token(cell)}", labels.get)]
         reader.expect(PATH_END)
-        reader.expect_end()
         return on
 
 
@@ -404,10 +484,8 @@ def format_named(name: str) -> Format:
     component = registered("format", name)
     if component is None:
         known = ", ".join([*FORMATS, *registered_names("format")])
-        raise UserError(
-            f"there is no text format {name!r}: choose one of {known}, "
-            "or give --plugin with the module that registers it."
-        )
+        problem = f"there is no text format {name!r}: choose one of {known}"
+        raise UserError(f"{problem}, or give --plugin with the module that registers it.")
     return _instance(component)
 
 
@@ -423,63 +501,48 @@ def check_kind(name: str, is_graph: bool) -> None:
         raise UserError(f"{name} text is for {kinds[not is_graph]}, not for {kinds[is_graph]}; use {other}.")
 
 
-def prompt_tokens(task: Task) -> list[str]:
-    """Return Searchformer's plain prompt: `start x y goal x y wall x y ...`, walls in index order."""
-    if not task.maze.has_wall_cells_only:
-        raise UserError(
-            "the wall-list format can only write mazes whose walls are whole cells; "
-            "use edge-list for mazes with walls between cells."
-        )
-    return [START, *_x_y(task.start), GOAL, *_x_y(task.goal), *_each(WALL_WORD, task.maze.walls())]
+def encode_batch(format_name: str, batch: TaskBatch, seed_N: Seeds) -> EncodedBatch:
+    """Return the texts of all tasks and their paths; a path without cells gives a prompt without response."""
+    if len(seed_N) != len(batch):
+        raise UserError(f"every maze needs a seed for its text: {len(batch)} mazes, {len(seed_N)} seeds.")
+    form = format_named(format_name)
+    if format_name in FORMATS:
+        check_kind(format_name, is_graph=batch.height == 1)
+    texts = TextWriter(form, batch)
+    if format_name not in FORMATS:
+        pairs = zip(batch, seed_N.tolist(), strict=True)
+        written = [form.encode(task, path or None, seed=seed) for (task, path), seed in pairs]
+        texts.append_texts([each.prompt for each in written])
+        texts.end_prompt()
+        texts.append_texts([each.response for each in written])
+    elif len(batch):
+        form.write(texts, np.ascontiguousarray(seed_N, dtype=np.uint64))
+    return texts.encoded()
 
 
-def plan_tokens(path: Path) -> list[str]:
-    """Return Searchformer's plain plan: `plan x y plan x y ...`."""
-    return _each(PLAN, path)
+# Kept, since making them takes longer than encoding a small batch.
+@lru_cache(maxsize=16)
+def _vocabulary(form: Format, height: int, width: int) -> Vocabulary:
+    return form.vocabulary(height, width)
 
 
-def trace_tokens(trace: Iterable[Event]) -> list[str]:
-    """Return Searchformer's plain trace: `create x y cG cH close x y cG cH ...`."""
-    return [token for kind, cell, cost, estimate in trace for token in (kind, *_x_y(cell), f"c{cost}", f"c{estimate}")]
-
-
-def _x_y(cell: Cell) -> tuple[str, str]:
-    return str(cell[1]), str(cell[0])
-
-
-def _each(word: str, cells: Iterable[Cell]) -> list[str]:
-    return [token for cell in cells for token in (word, *_x_y(cell))]
-
-
-def shuffled_edges(maze: Maze, seed: int) -> list[Edge]:
-    """Return the edges in the order and direction of the seed; the direction is part of a path-star graph."""
-    edges = maze.edges()
-    seed_N = np.array([seed & 0xFFFFFFFFFFFFFFFF], dtype=np.uint64)
-    order_E, turned_E = edge_orders(np.array([len(edges)]), seed_N)
-    can_turn = not isinstance(maze, PathStar)
-    return [edges[i][::-1] if turn and can_turn else edges[i] for i, turn in zip(order_E, turned_E, strict=True)]
-
-
-def edge_orders(
-    count_N: npt.NDArray[np.int64], seed_N: npt.NDArray[np.uint64]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """Return a random order of each maze's edges, and whether each is turned round, both fixed by the maze's seed.
-
-    The edges of all mazes stand one after the other; the i-th of the order is edge order_E[i] of all.
-    """
-    offset_N1 = offsets(count_N)
-    order_E, turned_E = np.arange(offset_N1[-1]), np.empty(offset_N1[-1], dtype=np.bool_)
-    _shuffle(offset_N1, seed_N, order_E, turned_E)
-    return order_E, turned_E
+@lru_cache(maxsize=16)
+def _cell_ids(form: Format, height: int, width: int) -> Int32:
+    return _vocabulary(form, height, width).encode(form.cells(height, width))
 
 
 @njit(nogil=True)
-def _shuffle(
-    offset_N1: npt.NDArray[np.int64],
-    seed_N: npt.NDArray[np.uint64],
-    order_E: npt.NDArray[np.int64],
-    turned_E: npt.NDArray[np.bool_],
-) -> None:
+def _write(row_P: Int64, ids_PK: Int32, end_N: Int64, tokens_NT: Int32) -> None:
+    for p in range(len(row_P)):
+        row = row_P[p]
+        end = end_N[row]
+        for k in range(ids_PK.shape[1]):
+            tokens_NT[row, end + k] = ids_PK[p, k]
+        end_N[row] = end + ids_PK.shape[1]
+
+
+@njit(nogil=True)
+def _shuffle(offset_N1: Int64, seed_N: Seeds, order_E: Int64, turned_E: npt.NDArray[np.bool_]) -> None:
     state = np.empty(1, dtype=np.uint64)
     for n in range(len(seed_N)):
         begin, end = offset_N1[n], offset_N1[n + 1]
@@ -487,3 +550,18 @@ def _shuffle(
         shuffle_first(state, order_E[begin:end], end - begin)
         for i in range(begin, end):
             turned_E[i] = (next_64(state) & _LOWEST_BIT) == _LOWEST_BIT
+
+
+def prompt_tokens(task: Task) -> list[str]:
+    """Return Searchformer's plain prompt: `start x y goal x y wall x y ...`, walls in index order."""
+    return FORMATS["wall-list"].encode(task, None).prompt[1:-2]
+
+
+def plan_tokens(path: Path) -> list[str]:
+    """Return Searchformer's plain plan: `plan x y plan x y ...`."""
+    return [token for row, col in path for token in (PLAN, str(col), str(row))]
+
+
+def trace_tokens(trace: Iterable[Event]) -> list[str]:
+    """Return Searchformer's plain trace: `create x y cG cH close x y cG cH ...`."""
+    return [token for kind, (row, col), g, h in trace for token in (kind, str(col), str(row), f"c{g}", f"c{h}")]

@@ -4,9 +4,9 @@
         read.task, read.path, read.line
     write_maze("hrm", task, path)
 
-The kind of a file is seen from its first line, and all its mazes are of that kind; docs/data.md has an example of each.
-Drawings and AlphaMaze texts have several lines and are separated by empty ones, all other mazes stand on a line. A line
-of token text may also be written with labels, or reversed. Nothing is read further than needed.
+The kind of a file is seen from its first line; docs/data.md has an example of each. Drawings and AlphaMaze texts have
+several lines and are separated by empty ones, all other mazes stand on a line. A line of token text may also be written
+with labels, or reversed. Nothing is read further than needed.
 
 JSON has `width`, `height`, `start` [x,y], `goal` and `walls`, or instead of `walls` the `cells` (rows of the open sides
 of each cell: 1 north, 2 south, 4 west, 8 east; 16 for a wall cell), or `edges` and nodes for a path-star graph. A
@@ -21,7 +21,6 @@ import math
 import re
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from io import BytesIO
 from itertools import chain, pairwise
@@ -48,14 +47,7 @@ from clew.tokenization.tokens import Parsed, quoted
 MAX_LINE_BYTES = 8_000_000
 MAX_DRAWING_LINES = 2 * MAX_SIDE + 1
 
-_BLOCKS = ("drawing", "alphamaze")  # kinds of several lines, separated by empty ones
-KIND_OF_WORD = {ADJLIST_START: "edge-list", "bos": "wall-list", "start": "wall-list", GRID_START: "grid"}
-_JSON_KEYS = ("width", "height", "start", "goal", "walls")
-_SIDE = "(?:up|down|left|right)"
-_ALPHAMAZE = re.compile(
-    rf"<\|(\d{{1,4}})-(\d{{1,4}})\|><\|(no|{_SIDE}(?:_{_SIDE})*)_wall\|><\|(blank|origin|target)\|>"
-)
-_ALPHAMAZE_SIDES = dict(zip(("up", "down", "left", "right"), SIDES, strict=True))
+FIRST_WORDS = (ADJLIST_START, GRID_START, "bos", "start")  # of token text
 
 # Gets a sentence about each maze that cannot be read; the others are read.
 OnError = Callable[[str], None]
@@ -93,11 +85,10 @@ def tasks_in_text(text: str) -> list[ReadTask]:
 
 
 def _tasks_of(stream: BinaryIO, name: str, on_error: OnError | None) -> Iterator[ReadTask]:
-    number = first = 0
-    for number, (kind, line, lines) in enumerate(_mazes_of(stream), start=1):
-        first = first or (line if kind else 0)
+    number = 0
+    for number, (kind, line, lines) in enumerate(_mazes_of(_lines_of(stream)), start=1):
         try:
-            yield ReadTask(**vars(_parse(kind, lines, line, first)), kind=kind, line=line, number=number)
+            yield ReadTask(**vars(_parse(kind, line, lines)), kind=kind, line=line, number=number)
         except UserError as error:
             sentence = str(error) if str(error).startswith("line ") else f"line {line}: {error}"
             if on_error is None:
@@ -121,76 +112,46 @@ def _lines_of(stream: BinaryIO) -> Iterator[tuple[int, str]]:
         yield number, text.rstrip("\r\n")
 
 
-def _mazes_of(stream: BinaryIO) -> Iterator[tuple[str, int, list[str]]]:
+def _mazes_of(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[str, int, list[str]]]:
     """Yield the kind, the first line and the lines of each maze of a file; before a row of CSV stands its head.
 
-    A line of spaces between two drawings is passed with both: it may be a row of free cells. What begins with a line of
-    no known kind ends at an empty line, or at a maze that is one line; its kind is "".
+    What begins with a line of no known kind ends at an empty line, or at a maze that is one line; its kind is "".
     """
-    kind, head, block, rows, number = "", "", list[str](), 0, 0
-    is_unknown = is_in_unknown = False
-    for (number, line), (_, after) in pairwise(chain(_lines_of(stream), [(0, "")])):
-        if not line.strip():
-            is_in_unknown = False
-            spaces = [line] * bool(line)
-            if rows:
-                yield kind, number - rows, block + spaces
-            block, rows = spaces, 0
-            continue
-        if not kind:
-            with suppress(UserError):
-                kind = _kind_of(line, number)
-            if not kind or (is_in_unknown and kind in _BLOCKS):
+    kind, head, block, first = "", list[str](), list[str](), 0
+    is_unknown, may_begin = False, True
+    for (number, line), (_, after) in pairwise(chain(lines, [(0, ""), (0, "")])):
+        may_begin |= not line.strip()
+        if line.strip() and not kind:
+            kind = _kind_of(line, after)
+            if not kind or (kind in _BLOCKS and not may_begin):
                 if not is_unknown:
                     yield "", number, [line]
-                kind, block, is_unknown, is_in_unknown = "", [], True, True
+                kind, block, is_unknown, may_begin = "", [], True, False
                 continue
-            # A line of a drawing may look like a whole maze, but then the other has neither S nor G.
-            is_wide = min(len(line), len(after)) > MAX_DRAWING_LINES
-            if kind == "hrm" and after.strip() and not is_wide and not {"S", "G"} & {*after}:
-                kind = "drawing"
-            elif kind == "drawing" and _is_hrm(after) and (is_wide or {"S", "G"} & {*line}):
-                kind = "hrm"
             if kind == "csv":
-                head = line
+                head = [line]
                 continue
-        if kind not in _BLOCKS:
-            yield kind, number, [head, line] if head else [line]
-            continue
-        rows += 1
-        if rows <= MAX_DRAWING_LINES + 1:
-            block.append(line)
-    if rows:
-        yield kind, number + 1 - rows, block
+        if kind and kind not in _BLOCKS:
+            if line.strip():
+                yield kind, number, [*head, line]
+        elif line.strip():
+            first = first or number
+            block += [line] * (len(block) <= MAX_DRAWING_LINES + 1)
+        else:  # a line of spaces is passed with both of its neighbours: it may be a row of free cells
+            spaces = [line] * bool(line)
+            if first:
+                yield kind, first, block + spaces
+            block, first = spaces, 0
 
 
-def _kind_of(line: str, number: int) -> str:
-    if "\0" in line:
-        raise UserError(f"line {number} is not text in UTF-8: give mazes as text, not a binary file.")
-    text = line.strip()
-    word = text.split(maxsplit=1)[0]
-    if word in KIND_OF_WORD:
-        return KIND_OF_WORD[word]
-    if text.startswith("{"):
-        return "json"
-    if text.startswith("<|"):
-        return "alphamaze"
-    if text.startswith("[") and '"' in text:
-        return "token-list"
-    if text.startswith("[[") and text.endswith("]]"):
-        return "grid-list"
-    if _is_hrm(line):
+def _kind_of(line: str, after: str) -> str:
+    """Return the kind of a file, seen from its first line and the next one; "" if it is of none."""
+    both = [line, after] if after.strip() else [line]
+    # A line of a drawing may look like a whole maze, but then the other has neither S nor G, or is short.
+    are_mazes = all({"S", "G"} & {*each} for each in both) or min(map(len, both)) > MAX_DRAWING_LINES
+    if any(map(_is_hrm, both)) and are_mazes:
         return "hrm"
-    if word.isdecimal() and "|" in line:
-        return "path-star"
-    if "question" in (name.strip(' "') for name in text.lower().split(",")):
-        return "csv"
-    if 2 * sum(character in drawings.DRAWING_CHARACTERS for character in text) > len(text):
-        return "drawing"  # which names the character that does not belong to it
-    raise UserError(
-        f"line {number} begins with {quoted(text)}, which is none of what Clew reads: a drawing, edge-list, wall-list, "
-        "grid, path-star, HRM or AlphaMaze text, a list of tokens, CSV or JSON."
-    )
+    return next((kind for kind, (recognise, _) in _KINDS.items() if recognise(line.strip())), "")
 
 
 def _is_hrm(line: str) -> bool:
@@ -199,29 +160,22 @@ def _is_hrm(line: str) -> bool:
     return side >= 4 and side * side == len(line) and ends and set(line) <= set("# SGo")
 
 
-def _parse(kind: str, lines: list[str], first_line: int, first_of_file: int) -> Parsed:
-    """Return the task of one maze; UserError if it is of another kind than the file."""
+def _parse(kind: str, first_line: int, lines: list[str]) -> Parsed:
+    filled = lines[-1:] if kind == "csv" else [line for line in lines if line.strip()]
+    for number, line in enumerate(filled, first_line):
+        if "\0" in line:
+            raise UserError(f"line {number} is not text in UTF-8: give mazes as text, not a binary file.")
     if not kind:
-        _kind_of(lines[0], first_line)
-    if kind == "csv" and "\0" not in lines[-1]:
-        return _parse_csv_row(*lines)
-    for number, line in enumerate(filter(str.strip, lines[kind == "csv" :]), first_line):
-        if kind == "drawing" and not line.strip().startswith(("{", "<|", "\0", *KIND_OF_WORD)):
-            continue  # it names the character that is no part of it
-        if (found := _kind_of(line, number)) != kind:
-            if kind == "hrm" and found == "drawing":
-                problem = f"the line of {counted(len(line), 'character')} is no HRM maze"
-                raise UserError(f"{problem}: that is side * side of #, space and o, with one S and one G.")
-            where = f"line {number} is of the kind {found}, but line {first_of_file} of the kind {kind}"
-            raise UserError(f"{where}: put each kind into a file of its own.")
-    if len(lines) > MAX_DRAWING_LINES and sum(map(bool, map(str.strip, lines))) > MAX_DRAWING_LINES:
+        raise UserError(
+            f"line {first_line} begins with {quoted(lines[0].strip())}, which is none of what Clew reads: a drawing, "
+            "edge-list, wall-list, grid, path-star, HRM or AlphaMaze text, a list of tokens, CSV or JSON."
+        )
+    if len(filled) > MAX_DRAWING_LINES:
         where = f"line {first_line + MAX_DRAWING_LINES}"
         raise UserError(f"{where}: the {kind} has more lines than a maze of {MAX_SIDE} rows.")
-    if kind == "drawing":
+    if (parse := _KINDS[kind][1]) is None:
         return drawings.parse_drawing(lines, first_line)
-    if kind == "alphamaze":
-        return _parse_alphamaze("".join(lines))
-    return _LINE_PARSERS.get(kind, _parse_tokens)(lines[0])
+    return parse("\n".join(lines))
 
 
 def _parse_tokens(line: str) -> Parsed:
@@ -231,7 +185,7 @@ def _parse_tokens(line: str) -> Parsed:
         raise UserError("the list of tokens must hold words and numbers only.")
     tokens = [str(token) for token in value]
     word = tokens[0] if tokens else ""
-    name = KIND_OF_WORD.get(word, "path-star" if word.isdecimal() else "wall-list")
+    name = {ADJLIST_START: "edge-list", GRID_START: "grid"}.get(word, "path-star" if word.isdecimal() else "wall-list")
     if name == "grid" and not {*LABELS}.isdisjoint(tokens):
         name = "cell-labels"
     parsed = format_named(name).parse(tokens)
@@ -240,124 +194,113 @@ def _parse_tokens(line: str) -> Parsed:
     return parsed
 
 
-def _parse_grid_list(line: str) -> Parsed:
-    """Return the task of a 0/1 grid that is a JSON list of rows."""
-    rows = _json(line)
-    if not all(isinstance(row, list) and row and all(item in (0, 1, 2, 3) for item in row) for row in rows):
-        raise UserError("a list must hold rows of 0 for free cells, 1 for walls, 2 for the start and 3 for the goal.")
-    return drawings.parse_drawing(["".join(str(int(item)) for item in row) for row in rows])
-
-
 def _parse_hrm(line: str) -> Parsed:
+    if not _is_hrm(line):
+        problem = f"the line of {counted(len(line), 'character')} is no HRM maze"
+        raise UserError(f"{problem}: that is side * side of #, space and o, with one S and one G.")
     side = math.isqrt(len(line))
-    return drawings.parse_rows([line[side * row : side * (row + 1)] for row in range(side)])
+    return drawings.parse_cells([line[side * row : side * (row + 1)] for row in range(side)])
 
 
-def _parse_csv_row(head: str, line: str) -> Parsed:
+def _parse_csv(text: str) -> Parsed:
     """Return the maze in the column `question`, with the path that the column `answer` marks."""
     try:
-        names, values = (next(csv.reader([text]), []) for text in (head, line))
+        names, values = (next(csv.reader([line]), []) for line in text.split("\n"))
     except csv.Error as error:
         raise UserError(f"the row of CSV cannot be read: {error}.") from None
     row = dict(zip([name.strip().lower() for name in names], values, strict=False))
-    parsed = []
-    for name in ("question", "answer") if "o" in row.get("answer", "") else ("question",):  # a set may have no answers
-        if not _is_hrm(row.get(name, "")):
-            raise UserError(f"the {name} is not a square maze of #, spaces, S and G: {quoted(row.get(name, ''))}.")
-        parsed.append(_parse_hrm(row[name]))
-    if parsed[0].task != parsed[-1].task:
+    question = _parse_hrm(row.get("question", ""))
+    if "o" not in row.get("answer", ""):  # a set may have no answers
+        return question
+    answer = _parse_hrm(row["answer"])
+    if question.task != answer.task:
         raise UserError("the answer is that of another maze than the question.")
-    return parsed[-1]
+    return answer
+
+
+_SIDE = "(?:up|down|left|right)"
+_ALPHAMAZE = re.compile(
+    rf"<\|(\d{{1,4}})-(\d{{1,4}})\|><\|(no|{_SIDE}(?:_{_SIDE})*)_wall\|><\|(blank|origin|target)\|>"
+)
+_ALPHAMAZE_SIDES = dict(zip(("up", "down", "left", "right"), SIDES, strict=True))
 
 
 def _parse_alphamaze(text: str) -> Parsed:
-    found = _ALPHAMAZE.findall(text)
-    rest = _ALPHAMAZE.sub("", text).strip()
+    found, rest = _ALPHAMAZE.findall(text), _ALPHAMAZE.sub("", text).strip()
     if not found or rest:
         raise UserError(f"the AlphaMaze text cannot be read at {quoted(rest)}; give <|row-column|>, walls and role.")
-    height, width = 1 + max(int(cell[0]) for cell in found), 1 + max(int(cell[1]) for cell in found)
+    places = [(int(row), int(column)) for row, column, _, _ in found]
+    height, width = (1 + max(numbers) for numbers in zip(*places, strict=True))
     check_shape(height, width)
-    if len({cell[:2] for cell in found}) != len(found) or len(found) != height * width:
+    if sorted(places) != [*np.ndindex(height, width)]:
         raise UserError(f"the AlphaMaze text gives {len(found)} cells of a maze of {height} rows and {width} columns.")
     cells, ends = np.zeros((height, width), dtype=np.uint8), []
-    for row, column, walls, role in found:
-        cell = int(row), int(column)
+    for cell, (_, _, walls, role) in zip(places, found, strict=True):
         cells[cell] = sum(side for word, side in _ALPHAMAZE_SIDES.items() if word not in walls.split("_"))
-        if role != "blank":
-            ends.append((role, cell))
+        ends += [(role, cell)] * (role != "blank")
     if [role for role, _ in sorted(ends)] != ["origin", "target"]:
         raise UserError("the AlphaMaze text must have one <|origin|> and one <|target|>.")
     return Parsed(Task(Maze(cells), *(cell for _, cell in sorted(ends))), None)
 
 
-def parse_json_task(line: str) -> Parsed:
+def _parse_json(line: str) -> Parsed:
     """Return the task of a line of JSON, or raise a UserError that names what is wrong."""
     value = _json(line)
     if not isinstance(value, dict):
         raise UserError("a maze must be a JSON object {...}.")
-    if "edges" in value:
-        return _parse_graph(value)
-    rows = _rows_of_sides(value)
-    if missing := [key for key in (("start", "goal") if rows else _JSON_KEYS) if key not in value]:
-        raise UserError(f"the JSON lacks {', '.join(missing)}: a maze needs {', '.join(_JSON_KEYS)}.")
-    height, width = (len(rows), len(rows[0])) if rows else (value["height"], value["width"])
+    edges, rows = value.get("edges"), value.get("cells")
+    needed = ["start", "goal"] if edges or rows else ["width", "height", "start", "goal", "walls"]
+    if missing := [key for key in needed if key not in value]:
+        raise UserError(f"the JSON lacks {', '.join(missing)}: a maze needs {', '.join(needed)}.")
+    if edges:
+        _check("edges", edges, _is_table(edges, 2), "a list of pairs of nodes [[a,b],...]")
+        height, width = 1, value.get("labels", 1 + max(map(max, edges)))
+    elif rows:
+        fits = _is_table(rows) and all(0 <= sides <= WALL for row in rows for sides in row)
+        _check("cells", rows, fits, f"rows of equal length, each a list of numbers from 0 to {WALL}")
+        height, width = len(rows), len(rows[0])
+    else:
+        height, width = value["height"], value["width"]
     for key, side in (("height", height), ("width", width)):
-        if type(side) is not int:  # bool is an int too
-            raise UserError(f"{key} is {_as_json(side)}, but it must be a whole number.")
-    check_shape(height, width)
+        _check(key, side, type(side) is int, "a whole number")  # bool is an int too
+    if not edges:
+        check_shape(height, width)
 
-    def cell(item: Any, name: str) -> Cell:
-        if not isinstance(item, list) or [type(i) for i in item] != [int, int]:
-            raise UserError(f"{name} is {_as_json(item)}, but it must be a cell [x,y].")
-        x, y = item
-        if not (0 <= x < width and 0 <= y < height):
-            raise UserError(f"{name} is [{x},{y}], which lies outside the maze of width {width} and height {height}.")
-        return y, x
+    def cell(name: str, item: Any) -> Cell:
+        x_y = [item, 0] if edges else item
+        what = f"a node below {width}" if edges else f"a cell [x,y] of the maze of width {width} and height {height}"
+        _check(name, item, _is_table([x_y], 2) and 0 <= x_y[0] < width and 0 <= x_y[1] < height, what)
+        return x_y[1], x_y[0]
 
     def cells(key: str) -> list[Cell]:
-        if not isinstance(value[key], list):
-            raise UserError(f"{key} is {_as_json(value[key])}, but it must be a list of cells [[x,y],...].")
-        return [cell(item, f"number {i + 1} of {key}") for i, item in enumerate(value[key])]
+        _check(key, value[key], isinstance(value[key], list), "a list of cells")
+        return [cell(f"number {i + 1} of {key}", item) for i, item in enumerate(value[key])]
 
-    maze = Maze(np.array(rows, dtype=np.uint8)) if rows else Maze.from_walls(height, width, cells("walls"))
-    task = Task(maze, cell(value["start"], "start"), cell(value["goal"], "goal"))
+    if edges:
+        maze: Maze = PathStar.from_pairs(width, edges)
+    else:
+        maze = Maze(np.array(rows, dtype=np.uint8)) if rows else Maze.from_walls(height, width, cells("walls"))
+    task, plan = Task(maze, cell("start", value["start"]), cell("goal", value["goal"])), value.get("plan")
     if value.get("path") is not None:
         return Parsed(task, cells("path") or None)
-    plan = value.get("plan")
     if plan is None:
         return Parsed(task, None)
-    if not isinstance(plan, str):
-        raise UserError(f"plan is {_as_json(plan)}, but it must be a text such as plan 0 1 plan 0 2.")
+    _check("plan", plan, isinstance(plan, str), "a text such as plan 0 1 plan 0 2")
     try:
         return Parsed(task, format_named("wall-list").parse_response(plan.split(), height=height, width=width))
     except UserError as error:
         raise UserError(f"plan: {error}") from None
 
 
-def _rows_of_sides(value: dict[str, Any]) -> list[list[int]]:
-    """Return the field `cells`, or an empty list if there is none."""
-    rows: list[list[int]] = value.get("cells", [])
-    rectangle = isinstance(rows, list) and all(isinstance(row, list) and len(row) == len(rows[0]) for row in rows)
-    if not rectangle or not all(type(sides) is int and 0 <= sides <= WALL for row in rows for sides in row):
-        raise UserError(f"cells must be rows of equal length, each a list of numbers from 0 to {WALL}.")
-    return rows
+def _is_table(rows: Any, width: int | None = None) -> bool:
+    """Return whether a value is a list of rows of equal length, by default the first one's, of whole numbers."""
+    is_list = isinstance(rows, list) and all(isinstance(row, list) for row in rows)
+    return is_list and all([type(item) for item in row] == [int] * (width or len(rows[0])) for row in rows)
 
 
-def _parse_graph(value: dict[str, Any]) -> Parsed:
-    """Return the task of a path-star graph: edges [[a, b], ...] between nodes, a start, a goal, maybe a path."""
-    edges, path = value["edges"], value.get("path") or []
-    ends: list[Any] = [value.get(key) for key in ("start", "goal")]
-    pairs = isinstance(edges, list) and all(isinstance(edge, list) and len(edge) == 2 for edge in edges)
-    nodes = [node for edge in edges for node in edge] if pairs else []
-    if not nodes or not isinstance(path, list) or not all(type(node) is int for node in [*nodes, *ends, *path]):
-        raise UserError("a graph needs edges [[a, b], ...], a start and a goal, all of them node numbers.")
-    labels = value.get("labels", 1 + max([*nodes, *path]))
-    if type(labels) is not int:
-        raise UserError(f"labels is {_as_json(labels)}, but it must be the number of possible nodes.")
-    if missing := [node for node in ends if node not in nodes]:
-        raise UserError(f"node {missing[0]} is not in the graph.")
-    graph = PathStar.from_pairs(labels, [(a, b) for a, b in edges])
-    return Parsed(Task(graph, (0, ends[0]), (0, ends[1])), [(0, node) for node in path] or None)
+def _check(name: str, value: Any, fits: bool, what: str) -> None:
+    if not fits:
+        raise UserError(f"{name} is {quoted(json.dumps(value))}, but it must be {what}.")
 
 
 def _json(line: str) -> Any:
@@ -370,12 +313,26 @@ def _json(line: str) -> Any:
         raise UserError("the JSON is nested too deeply, or holds a number that is too large.") from None
 
 
-def _as_json(value: Any) -> str:
-    return quoted(json.dumps(value))
+def _is_drawing(line: str) -> bool:
+    """Return whether most characters belong to a drawing, which names those that do not."""
+    return 2 * sum(character in drawings.DRAWING_CHARACTERS for character in line) > len(line)
 
 
-# Other lines are token text.
-_LINE_PARSERS = {"json": parse_json_task, "hrm": _parse_hrm, "grid-list": _parse_grid_list}
+# Kind -> whether a line begins a maze of it, and what parses its text (None: a drawing); the first that fits is taken.
+_KINDS: dict[str, tuple[Callable[[str], bool], Callable[[str], Parsed] | None]] = {
+    "edge-list": (lambda line: line.startswith(ADJLIST_START), _parse_tokens),
+    "wall-list": (lambda line: line.split()[0] in ("bos", "start"), _parse_tokens),
+    "grid": (lambda line: line.startswith(GRID_START), _parse_tokens),
+    "json": (lambda line: line.startswith("{"), _parse_json),
+    "alphamaze": (lambda line: line.startswith("<|"), _parse_alphamaze),
+    "token-list": (lambda line: line.startswith("[") and '"' in line, _parse_tokens),
+    "grid-list": (lambda line: line.startswith("[[") and line.endswith("]]"), None),
+    "hrm": (lambda line: False, _parse_hrm),  # _kind_of looks at two lines
+    "path-star": (lambda line: line.split()[0].isdecimal() and "|" in line, _parse_tokens),
+    "csv": (lambda line: "question" in re.findall('[^, "]+', line.lower()), _parse_csv),
+    "drawing": (_is_drawing, None),
+}
+_BLOCKS = ("drawing", "alphamaze")  # kinds of several lines
 
 
 def write_maze(kind: str, task: Task, path: Path | None = None) -> str:
@@ -392,23 +349,11 @@ def write_maze(kind: str, task: Task, path: Path | None = None) -> str:
     return _WRITERS[kind](task, path)
 
 
-def _write_tokens(task: Task, path: Path | None) -> str:
-    return json.dumps([*prompt_tokens(task), *plan_tokens(path or [])])
-
-
 def _write_hrm(task: Task, path: Path | None) -> str:
     if task.maze.height != task.maze.width:
         raise UserError("a line of HRM does not tell the size, so it is for square mazes only; use block.")
     marks = dict.fromkeys(path or (), "o") | {task.start: "S", task.goal: "G"}
     return drawings.draw_cells(task, marks, " ", "#").replace("\n", "")
-
-
-def _write_csv(task: Task, path: Path | None) -> str:
-    return f"question,answer\n{_write_hrm(task, None)},{_write_hrm(task, path) if path else ''}"
-
-
-def _write_binary(task: Task, path: Path | None) -> str:
-    return drawings.draw_cells(task, {task.start: "S", task.goal: "G"}, "0", "1")
 
 
 def _write_alphamaze(task: Task, path: Path | None) -> str:
@@ -443,11 +388,11 @@ _WRITERS: dict[str, Callable[[Task, Path | None], str]] = {
     "ascii": drawings.draw_ascii,
     "block": drawings.draw_blocks,
     "box": drawings.draw_box,
-    "binary": _write_binary,
+    "binary": lambda task, path: drawings.draw_cells(task, {task.start: "S", task.goal: "G"}, "0", "1"),
     "hrm": _write_hrm,
-    "csv": _write_csv,
+    "csv": lambda task, path: f"question,answer\n{_write_hrm(task, None)},{_write_hrm(task, path) if path else ''}",
     "alphamaze": _write_alphamaze,
-    "token-list": _write_tokens,
+    "token-list": lambda task, path: json.dumps([*prompt_tokens(task), *plan_tokens(path or [])]),
     "json": _write_json,
 }
 WRITTEN_KINDS = (*_WRITERS, *FORMATS)

@@ -1,26 +1,26 @@
-"""The encoded and the parsed task, the reader of tokens, and vocabularies, for all formats.
+"""Encoded and parsed texts, the reader of tokens, and vocabularies: what all formats share.
 
-reader = TokenReader("start 0 1".split())
-reader.expect("start")
-x = reader.number(limit=10, what="an x")
+The reader remembers what was tried at the present token, so an error names all that may stand there.
 """
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from clew.errors import UserError
-from clew.mazes.maze import MAX_SIDE, Cell, Edge, Path, Task
+from clew.mazes.maze import MAX_SIDE, MIN_SIDE, Cell, Edge, Path, Task
 from clew.mazes.solvers import Event
 
 PATH_START, PATH_END = "<PATH_START>", "<PATH_END>"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -59,100 +59,89 @@ def cell_token(cell: Cell) -> str:
     return f"({cell[0]},{cell[1]})"
 
 
-def cell_tokens(height: int, width: int) -> list[str]:
-    """Return the tokens of all cells, in index order."""
-    return [cell_token((row, col)) for row in range(height) for col in range(width)]
-
-
 class TokenReader:
-    """A position in a list of tokens; padding at the end is ignored, and messages count tokens from 1."""
+    """A position in a list of tokens of a maze whose size may be given; padding at the end is ignored."""
 
-    def __init__(self, tokens: Sequence[str]) -> None:
-        self.tokens = tokens
-        self.at = 0
-        self.end = len(tokens)
-        while self.end and tokens[self.end - 1] == "[PAD]":
-            self.end -= 1
+    def __init__(self, tokens: Sequence[str], height: int | None = None, width: int | None = None) -> None:
+        end = len(tokens)
+        while end and tokens[end - 1] == "[PAD]":
+            end -= 1
+        self.tokens, self.at = tokens[:end], 0
+        self.height, self.width = height, width
+        self.rows = self.columns = MIN_SIDE  # that hold all cells read so far
+        self._tried: list[str] = []  # what may stand at the present token
 
     @property
     def is_done(self) -> bool:
-        return self.at == self.end
+        return self.at == len(self.tokens)
 
-    def peek(self) -> str | None:
-        """Return the next token, or None at the end."""
-        return self.tokens[self.at] if self.at < self.end else None
+    def fail(self) -> NoReturn:
+        """Raise the UserError that the next token is none of what was tried."""
+        *others, last = dict.fromkeys(self._tried)
+        expected = f"{', '.join(others)} or {last}" if others else last
+        if self.is_done:
+            raise UserError(f"the text ends after token {self.at}, but {expected} must follow.")
+        raise UserError(f"token {self.at + 1} is {quoted(self.tokens[self.at])}, but {expected} is expected there.")
 
-    def fail(self, expected: str) -> NoReturn:
-        """Raise the UserError that the next token is not what is expected."""
-        token = self.peek()
-        if token is None:
-            raise UserError(f"the text ends after token {self.end}, but {expected} must follow.")
-        raise UserError(f"token {self.at + 1} is {quoted(token)}, but {expected} is expected there.")
+    def take(self, what: str, value: Callable[[str], T | None]) -> T:
+        """Take the next token and return its value; UserError if it has none."""
+        self._tried.append(what)
+        found = None if self.is_done else value(self.tokens[self.at])
+        if found is None:
+            self.fail()
+        self.at, self._tried = self.at + 1, []
+        return found
 
-    def skip(self, token: str) -> bool:
-        """Take the token if it comes next, and return whether it did."""
-        if self.peek() != token:
-            return False
-        self.at += 1
-        return True
+    def skip(self, *tokens: str) -> str:
+        """Take the next token if it is one of these, and return it, else ""."""
+        self._tried += tokens
+        if self.is_done or self.tokens[self.at] not in tokens:
+            return ""
+        self.at, self._tried = self.at + 1, []
+        return self.tokens[self.at - 1]
 
     def expect(self, *tokens: str) -> None:
         for token in tokens:
             if not self.skip(token):
-                self.fail(token)
+                self.fail()
 
-    def expect_end(self, expected: str = "the end of the text") -> None:
-        if not self.is_done:
-            self.fail(expected)
+    def ends(self) -> bool:
+        """Return whether no token is left."""
+        self._tried.append("the end of the text")
+        return self.is_done
 
-    def _match(self, pattern: str, limits: Sequence[int], written: str, expected: str) -> tuple[int, ...]:
-        """Take a token of numbers below their limits that is `written` with them, so that 007 is not read as 7."""
-        match = re.fullmatch(pattern, self.peek() or "", re.ASCII)
-        numbers = tuple(map(int, match.groups())) if match else ()
-        fits = all(n < limit for n, limit in zip(numbers, limits, strict=False))
-        if not match or not fits or written.format(*numbers) != match[0]:
-            self.fail(expected)
-        self.at += 1
-        return numbers
+    def expect_end(self) -> None:
+        if not self.ends():
+            self.fail()
 
-    def cell(self, height: int | None, width: int | None, otherwise: str = "") -> Cell:
-        """Read a `(row,col)` token; a size of None stands for the largest."""
-        limits = height or MAX_SIDE, width or MAX_SIDE
-        expected = f"a cell from (0,0) to ({limits[0] - 1},{limits[1] - 1}){otherwise}"
-        row, col = self._match(r"\((\d{1,3}),(\d{1,3})\)", limits, "({},{})", expected)
-        return row, col
+    def numbers(self, what: str, form: str, *limits: int) -> tuple[int, ...]:
+        """Read a token of numbers from 0 to below the limits, written as in `form`: 007 is no 7."""
 
-    def number(self, limit: int | None, what: str, otherwise: str = "") -> int:
-        """Read a number from 0 to limit - 1."""
-        limit = limit or MAX_SIDE
-        return self._match(r"(\d{1,3})", [limit], "{}", f"{what} from 0 to {limit - 1}{otherwise}")[0]
+        def value(token: str) -> tuple[int, ...] | None:
+            found = tuple(map(int, re.findall(r"\d{1,5}", token, re.ASCII)))
+            is_written_so = len(found) == len(limits) and form.format(*found) == token
+            return found if is_written_so and all(map(operator.lt, found, limits)) else None
 
-    def x_y(self, height: int | None, width: int | None) -> Cell:
+        first, last = form.format(*(0 for _ in limits)), form.format(*(limit - 1 for limit in limits))
+        return self.take(f"{what} from {first} to {last}", value)
+
+    def _cell(self, row: int, column: int) -> Cell:
+        self.rows, self.columns = max(self.rows, row + 1), max(self.columns, column + 1)
+        return row, column
+
+    def cell(self) -> Cell:
+        """Read a `(row,col)` token."""
+        return self._cell(*self.numbers("a cell", "({},{})", self.height or MAX_SIDE, self.width or MAX_SIDE))
+
+    def x_y(self) -> Cell:
         """Read two numbers, x then y, as a cell."""
-        x = self.number(width, "an x")
-        return self.number(height, "a y"), x
+        (x,) = self.numbers("an x", "{}", self.width or MAX_SIDE)
+        (y,) = self.numbers("a y", "{}", self.height or MAX_SIDE)
+        return self._cell(y, x)
 
-    def node(self, labels: int | None, otherwise: str = "") -> Cell:
+    def node(self) -> Cell:
         """Read a label as a node of a path-star graph."""
-        return 0, self.number(labels, "a node", otherwise)
-
-    def cost(self) -> int:
-        """Read a cost such as c12."""
-        return self._match(r"c(\d{1,5})", [100_000], "c{}", "a cost such as c12")[0]
-
-    def path(self, read_cell: Callable[[str], Cell]) -> Path | None:
-        """Read the path after <PATH_START>; None if the text ends there or before."""
-        if self.peek() not in (None, PATH_START):
-            self.fail(f"{PATH_START} or the end of the text")
-        return self.response(read_cell) if self.skip(PATH_START) and not self.is_done else None
-
-    def response(self, read_cell: Callable[[str], Cell]) -> Path:
-        """Read cells up to and with <PATH_END>, and nothing after it; `read_cell` gets what else may stand there."""
-        path = [read_cell("")]
-        while not self.skip(PATH_END):
-            path.append(read_cell(f" or {PATH_END}"))
-        self.expect_end()
-        return path
+        return self._cell(0, *self.numbers("a node", "{}", self.width or MAX_SIDE))
 
 
 PAD, MASK, BOS, EOS, UNK = SPECIAL_TOKENS = ("[PAD]", "[MASK]", "[BOS]", "[EOS]", "[UNK]")
@@ -183,7 +172,7 @@ class Vocabulary:
 
     @property
     def size(self) -> int:
-        """The number of ids a model must have: the number of tokens rounded up to a multiple of 128."""
+        """The number of ids a model must have."""
         return padded_size(len(self.tokens))
 
     @property
@@ -192,17 +181,14 @@ class Vocabulary:
 
     def encode(self, tokens: Sequence[str]) -> npt.NDArray[np.int32]:
         """Return the ids of the tokens; an unknown token is named with its number."""
-        id_of = self.id_of
-        try:
-            return np.array([id_of[token] for token in tokens], dtype=np.int32)
-        except KeyError:
-            index, token = next((i, token) for i, token in enumerate(tokens) if token not in id_of)
-            raise UserError(
-                f"token {index + 1} is {quoted(token)}, which is not among the {len(self.tokens)} tokens of the "
-                "vocabulary: check the maze's size and format against the ones the vocabulary was made for."
-            ) from None
+        for number, token in enumerate(tokens, start=1):
+            if token not in self.id_of:
+                raise UserError(
+                    f"token {number} is {quoted(token)}, which is not among the {len(self.tokens)} tokens of the "
+                    "vocabulary: check the maze's size and format against the ones the vocabulary was made for."
+                )
+        return np.array([self.id_of[token] for token in tokens], dtype=np.int32)
 
     def decode(self, ids_T: Iterable[int]) -> list[str]:
         """Return the tokens of the ids; an id without a token (a model may predict one) reads [UNK]."""
-        count = len(self.tokens)
-        return [self.tokens[i] if 0 <= i < count else UNK for i in map(int, ids_T)]
+        return [self.tokens[i] if 0 <= i < len(self.tokens) else UNK for i in map(int, ids_T)]
