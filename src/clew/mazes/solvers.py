@@ -4,17 +4,15 @@
     astar(task).path, astar(task).trace
     trace_batch(batch), one_shortest(batch)      # compiled, for many tasks
 
-A task without a way through has the path None; its trace ends when no cell is open. In a path-star graph the trace is
-empty, since A*'s heuristic needs a grid.
+A task without a way through has the path None. In a path-star graph there is one path, and no trace.
 
 The rule of A*: unit costs, h = Manhattan distance. Pop the open cell with the smallest f = g + h; ties go to the
 smallest index. Neighbours in the order south, north, west, east. Skip a neighbour if an open or closed copy of it has
 f <= the new f; otherwise replace the open copy.
 
 This needs no heap: a step changes h by exactly 1, so a neighbour has either the f of the cell that was popped or 2
-more. Two sets of open cells are enough, those with the present f and those with f + 2. As sets of bits they give their
-smallest member in a few instructions. A cell is created at most twice (with f + 2, then with f) and closed at most
-once, so a trace has at most 3 events a cell.
+more. Two sets of bits hold the open cells with the present f and those with f + 2. A cell is created at most twice and
+closed at most once, so a trace has at most 3 events a cell.
 
 Shape suffixes: N tasks, H rows, W columns, C = H * W cells by index, P = C + 2 * W, the cells with a row above and one
 below that need no check for the border, B = ceil(C / 64) words of bits, D = 4 steps, E events (kind, cell, g, h).
@@ -120,8 +118,17 @@ def num_shortest(task: Task) -> int:
 
 def one_shortest(batch: TaskBatch) -> npt.NDArray[np.bool_]:
     """Return which of many tasks have exactly one shortest path."""
-    distance_N, ways_N = _shortest(batch.cells_NHW, batch.start_N, batch.goal_N)
-    return np.asarray((distance_N >= 0) & (ways_N == 1))
+    ways_N: Indices = _measure(batch.cells_NHW, batch.start_N, batch.goal_N, batch.path, batch.offset_N1)[2]
+    return ways_N == 1
+
+
+def check_batch(batch: TaskBatch) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Return (valid_N, shortest_N) of a batch's own paths, which may be empty or leave the maze."""
+    if batch.height == 1:  # path-star graphs are small
+        checked = [(is_valid(*pair), is_shortest(*pair)) for pair in batch]
+        return np.array([valid for valid, _ in checked], bool), np.array([shortest for _, shortest in checked], bool)
+    valid_N, steps_N, _ = _measure(batch.cells_NHW, batch.start_N, batch.goal_N, batch.path, batch.offset_N1)
+    return valid_N, valid_N & (batch.length_N == steps_N + 1)
 
 
 def trace_batch(batch: TaskBatch, workers: int | None = None) -> tuple[Events, npt.NDArray[np.int64]]:
@@ -134,6 +141,12 @@ def trace_batch(batch: TaskBatch, workers: int | None = None) -> tuple[Events, n
 
     events = parallel_map(trace, len(batch), batch.height * batch.width, workers)
     return np.concatenate([np.empty((0, 4), dtype=np.int32), *events]), offsets(count_N)
+
+
+@njit()
+def neighbour_sides(here: int, width: int) -> tuple[tuple[int, int], ...]:
+    """Return the sides of a cell with the cells there, in A*'s order."""
+    return (SOUTH, here + width), (NORTH, here - width), (WEST, here - 1), (EAST, here + 1)
 
 
 @njit()
@@ -154,9 +167,8 @@ def search_breadth_first(cells_HW: Cells, start: int, goal: int) -> tuple[Indice
         if here == goal:
             break
         head += 1
-        sides = flat_C[here]
-        for bit, there in ((SOUTH, here + width), (NORTH, here - width), (WEST, here - 1), (EAST, here + 1)):
-            if sides & bit and came_from_C[there] < 0:
+        for side, there in neighbour_sides(here, width):
+            if flat_C[here] & side and came_from_C[there] < 0:
                 came_from_C[there] = here
                 queue_C[tail] = there
                 tail += 1
@@ -300,27 +312,37 @@ def _log(trace_E4: Events, events: np.uint64, kind: int, cell: int | np.uint64, 
 
 
 @njit(nogil=True)
-def _shortest(cells_NHW: Cells, start_N: Indices, goal_N: Indices) -> tuple[Indices, Indices]:
-    """Return the steps from start to goal, -1 if there is no way, and the number of shortest paths, 2 for more."""
+def _measure(
+    cells_NHW: Cells, start_N: Indices, goal_N: Indices, path: Indices, offset_N1: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.bool_], Indices, Indices]:
+    """Return which paths are valid, the steps from start to goal, -1 if there is no way, and the shortest paths.
+
+    The number of shortest paths is 2 where there are more.
+    """
     count, height, width = cells_NHW.shape
-    steps_N, ways_N = np.empty(count, np.int32), np.zeros(count, np.int32)
+    valid_N, steps_N, ways_N = np.empty(count, np.bool_), np.empty(count, np.int32), np.empty(count, np.int32)
     distance_C, ways_C = np.empty(height * width, np.int32), np.empty(height * width, np.int8)
     for i in range(count):
-        flat_C = cells_NHW[i].ravel()
-        _, queue_C, reached = search_breadth_first(cells_NHW[i], start_N[i], -1)
-        distance_C[:] = -1
-        distance_C[start_N[i]], ways_C[start_N[i]] = 0, 1
+        flat_C, own = cells_NHW[i].ravel(), path[offset_N1[i] : offset_N1[i + 1]]
+        valid = own.size > 0 and own[0] == start_N[i] and own[-1] == goal_N[i]
+        for here, there in zip(own[:-1], own[1:]):  # noqa: B905 (numba has no strict zip)
+            is_step = False
+            for side, cell in neighbour_sides(here, width):
+                is_step |= cell == there and 0 <= here < flat_C.size and flat_C[here] & side != 0
+            valid &= is_step
+        valid_N[i] = valid
+
+        came_from_C, queue_C, reached = search_breadth_first(cells_NHW[i], start_N[i], -1)
+        distance_C[:], ways_C[:] = -1, 0
+        ways_C[start_N[i]] = 1
+        for cell in queue_C[:reached]:
+            distance_C[cell] = distance_C[came_from_C[cell]] + 1  # the start comes from itself
         for here in queue_C[:reached]:
-            for bit, there in ((SOUTH, here + width), (NORTH, here - width), (WEST, here - 1), (EAST, here + 1)):
-                if not flat_C[here] & bit:
-                    continue
-                if distance_C[there] < 0:
-                    distance_C[there], ways_C[there] = distance_C[here] + 1, 0
-                if distance_C[there] == distance_C[here] + 1:
-                    ways_C[there] = min(2, ways_C[there] + ways_C[here])  # more than one is all that counts
-        steps_N[i] = distance_C[goal_N[i]]
-        ways_N[i] = ways_C[goal_N[i]]
-    return steps_N, ways_N
+            for side, there in neighbour_sides(here, width):
+                if flat_C[here] & side and distance_C[there] == distance_C[here] + 1:
+                    ways_C[there] = min(2, ways_C[there] + ways_C[here])
+        steps_N[i], ways_N[i] = distance_C[goal_N[i]], ways_C[goal_N[i]]
+    return valid_N, steps_N, ways_N
 
 
 @njit(nogil=True)
@@ -359,24 +381,3 @@ def is_valid(task: Task, path: Path) -> bool:
 def is_shortest(task: Task, path: Path) -> bool:
     """Return whether `path` is valid and no valid path is shorter."""
     return is_valid(task, path) and len(path) == len(bfs_path(task) or [])
-
-
-def check_batch(batch: TaskBatch) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """Return (valid_N, shortest_N) of a batch's own paths, which may be empty or leave the maze."""
-    if batch.height == 1:  # path-star graphs are small
-        checked = [(is_valid(*pair), is_shortest(*pair)) for pair in batch]
-        return np.array([valid for valid, _ in checked], bool), np.array([shortest for _, shortest in checked], bool)
-    length_N, cell_C = batch.length_N, batch.cells_NHW.reshape(len(batch), -1)
-    row_S, here_S, there_S = np.repeat(np.arange(len(batch)), length_N)[:-1], batch.path[:-1], batch.path[1:]
-    # Steps from the end of one path to the start of the next count for neither.
-    is_step_S = ~np.isin(np.arange(len(row_S)), batch.offset_N1[1:] - 1)
-    inside_S = (here_S >= 0) & (here_S < cell_C.shape[1])
-    sides_S = cell_C[row_S, np.where(inside_S, here_S, 0)] * inside_S
-    steps = ((SOUTH, batch.width), (NORTH, -batch.width), (WEST, -1), (EAST, 1))
-    open_S = np.any([((sides_S & side) != 0) & (there_S - here_S == step) for side, step in steps], axis=0)
-    valid_N = np.bincount(row_S[is_step_S & ~open_S], minlength=len(batch)) == 0
-    valid_N &= length_N > 0
-    for end_N, place_N in ((batch.start_N, batch.offset_N1[:-1]), (batch.goal_N, batch.offset_N1[1:] - 1)):
-        valid_N[valid_N] = batch.path[place_N[valid_N]] == end_N[valid_N]
-    distance_N, _ = _shortest(batch.cells_NHW, batch.start_N, batch.goal_N)
-    return valid_N, valid_N & (length_N == distance_N + 1)
