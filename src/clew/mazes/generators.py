@@ -25,8 +25,9 @@ from clew.mazes.solvers import (
     Indices,
     Scratch,
     astar_scratch,
-    neighbour_sides,
     search_astar,
+    spread,
+    spread_arrays,
     write_path,
 )
 
@@ -37,6 +38,7 @@ DFS, ASTAR, WILSON, KRUSKAL, PERCOLATION, STAR = range(6)
 TRAIN, TEST, ANY = range(3)
 
 _SEEN = 32  # a bit that no side uses
+_SOUTH, _EAST = 1, 3
 _DOWN, _RIGHT = (-1, 1, 0, 0), (0, 0, -1, 1)  # the step to the north, south, west and east
 
 
@@ -76,53 +78,6 @@ def carve_dfs(cells_HW: Cells, state: Stream) -> None:
 
 
 @njit()
-def carve_kruskal(cells_HW: Cells, state: Stream) -> None:
-    """Overwrite `cells_HW` with a perfect maze: open passages in random order, each unless it would close a loop."""
-    height, width = cells_HW.shape
-    cells_HW[:] = 0
-    # Passage 2 * cell leads east from the cell, 2 * cell + 1 leads south.
-    passage = np.empty(2 * height * width - height - width, dtype=np.int32)
-    count = 0
-    for cell in range(height * width):
-        if cell % width + 1 < width:
-            passage[count] = 2 * cell
-            count += 1
-        if cell // width + 1 < height:
-            passage[count] = 2 * cell + 1
-            count += 1
-    shuffle_first(state, passage, count)
-
-    parent_C = np.arange(height * width, dtype=np.int32)
-    missing = height * width - 1
-    for p in passage:
-        here, leads_south = p // 2, p % 2
-        root, other = _root(parent_C, here), _root(parent_C, here + (width if leads_south else 1))
-        if root == other:
-            continue
-        parent_C[root] = other
-        _open_side(cells_HW, here // width, here % width, 1 if leads_south else 3)
-        missing -= 1
-        if missing == 0:
-            break
-
-
-@njit()
-def _root(parent_C: Indices, cell: int) -> int:
-    """Return the root of a cell's tree in the union-find forest, halving the path to it."""
-    while parent_C[cell] != cell:
-        parent_C[cell] = parent_C[parent_C[cell]]
-        cell = parent_C[cell]
-    return cell
-
-
-@njit()
-def _open_side(cells_HW: Cells, row: int, col: int, side: int) -> None:
-    """Open a passage to the north (side 0), south (1), west (2) or east (3)."""
-    cells_HW[row, col] |= 1 << side
-    cells_HW[row + _DOWN[side], col + _RIGHT[side]] |= 1 << (side ^ 1)
-
-
-@njit()
 def carve_wilson(cells_HW: Cells, state: Stream) -> None:
     """Overwrite `cells_HW` with a uniform perfect maze, by Wilson's loop-erased random walks."""
     height, width = cells_HW.shape
@@ -150,6 +105,33 @@ def carve_wilson(cells_HW: Cells, state: Stream) -> None:
 
 
 @njit()
+def carve_kruskal(cells_HW: Cells, state: Stream) -> None:
+    """Overwrite `cells_HW` with a perfect maze: open passages in random order, each unless it would close a loop."""
+    height, width = cells_HW.shape
+    cells_HW[:] = 0
+    passage, count = np.empty(2 * height * width - height - width, dtype=np.int32), 0  # 4 * cell + side
+    for cell in range(height * width):
+        for side, is_inside in ((_EAST, cell % width + 1 < width), (_SOUTH, cell // width + 1 < height)):
+            if is_inside:
+                passage[count] = 4 * cell + side
+                count += 1
+    shuffle_first(state, passage, count)
+    root_C = np.arange(height * width)  # of union-find; a root has itself
+    for each in passage:
+        cell, side = divmod(each, 4)
+        here, there = cell, cell + (1 if side == _EAST else width)
+        while root_C[here] != here:
+            root_C[here] = root_C[root_C[here]]  # halves the way to the root
+            here = root_C[here]
+        while root_C[there] != there:
+            root_C[there] = root_C[root_C[there]]
+            there = root_C[there]
+        if here != there:
+            root_C[here] = there
+            _open_side(cells_HW, cell // width, cell % width, side)
+
+
+@njit()
 def open_passages(cells_HW: Cells, state: Stream, open_share: float) -> None:
     """Overwrite `cells_HW` with a maze in which each passage is open with the chance `open_share`."""
     height, width = cells_HW.shape
@@ -157,9 +139,16 @@ def open_passages(cells_HW: Cells, state: Stream, open_share: float) -> None:
     for row in range(height):
         for col in range(width):
             if col + 1 < width and unit(state) < open_share:
-                _open_side(cells_HW, row, col, 3)
+                _open_side(cells_HW, row, col, _EAST)
             if row + 1 < height and unit(state) < open_share:
-                _open_side(cells_HW, row, col, 1)
+                _open_side(cells_HW, row, col, _SOUTH)
+
+
+@njit()
+def _open_side(cells_HW: Cells, row: int, col: int, side: int) -> None:
+    """Open a passage to the north (side 0), south (1), west (2) or east (3)."""
+    cells_HW[row, col] |= 1 << side
+    cells_HW[row + _DOWN[side], col + _RIGHT[side]] |= 1 << (side ^ 1)
 
 
 @njit()
@@ -243,10 +232,10 @@ class Workspace(NamedTuple):
     """Arrays that `fill` works in; they serve many mazes of one shape, one after the other."""
 
     free_C: Indices  # the free cells, or the labels of a graph
-    mark_P: Indices  # the component of a cell, counted from 1; its place is the cell's index + W
+    size_C: Indices  # the number of cells of the component that was found from a cell
+    from_P: Indices
     queue_C: Indices
-    size_K: Indices  # the number of cells of each component
-    search: Scratch
+    scratch: Scratch
     trace_E4: Events
 
 
@@ -266,14 +255,10 @@ def fill(
     count, height, width = cells_NHW.shape
     cell_NC = cells_NHW.reshape(count, height * width)
     state = np.empty(1, dtype=np.uint64)
-    work = Workspace(
-        np.empty(height * width, dtype=np.int32),
-        np.empty((height + 2) * width, dtype=np.int32),
-        np.empty(height * width + 1, dtype=np.int32),
-        np.empty(MAX_PAIRS + 1, dtype=np.int32),
-        astar_scratch(height, width),
-        np.empty((MAX_EVENTS_PER_CELL * height * width, 4), dtype=np.int32),
-    )
+    cells = height * width
+    free_C, size_C = np.empty(cells, dtype=np.int32), np.empty(cells, dtype=np.int32)
+    trace_E4 = np.empty((MAX_EVENTS_PER_CELL * cells, 4), dtype=np.int32)
+    work = Workspace(free_C, size_C, *spread_arrays(height, width), astar_scratch(height, width), trace_E4)
     most = count * (MAX_PAIRS if request.all_pairs else 1)
     length_K = np.empty(most, dtype=np.int32)
     path = np.empty(most * height * width, dtype=np.int32)  # what is not used takes no memory
@@ -333,24 +318,24 @@ def _draw_paths(
     request: Request, cell_C: Cells, width: int, state: Stream, work: Workspace, path: Indices, length_K: Indices
 ) -> int:
     """Draw pairs of free cells, write the A* path of the first good one, or of every one, and return how many."""
-    free_C, mark_P, queue_C, size_K, search, trace_E4 = work
+    free_C, size_C, from_P, queue_C, scratch, trace_E4 = work
     free = 0
     for cell in range(cell_C.size):
         free_C[free] = cell  # stays only if counted: a branch would mostly be predicted wrong
         free += cell_C[cell] != WALL
-    mark_P[:] = 0
-    components, found, used = 0, 0, 0
+    if request.draws > 1:
+        from_P[:] = -1
+    found, used = 0, 0
     for _ in range(request.draws):
         first = below(state, free)
         second = below(state, free - request.distinct)
         start, goal = free_C[first], free_C[second + (request.distinct and second >= first)]
         # Most pairs are not connected, and A* would visit a whole component to find that out again and again.
         if request.draws > 1:
-            if mark_P[start + width] == 0:
-                components += 1
-                size_K[components] = _mark_component(cell_C, width, start, components, mark_P, queue_C)
-            component = mark_P[start + width]
-            if mark_P[goal + width] != component or size_K[component] < request.min_length:
+            if from_P[start + width] < 0:
+                size_C[start] = spread(cell_C, width, start, from_P, queue_C, False)
+            component = from_P[start + width]
+            if from_P[goal + width] != component or size_C[component] < request.min_length:
                 continue
         is_new, begin = True, 0
         for k in range(found):
@@ -358,31 +343,12 @@ def _draw_paths(
             begin += length_K[k]
         if not is_new:
             continue
-        length, _ = search_astar(cell_C, width, start, goal, search, trace_E4)
+        length, _ = search_astar(cell_C, width, start, goal, scratch, trace_E4)
         if length >= request.min_length:
-            write_path(search.came_from_C, start, goal, path[used:])
+            write_path(scratch.came_from_C, start, goal, path[used:])
             used += length
             length_K[found] = length
             found += 1
             if not request.all_pairs:
                 break
     return found
-
-
-@njit(_nrt=False)
-def _mark_component(cell_C: Cells, width: int, start: int, mark: int, mark_P: Indices, queue_C: Indices) -> int:
-    """Set `mark_P`, 0 before, to `mark` at all cells connected with `start`, and return how many they are."""
-    mark_P[start + width] = mark
-    queue_C[0] = start
-    head, tail = 0, 1
-    while head < tail:
-        here = queue_C[head]
-        head += 1
-        for side, there in neighbour_sides(here, width):
-            # Written in any case, to be overwritten unless counted: a branch would mostly be predicted wrong.
-            old = mark_P[there + width]
-            is_new = ((cell_C[here] & side) != 0) & (old == 0)
-            mark_P[there + width] = mark if is_new else old
-            queue_C[tail] = there
-            tail += is_new
-    return tail

@@ -20,7 +20,6 @@ below that need no check for the border, B = ceil(C / 64) words of bits, D = 4 s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
@@ -54,8 +53,7 @@ class Event(NamedTuple):
     h: int
 
 
-@dataclass(frozen=True)
-class AStarResult:
+class AStarResult(NamedTuple):
     path: Path | None
     trace: list[Event]
 
@@ -64,9 +62,10 @@ def bfs_path(task: Task) -> Path | None:
     """Return a shortest path, both ends included; of several, the one that breadth-first search meets first."""
     if isinstance(task.maze, PathStar):
         return task.maze.path_between(task.start, task.goal)
-    start, goal = task.maze.index(task.start), task.maze.index(task.goal)
-    came_from_C, _, _ = search_breadth_first(task.maze.cells, start, goal)
-    return _path(came_from_C, start, goal, task.maze.width) if came_from_C[goal] >= 0 else None
+    start, goal, width = task.maze.index(task.start), task.maze.index(task.goal), task.maze.width
+    from_P, queue_C = spread_arrays(*task.maze.cells.shape)
+    spread(task.maze.cells.ravel(), width, start, from_P, queue_C, True)
+    return _path(from_P[width:-width], start, goal, width) if from_P[goal + width] >= 0 else None
 
 
 def path_through(task: Task, cells: set[Cell]) -> Path | None:
@@ -85,11 +84,10 @@ def astar(task: Task) -> AStarResult:
     """Return the path and the trace of the deterministic A*."""
     if isinstance(task.maze, PathStar):
         return AStarResult(task.maze.path_between(task.start, task.goal), [])
-    start, goal = task.maze.index(task.start), task.maze.index(task.goal)
-    cell_C, width = task.maze.cells.ravel(), task.maze.width
+    start, goal, width = task.maze.index(task.start), task.maze.index(task.goal), task.maze.width
     scratch = astar_scratch(*task.maze.cells.shape)
-    trace_E4 = np.empty((MAX_EVENTS_PER_CELL * cell_C.size, 4), np.int32)
-    length, events = search_astar(cell_C, width, start, goal, scratch, trace_E4)
+    trace_E4 = np.empty((MAX_EVENTS_PER_CELL * task.maze.cells.size, 4), np.int32)
+    length, events = search_astar(task.maze.cells.ravel(), width, start, goal, scratch, trace_E4)
     trace = [
         Event("close" if kind == CLOSE else "create", divmod(cell, width), g, h)
         for kind, cell, g, h in trace_E4[:events].tolist()
@@ -144,38 +142,40 @@ def trace_batch(batch: TaskBatch, workers: int | None = None) -> tuple[Events, n
 
 
 @njit()
+def spread_arrays(height: int, width: int) -> tuple[Indices, Indices]:
+    """Return arrays for `spread`."""
+    return np.full((height + 2) * width, -1, dtype=np.int32), np.empty(height * width + 1, dtype=np.int32)
+
+
+# _nrt=False: without counting references to arrays, which costs a few percent of a short search.
+@njit(_nrt=False)
+def spread(cell_C: Cells, width: int, start: int, from_P: Indices, queue_C: Indices, as_tree: bool) -> int:
+    """Search breadth-first from `start`, put the cells into `queue_C` in order of distance, and return their number.
+
+    `from_P`, negative before, gets the cell before each one, the start's being itself; the start unless `as_tree`.
+    """
+    from_P[start + width] = queue_C[0] = start
+    head, tail = 0, 1
+    while head < tail:
+        here = queue_C[head]
+        head += 1
+        origin = here if as_tree else start
+        for side, there in neighbour_sides(here, width):
+            # Written in any case, to be overwritten unless counted: a branch would mostly be predicted wrong.
+            old = from_P[there + width]
+            is_new = ((cell_C[here] & side) != 0) & (old < 0)
+            from_P[there + width] = origin if is_new else old
+            queue_C[tail] = there
+            tail += is_new
+    return tail
+
+
+@njit()
 def neighbour_sides(here: int, width: int) -> tuple[tuple[int, int], ...]:
     """Return the sides of a cell with the cells there, in A*'s order."""
     return (SOUTH, here + width), (NORTH, here - width), (WEST, here - 1), (EAST, here + 1)
 
 
-@njit()
-def search_breadth_first(cells_HW: Cells, start: int, goal: int) -> tuple[Indices, Indices, int]:
-    """Return (came_from_C, queue_C, reached): the search's tree, and the cells reached in order of distance.
-
-    A cell that was not reached has came_from -1; the start comes from itself. The search ends when it reaches
-    `goal`; give -1 to reach all.
-    """
-    height, width = cells_HW.shape
-    came_from_C = np.full(height * width, -1, dtype=np.int32)
-    queue_C = np.empty(height * width, dtype=np.int32)
-    came_from_C[start] = queue_C[0] = start
-    head, tail = 0, 1
-    flat_C = cells_HW.ravel()
-    while head < tail:
-        here = queue_C[head]
-        if here == goal:
-            break
-        head += 1
-        for side, there in neighbour_sides(here, width):
-            if flat_C[here] & side and came_from_C[there] < 0:
-                came_from_C[there] = here
-                queue_C[tail] = there
-                tail += 1
-    return came_from_C, queue_C, tail
-
-
-# _nrt=False: without counting references to arrays, which costs a few percent of a short search.
 @njit(_nrt=False)
 def write_path(came_from_C: Indices, start: int, goal: int, path: Indices) -> int:
     """Follow `came_from_C` back from the goal, write the path from the start into `path`, and return its length."""
@@ -194,10 +194,11 @@ def write_path(came_from_C: Indices, start: int, goal: int, path: Indices) -> in
 def reachable(cells_NHW: Cells, start_N: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
     """Return which cells of each maze its start can reach, [N, C]."""
     count, height, width = cells_NHW.shape
-    reached_NC = np.zeros((count, height * width), dtype=np.bool_)
+    reached_NC = np.empty((count, height * width), dtype=np.bool_)
     for i in range(count):
-        came_from_C, _, _ = search_breadth_first(cells_NHW[i], start_N[i], -1)
-        reached_NC[i] = came_from_C >= 0
+        from_P, queue_C = spread_arrays(height, width)
+        spread(cells_NHW[i].ravel(), width, start_N[i], from_P, queue_C, False)
+        reached_NC[i] = from_P[width:-width] >= 0
     return reached_NC
 
 
@@ -213,13 +214,13 @@ class Scratch(NamedTuple):
 
 @njit()
 def astar_scratch(height: int, width: int) -> Scratch:
-    cells, below = height * width, np.uint64(width)
+    cells, down = height * width, np.uint64(width)
     return Scratch(
         np.empty(cells + 2 * width, dtype=np.int32),
         np.empty(cells, dtype=np.int32),
         np.empty((cells + 63) // 64 * 2, dtype=np.uint64),
         np.empty(2, dtype=np.uint64),
-        np.array([below, _ZERO - below, _ZERO - _ONE, _ONE], dtype=np.uint64),
+        np.array([down, _ZERO - down, _ZERO - _ONE, _ONE], dtype=np.uint64),
     )
 
 
@@ -229,7 +230,7 @@ def search_astar(
 ) -> tuple[int, int]:
     """Write the trace into `trace_E4`; return (number of cells of the path, 0 if there is none; number of events).
 
-    `scratch.came_from_C` then leads from the goal back to the start.
+    `came_from_C` then leads from the goal back to the start.
     """
     best_g_P, came_from_C, open_B2, low_2, step_D = scratch
     # Indices are uint64 here: with int64 numba would ask of every one whether it counts from the end.
@@ -323,21 +324,21 @@ def _measure(
     valid_N, steps_N, ways_N = np.empty(count, np.bool_), np.empty(count, np.int32), np.empty(count, np.int32)
     distance_C, ways_C = np.empty(height * width, np.int32), np.empty(height * width, np.int8)
     for i in range(count):
-        flat_C, own = cells_NHW[i].ravel(), path[offset_N1[i] : offset_N1[i + 1]]
-        valid = own.size > 0 and own[0] == start_N[i] and own[-1] == goal_N[i]
-        for here, there in zip(own[:-1], own[1:]):  # noqa: B905 (numba has no strict zip)
+        flat_C, start, own = cells_NHW[i].ravel(), start_N[i], path[offset_N1[i] : offset_N1[i + 1]]
+        valid_N[i] = own.size > 0 and own[0] == start and own[-1] == goal_N[i]
+        for k in range(own.size - 1):
             is_step = False
-            for side, cell in neighbour_sides(here, width):
-                is_step |= cell == there and 0 <= here < flat_C.size and flat_C[here] & side != 0
-            valid &= is_step
-        valid_N[i] = valid
+            for side, there in neighbour_sides(own[k], width):
+                is_step |= there == own[k + 1] and 0 <= own[k] < flat_C.size and flat_C[own[k]] & side != 0
+            valid_N[i] &= is_step
 
-        came_from_C, queue_C, reached = search_breadth_first(cells_NHW[i], start_N[i], -1)
+        from_P, queue_C = spread_arrays(height, width)
+        queue = queue_C[: spread(flat_C, width, start, from_P, queue_C, True)]
         distance_C[:], ways_C[:] = -1, 0
-        ways_C[start_N[i]] = 1
-        for cell in queue_C[:reached]:
-            distance_C[cell] = distance_C[came_from_C[cell]] + 1  # the start comes from itself
-        for here in queue_C[:reached]:
+        ways_C[start] = 1
+        for cell in queue:
+            distance_C[cell] = distance_C[from_P[cell + width]] + 1  # the start comes from itself
+        for here in queue:
             for side, there in neighbour_sides(here, width):
                 if flat_C[here] & side and distance_C[there] == distance_C[here] + 1:
                     ways_C[there] = min(2, ways_C[there] + ways_C[here])
