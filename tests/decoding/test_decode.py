@@ -18,7 +18,7 @@ from clew.decoding.decode import (
     parse_decoder,
     split_steps,
 )
-from clew.decoding.text_decoders import Certainty, LeftToRight, Threshold
+from clew.decoding.text_decoders import LeftToRight, Parallel
 from clew.errors import UserError
 from clew.models.cell_network import CellNetwork
 from clew.models.config import CellNetworkConfig
@@ -41,6 +41,7 @@ def no_plugins(monkeypatch):
         ("threshold:probability=2", "use 0 to 1"),
         ("threshold:probability=nan", "use 0 to 1"),
         ("entropy-bound:bound=-1", "use 0 or more"),
+        ("certainty:by=luck", "cannot be 'luck'; give one of probability, margin, entropy"),
         ("repair:inner=repair", "cannot repair a repair"),
         ("repair:inner=nothing", "there is no decoder 'nothing'"),
         ("repair:rounds=0", "1 or more rounds"),
@@ -64,8 +65,10 @@ def test_decoders_for_a_model_are_those_that_suit_it():
 
 
 def test_options_are_read_from_text():
-    assert parse_decoder("certainty-margin:count=4") == Certainty("margin", 4)
-    assert parse_decoder("threshold:probability=0.5") == decoder_named("threshold", probability=0.5) == Threshold(0.5)
+    assert parse_decoder("certainty-margin:count=4") == Parallel(4, "margin")
+    assert parse_decoder("threshold:probability=0.5") == decoder_named("threshold", probability=0.5)
+    assert parse_decoder("threshold:probability=0.5") == Parallel(probability=0.5)
+    assert parse_decoder("one-pass:rounds=3") == parse_decoder("walk:query=never,rounds=3")
     assert parse_decoder("repair:inner=both-ends,rounds=2") == decoder_named("repair", inner="both-ends", rounds=2)
 
 

@@ -12,18 +12,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, get_type_hints
+from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
 from clew.decoding.cells import CellWalk
-from clew.decoding.codec import CellState, Codec, Decoder, DecodingState, Step
-from clew.decoding.text_decoders import Certainty, EndFirst, EntropyBound, LeftToRight, Repair, Threshold
+from clew.decoding.codec import CellState, Codec, Decoder, DecodingState, Probabilities, Step
+from clew.decoding.text_decoders import THRESHOLD, EndFirst, LeftToRight, Parallel, Repair
 from clew.errors import UserError
 from clew.files import type_name
 from clew.mazes.maze import Cell, TaskBatch
@@ -31,20 +29,20 @@ from clew.models.config import Model
 from clew.models.transformers import DecoderOnly
 from clew.registry import registered, registered_names
 
-# Classes by name; the fields that are given here are no options.
+# Classes by name, with defaults of their options.
 DECODERS: dict[str, partial[Any]] = {
     "left-to-right": partial(LeftToRight),
-    "right-to-left": partial(EndFirst, both_ends=False),
-    "both-ends": partial(EndFirst, both_ends=True),
-    "certainty": partial(Certainty, by="probability"),
-    "certainty-margin": partial(Certainty, by="margin"),
-    "certainty-entropy": partial(Certainty, by="entropy"),
-    "threshold": partial(Threshold),
-    "entropy-bound": partial(EntropyBound),
+    "right-to-left": partial(EndFirst),
+    "both-ends": partial(EndFirst, ends="both"),
+    "certainty": partial(Parallel),
+    "certainty-margin": partial(Parallel, by="margin"),
+    "certainty-entropy": partial(Parallel, by="entropy"),
+    "threshold": partial(Parallel, probability=THRESHOLD),
+    "entropy-bound": partial(Parallel, by="entropy", bound=0.1),
     "repair": partial(Repair),
 }
 CELL_DECODERS: dict[str, partial[Any]] = {
-    "one-pass": partial(CellWalk, query="never", rounds=0),
+    "one-pass": partial(CellWalk, query="never"),
     "walk": partial(CellWalk),
     "walk-repair": partial(CellWalk, rounds=200),  # more than any maze has needed
 }
@@ -52,9 +50,9 @@ CELL_DECODERS: dict[str, partial[Any]] = {
 
 def all_decoders() -> dict[str, partial[Any]]:
     """Return all decoders by name; registered ones come last and do not replace others."""
-    added: dict[str, Any] = {name: registered("decoder", name) for name in registered_names("decoder")}
     built_in = DECODERS | CELL_DECODERS
-    return built_in | {name: partial(added[name]) for name in added if name not in built_in}
+    added: dict[str, Any] = {name: registered("decoder", name) for name in registered_names("decoder")}
+    return built_in | {name: partial(make) for name, make in added.items()} | built_in
 
 
 def decoders_for(model: Model, codec: Codec) -> list[str]:
@@ -68,34 +66,6 @@ def default_decoder(codec: Codec) -> str:
     return "walk-repair" if codec.vocabulary is None else "left-to-right"
 
 
-def decoder_named(name: str, **options: Any) -> Decoder:
-    """Return the decoder of this name; options may be text."""
-    known = all_decoders()
-    if name not in known:
-        raise UserError(
-            f"there is no decoder {name!r}; choose one of {', '.join(known)}, "
-            "or give --plugin with the module that registers it."
-        )
-    make = known[name]
-    # Not Field.type, which is text in modules that import annotations from __future__.
-    kinds = {option: kind for option, kind in get_type_hints(make.func).items() if option not in make.keywords}
-    values: dict[str, Any] = {}
-    for option, value in options.items():
-        if option not in kinds:
-            names = ", ".join(kinds) or "none"
-            raise UserError(f"the decoder {name} has no option {option!r}; its options: {names}.")
-        kind = kinds[option] if kinds[option] in (int, float) else str
-        try:
-            values[option] = kind(value)
-        except ValueError:
-            wanted = type_name(kind)
-            raise UserError(f"the option {option} of the decoder {name} cannot be {value!r}; give {wanted}.") from None
-    if "inner" in values:  # a decoder inside another
-        values["inner"] = decoder_named(values["inner"])
-    decoder: Decoder = make(**values)
-    return decoder
-
-
 def parse_decoder(text: str) -> Decoder:
     """Return the decoder that a text such as `certainty:count=4` specifies."""
     name, _, rest = text.partition(":")
@@ -105,8 +75,36 @@ def parse_decoder(text: str) -> Decoder:
     return decoder_named(name, **{option: value for option, _, value in pairs})
 
 
-@dataclass(frozen=True)
-class DecodedBatch:
+def decoder_named(name: str, **options: Any) -> Decoder:
+    """Return the decoder of this name; options may be text."""
+    known = all_decoders()
+    if name not in known:
+        raise UserError(
+            f"there is no decoder {name!r}; choose one of {', '.join(known)}, "
+            "or give --plugin with the module that registers it."
+        )
+    # Not Field.type, which is text in modules that import annotations from __future__.
+    kinds = get_type_hints(known[name].func)
+    for option, value in options.items():
+        if option not in kinds:
+            names = ", ".join(kinds) or "none"
+            raise UserError(f"the decoder {name} has no option {option!r}; its options: {names}.")
+        kind = kinds[option]
+        if kind is Decoder:
+            options[option] = decoder_named(value)
+            continue
+        choices = get_args(kind) if get_origin(kind) is Literal else ()
+        convert = kind if kind in (int, float) else str
+        try:
+            options[option] = choices[choices.index(value)] if choices else convert(value)
+        except ValueError:
+            wanted = f"one of {', '.join(choices)}" if choices else type_name(kind)
+            raise UserError(f"the option {option} of the decoder {name} cannot be {value!r}; give {wanted}.") from None
+    decoder: Decoder = known[name](**options)
+    return decoder
+
+
+class DecodedBatch(NamedTuple):
     """Responses of a batch."""
 
     token_BR: Tensor  # int64; -1 after the end
@@ -143,14 +141,13 @@ def decode(
         for step in decoder.steps(model, state, torch.arange(len(state), device=device)):
             on_step(step)
             if not step.hidden:
-                passes_B += torch.zeros_like(passes_B).index_fill(0, step.row_F.cpu(), 1)  # once a maze
+                passes_B[step.row_F.cpu()] += 1  # once a maze, however often it occurs
     finally:
         module.train(training)
     return DecodedBatch(*state.responses(), passes_B, time.perf_counter() - began)
 
 
-@dataclass(frozen=True)
-class TaskStep:
+class TaskStep(NamedTuple):
     """One step of decoding one maze."""
 
     number: int  # of the forward pass, from 1; of a step that hides, that of the pass before
@@ -160,27 +157,29 @@ class TaskStep:
     probabilities: tuple[float, ...]
     hidden: bool  # the positions were hidden again
     # Only of cell networks: the probability that each cell is on the path after this pass, [H, W].
-    cell_probabilities: npt.NDArray[np.float32] | None = None
+    cell_probabilities: Probabilities | None = None
 
 
 def split_steps(codec: Codec, tasks: TaskBatch, steps: Iterable[Step]) -> list[list[TaskStep]]:
     """Return the steps of each maze of a decoded batch."""
+    shape = (tasks.height, tasks.width)
     found: list[list[TaskStep]] = [[] for _ in range(len(tasks))]
-    passes = [0] * len(tasks)
+    passes = np.zeros(len(tasks), dtype=np.int64)
     for step in steps:
-        filled: dict[int, list[tuple[int, Cell | None, str, float]]] = {}
-        columns = (step.row_F, step.position_F, step.token_F, step.probability_F)
-        for row, position, token, probability in zip(*(column.tolist() for column in columns), strict=True):
-            text = codec.token_text(token)
-            named = divmod(position, tasks.width) if codec.vocabulary is None else None
-            cell = named or codec.cell_named((text,), tasks.height, tasks.width)
-            filled.setdefault(row, []).append((position, cell, text, probability))
-        for row, values in filled.items():
+        for row in step.row_F.unique().tolist():
             passes[row] += not step.hidden
+            own_F = step.row_F == row
+            positions, tokens, probabilities = (
+                tuple(x_F[own_F].tolist()) for x_F in (step.position_F, step.token_F, step.probability_F)
+            )
+            texts = tuple(map(codec.token_text, tokens))
+            cells = tuple(
+                divmod(position, tasks.width) if codec.vocabulary is None else codec.cell_named((text,), *shape)
+                for position, text in zip(positions, texts, strict=True)
+            )
             on_C = (step.cell_probabilities or {}).get(row)
-            grid_HW = None if on_C is None else on_C.clip(min=0).reshape(tasks.height, tasks.width)
-            positions, cells, tokens, probabilities = zip(*values, strict=True)
-            found[row].append(TaskStep(passes[row], positions, cells, tokens, probabilities, step.hidden, grid_HW))
+            on_HW = None if on_C is None else on_C.clip(min=0).reshape(shape)
+            found[row].append(TaskStep(int(passes[row]), positions, cells, texts, probabilities, step.hidden, on_HW))
     return found
 
 

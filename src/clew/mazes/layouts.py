@@ -3,9 +3,8 @@
     held_out_N = is_held_out(layout_hashes(batch.cells_NHW))
 
 Every passage and every wall cell has a random 64-bit key, and a layout's hash is the XOR of its keys (Zobrist
-hashing), the smallest over all rotations and reflections of the maze. The split is a function of the hash alone: two
-sets that were made apart never share a layout across the splits. A path-star graph has a key for every edge, and no
-symmetries.
+hashing), the smallest over all rotations and reflections of the maze. The split is a function of the hash alone. A
+path-star graph has a key for every edge, and no symmetries.
 
 Shape suffixes: N mazes, H rows, W columns, C = H * W cells, K = 3 kinds of keys, M = K * C keys, S = 8 symmetries,
 V labels.
@@ -60,21 +59,15 @@ def layout_keys(height: int, width: int) -> Keys:
     return keys_SM
 
 
-@njit()
-def _graph_hash(before_V: Cells) -> np.uint64:
-    """Return the hash of a path-star graph: the XOR of its edges' keys, whatever the number of labels it draws from."""
-    total = np.uint64(0)
-    for node in range(before_V.size):
-        if before_V[node] != ABSENT and before_V[node] != node:
-            total ^= mix((_SALT ^ (np.uint64(before_V[node]) << np.uint64(8)) ^ np.uint64(node)) * STEP)
-    return total
-
-
 @njit(nogil=True)
 def layout_hash(cells_HW: Cells, keys_SM: Keys) -> np.uint64:
     """Return the hash of one layout."""
-    if cells_HW.shape[0] == 1:
-        return _graph_hash(cells_HW[0])
+    total = np.uint64(0)
+    if cells_HW.shape[0] == 1:  # a path-star graph; the number of its labels has no key
+        for node, before in enumerate(cells_HW[0]):
+            if before != ABSENT and before != node:
+                total ^= mix((_SALT ^ (np.uint64(before) << np.uint64(8)) ^ np.uint64(node)) * STEP)
+        return total
     flat_C = cells_HW.ravel()
     cells = flat_C.size
     # All ones or all zeros instead of an `if` a passage: the sides are random, so a branch would mostly be guessed
