@@ -33,15 +33,15 @@ def no_plugins(monkeypatch):
     ("text", "problem"),
     [
         ("sideways", "there is no decoder 'sideways'; choose one of left-to-right"),
-        ("certainty:count=many", "the option count of the decoder certainty cannot be 'many'; give a whole number"),
+        ("certainty:count=many", "count of the decoder certainty cannot be 'many'; it must be a whole number"),
         ("certainty:count=0", "use a count of 1 or more"),
-        ("certainty:speed=3", "no option 'speed'; its options: count"),
+        ("certainty:speed=3", "no field 'speed'; its fields are count, by"),
         ("certainty:count", "write options as certainty:option=value"),
-        ("left-to-right:count=2", "its options: none"),
+        ("left-to-right:count=2", "has no options"),
         ("threshold:probability=2", "use 0 to 1"),
         ("threshold:probability=nan", "use 0 to 1"),
         ("entropy-bound:bound=-1", "use 0 or more"),
-        ("certainty:by=luck", "cannot be 'luck'; give one of probability, margin, entropy"),
+        ("certainty:by=luck", "cannot be 'luck'; it must be one of probability, margin, entropy"),
         ("repair:inner=repair", "cannot repair a repair"),
         ("repair:inner=nothing", "there is no decoder 'nothing'"),
         ("repair:rounds=0", "1 or more rounds"),
@@ -158,7 +158,7 @@ def plugin():
 
 def test_a_registered_decoder_is_chosen_by_name_with_its_options(plugin):
     assert parse_decoder("every-nth:n=3,temperature=0.5") == plugin(3, 0.5)
-    with pytest.raises(UserError, match="cannot be 'x'; give a whole number"):
+    with pytest.raises(UserError, match="cannot be 'x'; it must be a whole number"):
         parse_decoder("every-nth:n=x")
     tasks = tasks_for("grid")
     codec = Codec.of("grid", 5, 5)

@@ -7,7 +7,7 @@
     path = codec.read(decoded.response(0), tasks.height, tasks.width)
 
 Cell labels have no vocabulary; their response is the path itself: the index of each cell, and height * width as the
-end token. `max_response_length` depends only on the size of the maze, so it does not reveal the true path's length.
+end token. `max_response_length` does not reveal the true path's length.
 
 Shape suffixes: B mazes, N some of them, T positions of the sequence, R positions of the response (0 is its first
 token), F filled positions, Q queried positions of all N mazes in row-major order, V vocabulary, C cells of a maze.
@@ -89,8 +89,7 @@ class State:
 class DecodingState(State):
     """Prompts, and the positions of the responses with the tokens known so far.
 
-    Position r of the response of maze b is position first_B[b] + r of its sequence. Tasks and codec are for decoders
-    that check a path against its maze.
+    Position r of the response of maze b is position first_B[b] + r of its sequence. Repair uses tasks and codec.
     """
 
     def __init__(self, prompt: Batch, end: int, max_response_length: int, tasks: TaskBatch, codec: Codec) -> None:
@@ -226,7 +225,6 @@ class Codec:
         return cls(known.name, None if known.name == CELL_LABELS else known.vocabulary(height, width))
 
     def end(self, height: int, width: int) -> int:
-        """Return the end token."""
         if self.vocabulary is None:
             return height * width
         return self.vocabulary.id_of[format_named(self.format_name).end_token]
@@ -290,7 +288,6 @@ class Codec:
         return [divmod(cell, width) for cell in response[:-1]]
 
     def token_text(self, token: int) -> str:
-        """Return the text of a token or of a label."""
         return LABELS[token] if self.vocabulary is None else self.vocabulary.decode([token])[0]
 
     def cell_named(self, tokens: tuple[str, ...], height: int, width: int) -> Cell | None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ from clew.decoding.cells import CellWalk
 from clew.decoding.codec import CellState, Codec, Decoder, DecodingState, Probabilities, Step
 from clew.decoding.text_decoders import THRESHOLD, EndFirst, LeftToRight, Parallel, Repair
 from clew.errors import UserError
-from clew.files import type_name
+from clew.files import from_plain
 from clew.mazes.maze import Cell, TaskBatch
 from clew.models.config import Model
 from clew.models.transformers import DecoderOnly
@@ -83,25 +83,24 @@ def decoder_named(name: str, **options: Any) -> Decoder:
             f"there is no decoder {name!r}; choose one of {', '.join(known)}, "
             "or give --plugin with the module that registers it."
         )
-    # Not Field.type, which is text in modules that import annotations from __future__.
-    kinds = get_type_hints(known[name].func)
-    for option, value in options.items():
-        if option not in kinds:
-            names = ", ".join(kinds) or "none"
-            raise UserError(f"the decoder {name} has no option {option!r}; its options: {names}.")
-        kind = kinds[option]
-        if kind is Decoder:
-            options[option] = decoder_named(value)
-            continue
-        choices = get_args(kind) if get_origin(kind) is Literal else ()
-        convert = kind if kind in (int, float) else str
-        try:
-            options[option] = choices[choices.index(value)] if choices else convert(value)
-        except ValueError:
-            wanted = f"one of {', '.join(choices)}" if choices else type_name(kind)
-            raise UserError(f"the option {option} of the decoder {name} cannot be {value!r}; give {wanted}.") from None
-    decoder: Decoder = known[name](**options)
+    kind, defaults = known[name].func, known[name].keywords
+    if not options:
+        return known[name]()  # type: ignore[no-any-return]
+    if not getattr(kind, "__dataclass_fields__", None):
+        raise UserError(f"the decoder {name} has no options; leave them out.")
+    given = defaults | {option: _number(value) for option, value in options.items()}
+    decoder: Decoder = from_plain(kind, given, f"the decoder {name}", {"inner": decoder_named})
     return decoder
+
+
+def _number(value: Any) -> Any:
+    """Return the number that a text says, or the value as it is."""
+    for convert in (int, float) if isinstance(value, str) else ():
+        try:
+            return convert(value)
+        except ValueError:
+            continue
+    return value
 
 
 class DecodedBatch(NamedTuple):
@@ -209,6 +208,5 @@ def is_causal(model: Model) -> bool:
 
 
 def device_of(model: Model) -> torch.device:
-    """Return the device of the model's weights."""
     parameter = next(model.parameters(), None) if isinstance(model, nn.Module) else None
     return torch.device("cpu") if parameter is None else parameter.device

@@ -60,7 +60,6 @@ def _check_inside(what: str, cell: Cell, height: int, width: int) -> None:
 
 
 def _svg(shown: Maze | Task) -> str:
-    """Return the drawing that a notebook shows."""
     from clew.viz.drawing import task_svg
 
     return task_svg(shown)
@@ -148,7 +147,6 @@ class Maze:
         return ((cell[0] + down, cell[1] + right) for side, (down, right, _) in SIDES.items() if sides & side)
 
     def name(self, cell: Cell) -> str:
-        """Return the name of a cell in messages."""
         return str(cell)
 
     def step_problem(self, here: Cell, there: Cell) -> str | None:
@@ -248,7 +246,6 @@ class PathStar(Maze):
         return [*reversed(there[shared:]), back[shared - 1], *back[shared:]]
 
     def _from_centre(self, cell: Cell) -> Path:
-        """Return the nodes from the centre to this one."""
         path = [cell]
         while (before := (0, int(self.cells[path[-1]]))) != path[-1]:
             path.append(before)
@@ -297,7 +294,6 @@ class Task:
 
     @property
     def ends(self) -> str:
-        """Start and goal, as part of a sentence."""
         unit = "" if isinstance(self.maze, PathStar) else " (row, col)"
         return f"from the start {self.maze.name(self.start)} to the goal {self.maze.name(self.goal)}{unit}"
 
@@ -343,7 +339,6 @@ class TaskBatch:
 
     @property
     def length_N(self) -> npt.NDArray[np.int64]:
-        """The number of cells of each path."""
         return np.diff(self.offset_N1)
 
     def path_of(self, i: int) -> npt.NDArray[np.int32]:
@@ -367,7 +362,6 @@ class TaskBatch:
         return f"TaskBatch({len(self):,} {what}, each with a path)"
 
     def _repr_svg_(self) -> str | None:
-        """Return the drawing that a notebook shows: the first tasks with their paths."""
         from clew.viz.drawing import grid_svg
 
         return grid_svg([(task, path, None, "") for task, path in self[:8]], columns=4) if len(self) else None

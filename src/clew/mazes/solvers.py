@@ -8,11 +8,9 @@ A task without a way through has the path None. In a path-star graph there is on
 
 The rule of A*: unit costs, h = Manhattan distance. Pop the open cell with the smallest f = g + h; ties go to the
 smallest index. Neighbours in the order south, north, west, east. Skip a neighbour if an open or closed copy of it has
-f <= the new f; otherwise replace the open copy.
-
-This needs no heap: a step changes h by exactly 1, so a neighbour has either the f of the cell that was popped or 2
-more. Two sets of bits hold the open cells with the present f and those with f + 2. A cell is created at most twice and
-closed at most once, so a trace has at most 3 events a cell.
+f <= the new f; otherwise replace the open copy. This needs no heap: a step changes h by exactly 1, so a neighbour has
+either the f of the cell that was popped or 2 more, and two sets of bits hold all open cells. A cell is created at most
+twice and closed at most once.
 
 Shape suffixes: N tasks, H rows, W columns, C = H * W cells by index, P = C + 2 * W, the cells with a row above and one
 below that need no check for the border, B = ceil(C / 64) words of bits, D = 4 steps, E events (kind, cell, g, h).
@@ -101,7 +99,7 @@ def _path(came_from_C: Indices, start: int, goal: int, width: int) -> Path:
 
 
 def num_shortest(task: Task) -> int:
-    """Return how many shortest paths the task has; exact, though on a large open grid the number outgrows 64 bits."""
+    """Return how many shortest paths the task has; on a large open grid the number outgrows 64 bits."""
     ways, seen = {task.start: 1}, set[Cell]()  # of the cells at one distance from the start
     while ways and task.goal not in ways:
         seen |= ways.keys()
@@ -316,10 +314,7 @@ def _log(trace_E4: Events, events: np.uint64, kind: int, cell: int | np.uint64, 
 def _measure(
     cells_NHW: Cells, start_N: Indices, goal_N: Indices, path: Indices, offset_N1: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.bool_], Indices, Indices]:
-    """Return which paths are valid, the steps from start to goal, -1 if there is no way, and the shortest paths.
-
-    The number of shortest paths is 2 where there are more.
-    """
+    """Return which paths are valid, the steps to the goal, -1 if there is no way, and the shortest paths, at most 2."""
     count, height, width = cells_NHW.shape
     valid_N, steps_N, ways_N = np.empty(count, np.bool_), np.empty(count, np.int32), np.empty(count, np.int32)
     distance_C, ways_C = np.empty(height * width, np.int32), np.empty(height * width, np.int8)
