@@ -165,7 +165,7 @@ def split_steps(codec: Codec, tasks: TaskBatch, steps: Iterable[Step]) -> list[l
     found: list[list[TaskStep]] = [[] for _ in range(len(tasks))]
     passes = np.zeros(len(tasks), dtype=np.int64)
     for step in steps:
-        for row in step.row_F.unique().tolist():
+        for row in sorted(set(step.row_F.tolist())):
             passes[row] += not step.hidden
             own_F = step.row_F == row
             positions, tokens, probabilities = (

@@ -77,7 +77,7 @@ def token_proportion(hits: Sequence[int], counts: Sequence[int]) -> Proportion:
     """Return the proportion of tokens over mazes; mazes are the sampling unit because their tokens are correlated."""
     total, right, mazes = sum(counts), sum(hits), len(counts)
     if total == 0:
-        return Proportion(0.0, 0, 0, 0.0, 1.0)
+        return proportion(0, 0)
     p = right / total
     if mazes < 2 or right in (0, total):
         # Without variance between mazes, each maze counts as one trial.
@@ -88,7 +88,8 @@ def token_proportion(hits: Sequence[int], counts: Sequence[int]) -> Proportion:
     return Proportion(p, right, total, max(0.0, p - half), min(1.0, p + half))
 
 
-class PairedDifference(NamedTuple):
+@dataclass(frozen=True)
+class PairedDifference:
     """Proportion solved by A minus proportion solved by B on the same mazes, with a 95 % confidence interval."""
 
     difference: float

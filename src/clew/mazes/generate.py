@@ -76,10 +76,6 @@ def generate(
     check_numbers(height, width, seed, min_path, open_share)
     if split not in _SPLITS:
         raise UserError(f"there is no split {split!r}; choose one of {', '.join(_SPLITS)}.")
-    if index_N.ndim != 1 or index_N.dtype.kind not in "iu" or (index_N.size and int(index_N.min()) < 0):
-        raise UserError("the indices of mazes must be a list of whole numbers from 0 up.")
-    if not 1 <= draws <= MAX_PAIRS:
-        raise UserError(f"{draws} draws of start and goal are out of range; use 1 to {MAX_PAIRS}.")
     star = star_shape(family)
     if family not in FAMILIES and star is None:
         return _generate_registered(family, height, width, index_N, seed, split, min_path)
@@ -97,12 +93,14 @@ def generate(
         all_pairs=all_pairs,
         attempts=attempts * MAX_PAIRS // draws,
     )
-    index_N, keys_SM, stop = index_N.astype(np.uint64), layout_keys(height, width), np.zeros(1, dtype=np.bool_)
+    number_N, keys_SM, stop = index_N.astype(np.uint64), layout_keys(height, width), np.zeros(1, dtype=np.bool_)
     cells_NHW = np.empty((len(index_N), height, width), dtype=np.uint8)
     tasks_N = np.empty(len(index_N), dtype=np.int64)
 
     def fill_chunk(chunk: slice) -> tuple[Indices, Indices]:
-        filled: tuple[Indices, Indices] = fill(request, index_N[chunk], keys_SM, cells_NHW[chunk], tasks_N[chunk], stop)
+        filled: tuple[Indices, Indices] = fill(
+            request, number_N[chunk], keys_SM, cells_NHW[chunk], tasks_N[chunk], stop
+        )
         return filled
 
     filled = parallel_map(fill_chunk, len(index_N), height * width * (MAX_PAIRS if all_pairs else 1), workers)

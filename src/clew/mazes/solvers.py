@@ -114,8 +114,8 @@ def num_shortest(task: Task) -> int:
 
 def one_shortest(batch: TaskBatch) -> npt.NDArray[np.bool_]:
     """Return which of many tasks have exactly one shortest path."""
-    ways_N: Indices = _measure(batch.cells_NHW, batch.start_N, batch.goal_N, batch.path, batch.offset_N1)[2]
-    return ways_N == 1
+    _, _, ways_N = _measure(batch.cells_NHW, batch.start_N, batch.goal_N, batch.path, batch.offset_N1)
+    return np.asarray(ways_N == 1)
 
 
 def check_batch(batch: TaskBatch) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
