@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from functools import partial
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,35 +30,35 @@ from clew.models.transformers import DecoderOnly
 from clew.registry import registered, registered_names
 
 # Classes by name, with defaults of their options.
-DECODERS: dict[str, partial[Any]] = {
-    "left-to-right": partial(LeftToRight),
-    "right-to-left": partial(EndFirst),
-    "both-ends": partial(EndFirst, ends="both"),
-    "certainty": partial(Parallel),
-    "certainty-margin": partial(Parallel, by="margin"),
-    "certainty-entropy": partial(Parallel, by="entropy"),
-    "threshold": partial(Parallel, probability=THRESHOLD),
-    "entropy-bound": partial(Parallel, by="entropy", bound=0.1),
-    "repair": partial(Repair),
+DECODERS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "left-to-right": (LeftToRight, {}),
+    "right-to-left": (EndFirst, {}),
+    "both-ends": (EndFirst, {"ends": "both"}),
+    "certainty": (Parallel, {}),
+    "certainty-margin": (Parallel, {"by": "margin"}),
+    "certainty-entropy": (Parallel, {"by": "entropy"}),
+    "threshold": (Parallel, {"probability": THRESHOLD}),
+    "entropy-bound": (Parallel, {"by": "entropy", "bound": 0.1}),
+    "repair": (Repair, {}),
 }
-CELL_DECODERS: dict[str, partial[Any]] = {
-    "one-pass": partial(CellWalk, query="never"),
-    "walk": partial(CellWalk),
-    "walk-repair": partial(CellWalk, rounds=200),  # more than any maze has needed
+CELL_DECODERS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "one-pass": (CellWalk, {"query": "never"}),
+    "walk": (CellWalk, {}),
+    "walk-repair": (CellWalk, {"rounds": 200}),  # more than any maze has needed
 }
 
 
-def all_decoders() -> dict[str, partial[Any]]:
+def all_decoders() -> dict[str, tuple[Any, dict[str, Any]]]:
     """Return all decoders by name; registered ones come last and do not replace others."""
     built_in = DECODERS | CELL_DECODERS
-    added: dict[str, Any] = {name: registered("decoder", name) for name in registered_names("decoder")}
-    return built_in | {name: partial(make) for name, make in added.items()} | built_in
+    added: dict[str, Any] = {name: (registered("decoder", name), {}) for name in registered_names("decoder")}
+    return built_in | added | built_in
 
 
 def decoders_for(model: Model, codec: Codec) -> list[str]:
     """Return the names of the decoders that suit a model."""
     for_cells = codec.vocabulary is None
-    return [name for name, make in all_decoders().items() if not _mismatch(model, make.func, for_cells)]
+    return [name for name, (kind, _) in all_decoders().items() if not _mismatch(model, kind, for_cells)]
 
 
 def default_decoder(codec: Codec) -> str:
@@ -83,11 +83,11 @@ def decoder_named(name: str, **options: Any) -> Decoder:
             f"there is no decoder {name!r}; choose one of {', '.join(known)}, "
             "or give --plugin with the module that registers it."
         )
-    kind, defaults = known[name].func, known[name].keywords
-    if not options:
-        return known[name]()  # type: ignore[no-any-return]
-    if not getattr(kind, "__dataclass_fields__", None):
+    kind, defaults = known[name]
+    if options and not getattr(kind, "__dataclass_fields__", None):
         raise UserError(f"the decoder {name} has no options; leave them out.")
+    if not options:
+        return kind(**defaults)  # type: ignore[no-any-return]
     given = defaults | {option: _number(value) for option, value in options.items()}
     decoder: Decoder = from_plain(kind, given, f"the decoder {name}", {"inner": decoder_named})
     return decoder
@@ -146,7 +146,8 @@ def decode(
     return DecodedBatch(*state.responses(), passes_B, time.perf_counter() - began)
 
 
-class TaskStep(NamedTuple):
+@dataclass(frozen=True)
+class TaskStep:
     """One step of decoding one maze."""
 
     number: int  # of the forward pass, from 1; of a step that hides, that of the pass before
