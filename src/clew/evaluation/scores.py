@@ -149,11 +149,11 @@ class Outcome:
 
     @cached_property
     def valid(self) -> bool:
-        return bool(self.predicted) and is_valid(self.task, self.predicted or [])
+        return is_valid(self.task, self.predicted or [])
 
     @cached_property
     def shortest(self) -> bool:
-        return bool(self.predicted) and is_shortest(self.task, self.predicted or [])
+        return is_shortest(self.task, self.predicted or [])
 
     @cached_property
     def failure(self) -> str | None:

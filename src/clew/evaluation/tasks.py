@@ -1,7 +1,7 @@
 """Tasks to evaluate on: held-out mazes or those of a file, embedding in larger mazes, and the check for leakage.
 
     groups = held_out("dfs", 10, 10, count=2000, seed=0)
-    groups = from_file("mazes.txt")                              # one batch for each size
+    groups = from_file("mazes.txt", on_error=print)              # one batch for each size
     larger = embed(tasks, height=20, width=20, seed=0)
     check_leakage([tasks], training_layouts(dataset))
 
@@ -52,10 +52,10 @@ def default_count(cells: int) -> int:
     return max(1, min(2000, 2000 * 100**2 // cells**2))
 
 
-def from_file(file: str, on_error: OnError | None = None) -> list[TaskBatch]:
+def from_file(file: str, on_error: OnError) -> list[TaskBatch]:
     """Return the tasks of a file, or of standard input if it is "-", a batch for each size.
 
-    UserError names the line of a maze that cannot be read or solved; with `on_error` the maze is left out.
+    A maze that cannot be read or solved is left out, and `on_error` is called with a sentence that names its line.
     """
 
     def tasks() -> Iterator[tuple[Task, Path]]:
@@ -63,8 +63,6 @@ def from_file(file: str, on_error: OnError | None = None) -> list[TaskBatch]:
             try:
                 yield read.task, true_path(read.task, read.path)
             except UserError as error:
-                if on_error is None:
-                    raise UserError(f"line {read.line}: {error}") from None
                 on_error(f"maze {read.number}, line {read.line}: {error}")
 
     return group_tasks(tasks())
@@ -79,8 +77,6 @@ def group_tasks(tasks: Iterable[tuple[Task, Path]]) -> list[TaskBatch]:
 
 
 class Leakage(NamedTuple):
-    """The result of `check_leakage`."""
-
     mazes: int
     perhaps_trained: int  # mazes whose layout may have been in training
     exact: bool  # compared with the training set itself
