@@ -54,12 +54,9 @@ def test_mazes_that_the_format_cannot_write_are_refused():
         Codec.of("wall-list", 5, 5).decoding_state(tasks_for("edge-list"))
 
 
-@pytest.mark.parametrize(
-    ("response", "problem"),
-    [([], "no end after 0"), ([1, 2], "no end after 2 steps"), ([25], "no cell before its end")],
-)
-def test_cells_that_say_no_path(response, problem):
-    with pytest.raises(UserError, match=problem):
+@pytest.mark.parametrize("response", [[], [1, 2], [25]])
+def test_cells_that_say_no_path(response):
+    with pytest.raises(UserError, match=f"{len(response)} labelled cells are no path with an end"):
         Codec.of("cell-labels", 5, 5).read(response, 5, 5)
 
 

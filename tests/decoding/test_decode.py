@@ -18,7 +18,7 @@ from clew.decoding.decode import (
     parse_decoder,
     split_steps,
 )
-from clew.decoding.text_decoders import Certainty, LeftToRight, Threshold
+from clew.decoding.text_decoders import LeftToRight, Parallel
 from clew.errors import UserError
 from clew.models.cell_network import CellNetwork
 from clew.models.config import CellNetworkConfig
@@ -33,14 +33,15 @@ def no_plugins(monkeypatch):
     ("text", "problem"),
     [
         ("sideways", "there is no decoder 'sideways'; choose one of left-to-right"),
-        ("certainty:count=many", "the option count of the decoder certainty cannot be 'many'; give a whole number"),
+        ("certainty:count=many", "count of the decoder certainty cannot be 'many'; it must be a whole number"),
         ("certainty:count=0", "use a count of 1 or more"),
-        ("certainty:speed=3", "no option 'speed'; its options: count"),
+        ("certainty:speed=3", "no field 'speed'; its fields are count, by"),
         ("certainty:count", "write options as certainty:option=value"),
-        ("left-to-right:count=2", "its options: none"),
+        ("left-to-right:count=2", "has no options"),
         ("threshold:probability=2", "use 0 to 1"),
         ("threshold:probability=nan", "use 0 to 1"),
         ("entropy-bound:bound=-1", "use 0 or more"),
+        ("certainty:by=luck", "cannot be 'luck'; it must be one of probability, margin, entropy"),
         ("repair:inner=repair", "cannot repair a repair"),
         ("repair:inner=nothing", "there is no decoder 'nothing'"),
         ("repair:rounds=0", "1 or more rounds"),
@@ -64,8 +65,10 @@ def test_decoders_for_a_model_are_those_that_suit_it():
 
 
 def test_options_are_read_from_text():
-    assert parse_decoder("certainty-margin:count=4") == Certainty("margin", 4)
-    assert parse_decoder("threshold:probability=0.5") == decoder_named("threshold", probability=0.5) == Threshold(0.5)
+    assert parse_decoder("certainty-margin:count=4") == Parallel(4, "margin")
+    assert parse_decoder("threshold:probability=0.5") == decoder_named("threshold", probability=0.5)
+    assert parse_decoder("threshold:probability=0.5") == Parallel(probability=0.5)
+    assert parse_decoder("one-pass:rounds=3") == parse_decoder("walk:query=never,rounds=3")
     assert parse_decoder("repair:inner=both-ends,rounds=2") == decoder_named("repair", inner="both-ends", rounds=2)
 
 
@@ -155,7 +158,7 @@ def plugin():
 
 def test_a_registered_decoder_is_chosen_by_name_with_its_options(plugin):
     assert parse_decoder("every-nth:n=3,temperature=0.5") == plugin(3, 0.5)
-    with pytest.raises(UserError, match="cannot be 'x'; give a whole number"):
+    with pytest.raises(UserError, match="cannot be 'x'; it must be a whole number"):
         parse_decoder("every-nth:n=x")
     tasks = tasks_for("grid")
     codec = Codec.of("grid", 5, 5)

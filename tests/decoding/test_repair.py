@@ -6,8 +6,9 @@ from decoding_fakes import Oracle, steps_of, tasks_for
 
 from clew.decoding.codec import Codec
 from clew.decoding.decode import decode
-from clew.decoding.text_decoders import Repair, Threshold, check_repairable, wrong_positions
+from clew.decoding.text_decoders import Parallel, Repair, wrong_positions
 from clew.errors import UserError
+from clew.mazes.generate import generate
 from clew.mazes.maze import Maze, PathStar, Task
 
 # S . .
@@ -69,8 +70,8 @@ def test_a_wrong_position_is_hidden_with_its_margin_and_queried_again():
     tasks = tasks_for("grid")
     tasks = tasks.select((tasks.length_N > 6).nonzero()[0])
     codec = Codec.of("grid", 5, 5)
-    decoder = Repair(Threshold(0.5), rounds=2, margin=1)
-    broken = decode(WrongOnce(codec, tasks), codec.decoding_state(tasks), Threshold(0.5))
+    decoder = Repair(Parallel(probability=0.5), rounds=2, margin=1)
+    broken = decode(WrongOnce(codec, tasks), codec.decoding_state(tasks), Parallel(probability=0.5))
     truth_BR, _ = codec.truth(tasks)
     wrong_B = (broken.token_BR[:, : truth_BR.shape[1]] != truth_BR).any(1)
     assert wrong_B.any()
@@ -92,15 +93,16 @@ def test_repair_ends_after_its_rounds():
         def __call__(self, batch, order_BT, query_BT):
             return super().__call__(batch, order_BT, query_BT).roll(1, dims=1)
 
-    steps = steps_of(Hopeless(codec, tasks), codec, tasks, Repair(Threshold(0.5), rounds=3))
+    steps = steps_of(Hopeless(codec, tasks), codec, tasks, Repair(Parallel(probability=0.5), rounds=3))
     assert sum(step.hidden for step in steps) == 3
 
 
-def test_traces_are_not_repaired():
-    codec = Codec.of("wall-list-trace", 4, 4)
-    tasks = tasks_for("wall-list", count=1, side=4)
-    with pytest.raises(UserError, match="search trace cannot be repaired"):
-        decode(lambda *_: torch.zeros(0), codec.decoding_state(tasks), Repair(Threshold()))
+@pytest.mark.parametrize(("form", "family"), [("wall-list-trace", "astar"), ("path-star-reversed", "path-star-2x3")])
+def test_traces_and_reversed_paths_are_not_repaired(form, family):
+    shape = (1, 5) if family.startswith("path-star") else (4, 4)
+    tasks = generate(family, *shape, seed=0, count=1, split="test")
+    with pytest.raises(UserError, match=f"the format {form} cannot be repaired"):
+        decode(lambda *_: torch.zeros(0), Codec.of(form, *shape).decoding_state(tasks), Repair())
 
 
 def test_wrong_places_of_path_star_responses():
@@ -113,5 +115,3 @@ def test_wrong_places_of_path_star_responses():
     assert wrong("3 2 6 <PATH_END>") == []
     assert wrong("3 5 6 <PATH_END>") == [1, 2]
     assert wrong("3 | 6 <PATH_END>") == [1]
-    with pytest.raises(UserError, match="from the goal to the start cannot be repaired"):
-        check_repairable(Codec.of("path-star-reversed", 1, 8))

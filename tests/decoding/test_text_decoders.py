@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from clew.data.batch import TokenBatch
 from clew.decoding.codec import Codec, DecodingState
 from clew.decoding.decode import DECODERS, decode, decoder_named
-from clew.decoding.text_decoders import Certainty, EntropyBound, LeftToRight, Predictions, Threshold
+from clew.decoding.text_decoders import LeftToRight, Parallel, Predictions
 from clew.models.published import load_published
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -96,7 +96,7 @@ def predictions_of(entropies):
 @given(st.lists(st.floats(0, 3, width=32, allow_subnormal=False), min_size=1, max_size=8), st.floats(0, 4))
 @settings(max_examples=60, deadline=None)
 def test_the_entropy_bound_holds_and_no_further_position_would_fit(entropies, bound):
-    chosen = EntropyBound(bound).choose(predictions_of(entropies))[0]
+    chosen = Parallel(by="entropy", bound=bound).choose(predictions_of(entropies))[0]
     taken = sorted(e for e, c in zip(entropies, chosen.tolist(), strict=True) if c)
     left = sorted(e for e, c in zip(entropies, chosen.tolist(), strict=True) if not c)
     assert taken
@@ -108,9 +108,9 @@ def test_the_entropy_bound_holds_and_no_further_position_would_fit(entropies, bo
 
 def test_threshold_and_certainty_choose_the_best_positions():
     predictions = predictions_of([0.1, 2.0, 0.05, 1.0])
-    assert Threshold(0.9).choose(predictions).tolist() == [[True, False, True, False]]
-    assert Threshold(0.99).choose(predictions).tolist() == [[False, False, True, False]]
-    assert Certainty("entropy", 2).choose(predictions).tolist() == [[True, False, True, False]]
+    assert Parallel(probability=0.9).choose(predictions).tolist() == [[True, False, True, False]]
+    assert Parallel(probability=0.99).choose(predictions).tolist() == [[False, False, True, False]]
+    assert Parallel(2, "entropy").choose(predictions).tolist() == [[True, False, True, False]]
 
 
 class PredictsTheEndEverywhere(Oracle):

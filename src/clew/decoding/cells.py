@@ -49,27 +49,17 @@ class CellWalk:
     any_order = for_cells = True
 
     def __post_init__(self) -> None:
-        if self.query not in ("never", "doubt", "cell") or self.origin not in ("start", "goal"):
-            raise UserError(
-                f"a walk from the {self.origin} with queries by {self.query} is impossible; "
-                "use origin=start or goal, and query=never, doubt or cell."
-            )
-        if not 0 <= self.rounds <= 10_000:
-            raise UserError(f"{self.rounds} rounds of repair are impossible; use 0 to 10,000.")
-        if not (0 < self.loops <= 1000 and 0 <= self.tolerance < 1 and 1 <= self.every <= 10_000):
-            raise UserError(
-                f"loops {self.loops}, tolerance {self.tolerance} and every {self.every} are impossible; use loops "
-                "above 0 and up to 1000, a tolerance from 0 to just below 1, and every from 1 to 10,000."
-            )
+        ranges = {"rounds": (0, 10_000), "loops": (1e-3, 1000), "tolerance": (0, 0.999), "every": (1, 10_000)}
+        for name, (low, high) in ranges.items():
+            if not low <= (value := getattr(self, name)) <= high:
+                raise UserError(f"a walk with {name} {value:g} is impossible; use {low:g} to {high:,g}.")
 
     def steps(self, model: Model, state: CellState, row_N: Tensor) -> Iterator[Step]:
-        reverse = self.origin == "goal"
-        first_B, last_B = state.batch.start_B.tolist(), state.batch.goal_B.tolist()
-        if reverse:
+        first_B, last_B = state.prompt.start_B.tolist(), state.prompt.goal_B.tolist()
+        if self.origin == "goal":
             first_B, last_B = last_B, first_B
-        width, sides_BC = state.batch.cells_BHW.shape[2], state.batch.cells_BHW.flatten(1).tolist()
-        walks = {row: [first_B[row]] for row in row_N.tolist()}
-        filled = dict.fromkeys(walks, 0)  # cells of each walk that were yielded
+        width, sides_BC = state.prompt.cells_BHW.shape[2], state.prompt.cells_BHW.flatten(1).tolist()
+        walks: dict[int, list[int]] = {row: [] for row in row_N.tolist()}
         rounds = dict.fromkeys(walks, self.rounds)
         while len(row_N):
             rows = row_N.tolist()
@@ -78,27 +68,26 @@ class CellWalk:
             again, new, undone = [], [], []
             for row, on_C in zip(rows, found.tolist(), strict=True):
                 walk, sides_C = walks[row], sides_BC[row]
-                over = _walk_on(sides_C, width, walk, last_B[row], on_C, self.query)
-                new.append((row, walk[filled[row] :]))
-                filled[row] = len(walk)
-                state.paths[row] = walk[::-1] if reverse else walk[:]
-                if not over:
+                begin = len(walk)
+                walk += [] if walk else [first_B[row]]
+                is_over = _walk_on(sides_C, width, walk, last_B[row], on_C, self.query)
+                new.append((row, walk[begin:]))
+                state.paths[row] = walk[::-1] if self.origin == "goal" else walk[:]
+                if not is_over:
                     state.show(row, walk, ON)
                     again.append(row)
                 elif walk[-1] != last_B[row] and rounds[row]:
-                    visited = set(walk)
                     backwards = range(len(walk) - 1, -1, -1)
-                    fork = next((k for k in backwards if _onward(sides_C, width, walk[k], visited, on_C)), None)
+                    fork = next((k for k in backwards if _onward(sides_C, width, walk[k], set(walk), on_C)), None)
                     if fork is not None:
                         state.show(row, walk[fork + 1 :], OFF)
                         undone.append((row, walk[fork + 1 :]))
-                        keep = fork + 1 if self.query != "never" else 0
-                        walks[row], filled[row] = walk[: max(keep, 1)], keep
+                        walks[row] = walk[: fork + 1] if self.query != "never" else []
                         rounds[row] -= 1
                         again.append(row)
-            yield state.fill(new, on, row_N.device)
+            yield state.fill(new, on)
             if undone:
-                yield replace(state.fill(undone, on, row_N.device), hidden=True)
+                yield replace(state.fill(undone, on), hidden=True)
             row_N = torch.tensor(again, dtype=torch.int64, device=row_N.device)
 
 
@@ -116,9 +105,9 @@ def _walk_on(sides_C: list[int], width: int, walk: list[int], last: int, on_C: l
 
 def _onward(sides_C: list[int], width: int, here: int, visited: set[int], on_C: list[float]) -> list[int]:
     """Return the open neighbours that are neither visited nor ruled out."""
-    moves = ((NORTH, -width), (SOUTH, width), (WEST, -1), (EAST, 1))
-    near = [here + move for side, move in moves if sides_C[here] & side]
-    return [cell for cell in near if cell not in visited and on_C[cell] != RULED_OUT]
+    near = ((NORTH, here - width), (SOUTH, here + width), (WEST, here - 1), (EAST, here + 1))
+    open_sides = (cell for side, cell in near if sides_C[here] & side)
+    return [cell for cell in open_sides if cell not in visited and on_C[cell] != RULED_OUT]
 
 
 def loop_probabilities(model: Model, task: Task, loops: int | None = None) -> Probabilities:

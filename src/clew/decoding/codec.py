@@ -7,7 +7,7 @@
     path = codec.read(decoded.response(0), tasks.height, tasks.width)
 
 Cell labels have no vocabulary; their response is the path itself: the index of each cell, and height * width as the
-end token. `max_response_length` depends only on the size of the maze, so it does not reveal the true path's length.
+end token. `max_response_length` does not reveal the true path's length.
 
 Shape suffixes: B mazes, N some of them, T positions of the sequence, R positions of the response (0 is its first
 token), F filled positions, Q queried positions of all N mazes in row-major order, V vocabulary, C cells of a maze.
@@ -56,7 +56,7 @@ class Step:
     probability_F: Tensor  # float32; that the model gave the token
     hidden: bool = False  # the positions were hidden again, which takes no pass
     # Only of cell networks: for each queried row, the probability that a cell is on the path, [C].
-    cell_probabilities: Mapping[int, npt.NDArray[np.float32]] | None = None
+    cell_probabilities: Mapping[int, Probabilities] | None = None
 
 
 class Decoder(Protocol):
@@ -71,15 +71,28 @@ class Decoder(Protocol):
         ...
 
 
-class DecodingState:
+class State:
+    """What is known of the responses of a batch."""
+
+    prompt: Batch
+
+    def __len__(self) -> int:
+        return len(self.prompt)
+
+    def to(self, device: torch.device | str) -> None:
+        """Move the tensors to a device, in place."""
+        for name, value in vars(self).items():
+            if isinstance(value, (Tensor, Batch)):
+                setattr(self, name, value.to(device))
+
+
+class DecodingState(State):
     """Prompts, and the positions of the responses with the tokens known so far.
 
-    Position r of the response of maze b is position first_B[b] + r of its sequence. Tasks and codec are for decoders
-    that check a path against its maze.
+    Position r of the response of maze b is position first_B[b] + r of its sequence. Repair uses tasks and codec.
     """
 
     def __init__(self, prompt: Batch, end: int, max_response_length: int, tasks: TaskBatch, codec: Codec) -> None:
-        assert max_response_length >= 1, "a response has at least its end token"
         self.prompt = replace(prompt, tokens_BT=prompt.tokens_BT.masked_fill(~prompt.valid_BT, 0))
         self.first_B = prompt.valid_BT.sum(1)
         self.end, self.max_response_length, self.tasks, self.codec = end, max_response_length, tasks, codec
@@ -90,15 +103,6 @@ class DecodingState:
         # Positions that belong to the response, the end token included; all of them until the end token is known.
         self.length_B = torch.full(shape[:1], max_response_length, dtype=torch.int64, device=device)
         self.position_R = torch.arange(max_response_length, device=device)
-
-    def __len__(self) -> int:
-        return len(self.first_B)
-
-    def to(self, device: torch.device | str) -> None:
-        """Move the tensors to a device, in place."""
-        for name, value in vars(self).items():
-            if isinstance(value, (Tensor, Batch)):
-                setattr(self, name, value.to(device))
 
     def hidden(self, row_N: Tensor) -> Tensor:
         """Return which positions of these mazes are still to be filled, [N, R]."""
@@ -130,29 +134,24 @@ class DecodingState:
 
         The sequence is cut after the last position that is known or wanted, unless it shall be `whole`.
         """
-        known_NR = self.known_BR[row_N]
-        needed_R = (known_NR | want_NR).any(0)
-        width = self.max_response_length if whole else int((needed_R * (self.position_R + 1)).max())
-        first_N = self.first_B[row_N]
+        known_NR, prompt, first_N = self.known_BR[row_N], self.prompt.rows(row_N), self.first_B[row_N]
+        width = self.max_response_length if whole else int(((known_NR | want_NR) * (self.position_R + 1)).max())
         length = int(first_N.max()) + width
-        prompt = self.prompt.rows(row_N)
 
         def join(prompt_NT: Tensor, response_NR: Tensor, padding: int) -> Tensor:
             """Append to each prompt its response."""
-            out = torch.full((len(row_N), length), padding, dtype=prompt_NT.dtype, device=prompt_NT.device)
+            out_NT = torch.full((len(row_N), length), padding, dtype=prompt_NT.dtype, device=prompt_NT.device)
             cut = min(prompt_NT.shape[1], length)
-            out[:, :cut] = prompt_NT[:, :cut]
-            return out.scatter_(1, first_N[:, None] + self.position_R[:width], response_NR[:, :width])
+            out_NT[:, :cut] = prompt_NT[:, :cut]
+            return out_NT.scatter_(1, first_N[:, None] + self.position_R[:width], response_NR[:, :width])
 
-        is_prompt_NT = prompt.valid_BT
-        order_NT = join(is_prompt_NT.long() - 1, (~known_NR).long(), -1)
+        nowhere_NT = torch.zeros_like(prompt.valid_BT)
+        order_NT = join(prompt.valid_BT.long() - 1, (~known_NR).long(), -1)
+        tokens_NT, response_NT = join(prompt.tokens_BT, self.token_BR[row_N], 0), torch.ones_like(known_NR)
         batch = replace(
-            prompt,
-            tokens_BT=join(prompt.tokens_BT, self.token_BR[row_N], 0),
-            valid_BT=order_NT >= 0,
-            response_BT=join(torch.zeros_like(is_prompt_NT), torch.ones_like(known_NR), 0),
+            prompt, tokens_BT=tokens_NT, valid_BT=order_NT >= 0, response_BT=join(nowhere_NT, response_NT, 0)
         )
-        return model(batch, order_NT, join(torch.zeros_like(is_prompt_NT), want_NR, 0))
+        return model(batch, order_NT, join(nowhere_NT, want_NR, 0))
 
     def responses(self) -> tuple[Tensor, Tensor, Tensor]:
         """Return tokens and probabilities [B, R], with -1 and 0 where there is none, and the lengths."""
@@ -161,36 +160,29 @@ class DecodingState:
         return token_BR.cpu(), self.probability_BR.masked_fill(~valid_BR, 0).cpu(), self.length_B.cpu()
 
 
-class CellState:
+class CellState(State):
     """Visible labels of cells and the paths so far."""
 
-    def __init__(self, batch: CellBatch, end: int) -> None:
-        self.batch, self.end = batch, end
-        self.label_BC = torch.zeros_like(batch.tokens_BT)
-        self.visible_BC = torch.zeros_like(batch.valid_BT)
-        self.probability_BC = torch.zeros(batch.tokens_BT.shape)  # of each cell when it was last walked to
-        self.paths: list[list[int]] = [[] for _ in range(len(batch))]
+    prompt: CellBatch
 
-    def __len__(self) -> int:
-        return len(self.batch)
-
-    def to(self, device: torch.device | str) -> None:
-        """Move the labels to a device, in place."""
-        self.batch, self.label_BC = self.batch.to(device), self.label_BC.to(device)
-        self.visible_BC = self.visible_BC.to(device)
+    def __init__(self, prompt: CellBatch, end: int) -> None:
+        self.prompt, self.end = prompt, end
+        self.label_BC = torch.zeros_like(prompt.tokens_BT)
+        self.visible_BC = torch.zeros_like(prompt.valid_BT)
+        self.probability_BC = torch.zeros(prompt.tokens_BT.shape)  # of each cell when it was last walked to
+        self.paths: list[list[int]] = [[] for _ in range(len(prompt))]
 
     def query(self, model: Model, row_N: Tensor, stop: Stop) -> Probabilities:
         """Return the probability that each cell of these mazes is on the path, or RULED_OUT, [N, C]."""
-        batch = self.batch.rows(row_N)
+        batch, label_NC = self.prompt.rows(row_N), self.label_BC[row_N]
         visible_NC = self.visible_BC[row_N] & batch.valid_BT
-        batch = replace(batch, tokens_BT=self.label_BC[row_N])
         order_NC = torch.where(visible_NC, 0, torch.where(batch.valid_BT, 1, -1))
         # Loops are a property of CellNetwork; a registered model has its own.
         options = (stop,) if isinstance(model, CellNetwork) else ()
-        logits = model(batch, order_NC, order_NC == 1, *options)
-        on_NC = torch.where(visible_NC, self.label_BC[row_N].float(), 0.0)
-        on_NC[order_NC == 1] = logits.float().softmax(-1)[:, ON]
-        on_NC[visible_NC & (batch.tokens_BT == OFF)] = RULED_OUT
+        logits_QV = model(replace(batch, tokens_BT=label_NC), order_NC, order_NC == 1, *options)
+        on_NC = torch.where(visible_NC, label_NC.float(), 0.0)
+        on_NC[order_NC == 1] = logits_QV.float().softmax(-1)[:, ON]
+        on_NC[visible_NC & (label_NC == OFF)] = RULED_OUT
         found: Probabilities = on_NC.cpu().numpy()
         return found
 
@@ -199,13 +191,13 @@ class CellState:
         self.label_BC[row, cells] = label
         self.visible_BC[row, cells] = True
 
-    def fill(self, walks: list[tuple[int, list[int]]], on: Mapping[int, Probabilities], device: torch.device) -> Step:
+    def fill(self, walks: list[tuple[int, list[int]]], on: Mapping[int, Probabilities]) -> Step:
         """Fill the cells of each (row, cells), given the probabilities of the rows."""
-        row_F = torch.tensor([row for row, cells in walks for _ in cells], dtype=torch.int64)
-        cell_F = torch.tensor([cell for _, cells in walks for cell in cells], dtype=torch.int64)
-        probability_F = torch.tensor([float(on[row][cell]) for row, cells in walks for cell in cells])
+        device = self.label_BC.device
+        row_F = torch.tensor([row for row, cells in walks for _ in cells], dtype=torch.int64, device=device)
+        cell_F = torch.tensor([cell for _, cells in walks for cell in cells], dtype=torch.int64, device=device)
+        probability_F = torch.tensor([float(on[row][cell]) for row, cells in walks for cell in cells], device=device)
         self.probability_BC[row_F, cell_F] = probability_F
-        row_F, cell_F, probability_F = (x_F.to(device) for x_F in (row_F, cell_F, probability_F))
         return Step(row_F, cell_F, torch.full_like(cell_F, ON), probability_F, cell_probabilities=on)
 
     def responses(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -215,7 +207,7 @@ class CellState:
         for row, path in enumerate(self.paths):
             token_BR[row, : len(path) + 1] = torch.tensor([*path, self.end])
             # The end token has the probability of the last cell.
-            probability_BR[row, : len(path) + 1] = self.probability_BC[row, [*path, (path or [0])[-1]]]
+            probability_BR[row, : len(path) + 1] = self.probability_BC[row, [*path, (path or [0])[-1]]].cpu()
         return token_BR, probability_BR, torch.tensor([len(path) + 1 for path in self.paths])
 
 
@@ -233,7 +225,6 @@ class Codec:
         return cls(known.name, None if known.name == CELL_LABELS else known.vocabulary(height, width))
 
     def end(self, height: int, width: int) -> int:
-        """Return the end token."""
         if self.vocabulary is None:
             return height * width
         return self.vocabulary.id_of[format_named(self.format_name).end_token]
@@ -253,16 +244,22 @@ class Codec:
         prompt_N = sequence_lengths(tasks, self.format_name, len(tasks))
         return int(prompt_N.max(initial=0)) + MAX_PROMPT_WORDS + self.max_response_length(tasks.height, tasks.width)
 
+    def encode(self, tasks: TaskBatch, text_seed_N: npt.NDArray[np.uint64] | None = None) -> Batch:
+        """Return the tasks with their paths as the batch that the model reads.
+
+        The seeds choose the order of edges in each text; by default they follow from the rows of the batch.
+        """
+        if text_seed_N is None:
+            text_seed_N = text_seeds(0, "test", np.arange(len(tasks)))
+        return encode_tasks(self.format_name, tasks, text_seed_N, vocabulary=self.vocabulary)
+
     def decoding_state(
         self,
         tasks: TaskBatch,
         text_seed_N: npt.NDArray[np.uint64] | None = None,
         max_response_length: int | None = None,
     ) -> DecodingState | CellState:
-        """Return the tasks as prompts with hidden responses; the tasks' own paths are not used.
-
-        The seeds choose the order of edges in each text; by default they follow from the rows of the batch.
-        """
+        """Return the tasks as prompts with hidden responses; the tasks' own paths are not used."""
         no_paths = replace(tasks, path=tasks.path[:0], offset_N1=np.zeros(len(tasks) + 1, dtype=np.int64))
         batch, end = self.encode(no_paths, text_seed_N), self.end(tasks.height, tasks.width)
         if isinstance(batch, CellBatch):
@@ -286,30 +283,20 @@ class Codec:
         if self.vocabulary is not None:
             tokens = self.vocabulary.decode(response)
             return format_named(self.format_name).parse_response(tokens, height=height, width=width)
-        if not response or response[-1] != height * width:
-            raise UserError(f"the response has no end after {len(response)} steps.")
-        if len(response) == 1:
-            raise UserError("the response has no cell before its end.")
+        if len(response) < 2 or response[-1] != height * width:
+            raise UserError(f"{len(response)} labelled cells are no path with an end.")
         return [divmod(cell, width) for cell in response[:-1]]
 
     def token_text(self, token: int) -> str:
-        """Return the text of a token or of a label."""
         return LABELS[token] if self.vocabulary is None else self.vocabulary.decode([token])[0]
 
     def cell_named(self, tokens: tuple[str, ...], height: int, width: int) -> Cell | None:
         """Return the cell that these tokens of a response stand for, or None."""
         return _cell_names(self.format_name, height, width).get(tokens)
 
-    def encode(self, tasks: TaskBatch, text_seed_N: npt.NDArray[np.uint64] | None = None) -> Batch:
-        """Return the tasks with their paths as the batch that the model reads."""
-        if text_seed_N is None:
-            text_seed_N = text_seeds(0, "test", np.arange(len(tasks)))
-        return encode_tasks(self.format_name, tasks, text_seed_N, vocabulary=self.vocabulary)
-
 
 @lru_cache(maxsize=8)
 def _cell_names(format_name: str, height: int, width: int) -> dict[tuple[str, ...], Cell]:
-    """Return the tokens of every cell in a response."""
     cells = [(row, col) for row in range(height) for col in range(width)]
     if format_name.startswith("path-star"):
         return {(str(col),): (row, col) for row, col in cells}

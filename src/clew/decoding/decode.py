@@ -13,87 +13,57 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, get_type_hints
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
 from clew.decoding.cells import CellWalk
-from clew.decoding.codec import CellState, Codec, Decoder, DecodingState, Step
-from clew.decoding.text_decoders import Certainty, EndFirst, EntropyBound, LeftToRight, Repair, Threshold
+from clew.decoding.codec import CellState, Codec, Decoder, DecodingState, Probabilities, Step
+from clew.decoding.text_decoders import THRESHOLD, EndFirst, LeftToRight, Parallel, Repair
 from clew.errors import UserError
-from clew.files import type_name
+from clew.files import from_plain
 from clew.mazes.maze import Cell, TaskBatch
 from clew.models.config import Model
 from clew.models.transformers import DecoderOnly
 from clew.registry import registered, registered_names
 
-# Classes by name; the fields that are given here are no options.
-DECODERS: dict[str, partial[Any]] = {
-    "left-to-right": partial(LeftToRight),
-    "right-to-left": partial(EndFirst, both_ends=False),
-    "both-ends": partial(EndFirst, both_ends=True),
-    "certainty": partial(Certainty, by="probability"),
-    "certainty-margin": partial(Certainty, by="margin"),
-    "certainty-entropy": partial(Certainty, by="entropy"),
-    "threshold": partial(Threshold),
-    "entropy-bound": partial(EntropyBound),
-    "repair": partial(Repair),
+# Classes by name, with defaults of their options.
+DECODERS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "left-to-right": (LeftToRight, {}),
+    "right-to-left": (EndFirst, {}),
+    "both-ends": (EndFirst, {"ends": "both"}),
+    "certainty": (Parallel, {}),
+    "certainty-margin": (Parallel, {"by": "margin"}),
+    "certainty-entropy": (Parallel, {"by": "entropy"}),
+    "threshold": (Parallel, {"probability": THRESHOLD}),
+    "entropy-bound": (Parallel, {"by": "entropy", "bound": 0.1}),
+    "repair": (Repair, {}),
 }
-CELL_DECODERS: dict[str, partial[Any]] = {
-    "one-pass": partial(CellWalk, query="never", rounds=0),
-    "walk": partial(CellWalk),
-    "walk-repair": partial(CellWalk, rounds=200),  # more than any maze has needed
+CELL_DECODERS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "one-pass": (CellWalk, {"query": "never"}),
+    "walk": (CellWalk, {}),
+    "walk-repair": (CellWalk, {"rounds": 200}),  # more than any maze has needed
 }
 
 
-def all_decoders() -> dict[str, partial[Any]]:
+def all_decoders() -> dict[str, tuple[Any, dict[str, Any]]]:
     """Return all decoders by name; registered ones come last and do not replace others."""
-    added: dict[str, Any] = {name: registered("decoder", name) for name in registered_names("decoder")}
     built_in = DECODERS | CELL_DECODERS
-    return built_in | {name: partial(added[name]) for name in added if name not in built_in}
+    added: dict[str, Any] = {name: (registered("decoder", name), {}) for name in registered_names("decoder")}
+    return built_in | added | built_in
 
 
 def decoders_for(model: Model, codec: Codec) -> list[str]:
     """Return the names of the decoders that suit a model."""
     for_cells = codec.vocabulary is None
-    return [name for name, make in all_decoders().items() if not _mismatch(model, make.func, for_cells)]
+    return [name for name, (kind, _) in all_decoders().items() if not _mismatch(model, kind, for_cells)]
 
 
 def default_decoder(codec: Codec) -> str:
     """Return the name of the default decoder: the paper's for text models, a walk with repair for cell networks."""
     return "walk-repair" if codec.vocabulary is None else "left-to-right"
-
-
-def decoder_named(name: str, **options: Any) -> Decoder:
-    """Return the decoder of this name; options may be text."""
-    known = all_decoders()
-    if name not in known:
-        raise UserError(
-            f"there is no decoder {name!r}; choose one of {', '.join(known)}, "
-            "or give --plugin with the module that registers it."
-        )
-    make = known[name]
-    # Not Field.type, which is text in modules that import annotations from __future__.
-    kinds = {option: kind for option, kind in get_type_hints(make.func).items() if option not in make.keywords}
-    values: dict[str, Any] = {}
-    for option, value in options.items():
-        if option not in kinds:
-            names = ", ".join(kinds) or "none"
-            raise UserError(f"the decoder {name} has no option {option!r}; its options: {names}.")
-        kind = kinds[option] if kinds[option] in (int, float) else str
-        try:
-            values[option] = kind(value)
-        except ValueError:
-            wanted = type_name(kind)
-            raise UserError(f"the option {option} of the decoder {name} cannot be {value!r}; give {wanted}.") from None
-    if "inner" in values:  # a decoder inside another
-        values["inner"] = decoder_named(values["inner"])
-    decoder: Decoder = make(**values)
-    return decoder
 
 
 def parse_decoder(text: str) -> Decoder:
@@ -105,8 +75,35 @@ def parse_decoder(text: str) -> Decoder:
     return decoder_named(name, **{option: value for option, _, value in pairs})
 
 
-@dataclass(frozen=True)
-class DecodedBatch:
+def decoder_named(name: str, **options: Any) -> Decoder:
+    """Return the decoder of this name; options may be text."""
+    known = all_decoders()
+    if name not in known:
+        raise UserError(
+            f"there is no decoder {name!r}; choose one of {', '.join(known)}, "
+            "or give --plugin with the module that registers it."
+        )
+    kind, defaults = known[name]
+    if options and not getattr(kind, "__dataclass_fields__", None):
+        raise UserError(f"the decoder {name} has no options; leave them out.")
+    if not options:
+        return kind(**defaults)  # type: ignore[no-any-return]
+    given = defaults | {option: _number(value) for option, value in options.items()}
+    decoder: Decoder = from_plain(kind, given, f"the decoder {name}", {"inner": decoder_named})
+    return decoder
+
+
+def _number(value: Any) -> Any:
+    """Return the number that a text says, or the value as it is."""
+    for convert in (int, float) if isinstance(value, str) else ():
+        try:
+            return convert(value)
+        except ValueError:
+            continue
+    return value
+
+
+class DecodedBatch(NamedTuple):
     """Responses of a batch."""
 
     token_BR: Tensor  # int64; -1 after the end
@@ -143,7 +140,7 @@ def decode(
         for step in decoder.steps(model, state, torch.arange(len(state), device=device)):
             on_step(step)
             if not step.hidden:
-                passes_B += torch.zeros_like(passes_B).index_fill(0, step.row_F.cpu(), 1)  # once a maze
+                passes_B[step.row_F.cpu()] += 1  # once a maze, however often it occurs
     finally:
         module.train(training)
     return DecodedBatch(*state.responses(), passes_B, time.perf_counter() - began)
@@ -160,27 +157,29 @@ class TaskStep:
     probabilities: tuple[float, ...]
     hidden: bool  # the positions were hidden again
     # Only of cell networks: the probability that each cell is on the path after this pass, [H, W].
-    cell_probabilities: npt.NDArray[np.float32] | None = None
+    cell_probabilities: Probabilities | None = None
 
 
 def split_steps(codec: Codec, tasks: TaskBatch, steps: Iterable[Step]) -> list[list[TaskStep]]:
     """Return the steps of each maze of a decoded batch."""
+    shape = (tasks.height, tasks.width)
     found: list[list[TaskStep]] = [[] for _ in range(len(tasks))]
-    passes = [0] * len(tasks)
+    passes = np.zeros(len(tasks), dtype=np.int64)
     for step in steps:
-        filled: dict[int, list[tuple[int, Cell | None, str, float]]] = {}
-        columns = (step.row_F, step.position_F, step.token_F, step.probability_F)
-        for row, position, token, probability in zip(*(column.tolist() for column in columns), strict=True):
-            text = codec.token_text(token)
-            named = divmod(position, tasks.width) if codec.vocabulary is None else None
-            cell = named or codec.cell_named((text,), tasks.height, tasks.width)
-            filled.setdefault(row, []).append((position, cell, text, probability))
-        for row, values in filled.items():
+        for row in sorted(set(step.row_F.tolist())):
             passes[row] += not step.hidden
+            own_F = step.row_F == row
+            positions, tokens, probabilities = (
+                tuple(x_F[own_F].tolist()) for x_F in (step.position_F, step.token_F, step.probability_F)
+            )
+            texts = tuple(map(codec.token_text, tokens))
+            cells = tuple(
+                divmod(position, tasks.width) if codec.vocabulary is None else codec.cell_named((text,), *shape)
+                for position, text in zip(positions, texts, strict=True)
+            )
             on_C = (step.cell_probabilities or {}).get(row)
-            grid_HW = None if on_C is None else on_C.clip(min=0).reshape(tasks.height, tasks.width)
-            positions, cells, tokens, probabilities = zip(*values, strict=True)
-            found[row].append(TaskStep(passes[row], positions, cells, tokens, probabilities, step.hidden, grid_HW))
+            on_HW = None if on_C is None else on_C.clip(min=0).reshape(shape)
+            found[row].append(TaskStep(int(passes[row]), positions, cells, texts, probabilities, step.hidden, on_HW))
     return found
 
 
@@ -210,6 +209,5 @@ def is_causal(model: Model) -> bool:
 
 
 def device_of(model: Model) -> torch.device:
-    """Return the device of the model's weights."""
     parameter = next(model.parameters(), None) if isinstance(model, nn.Module) else None
     return torch.device("cpu") if parameter is None else parameter.device

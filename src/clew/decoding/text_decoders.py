@@ -2,10 +2,10 @@
 
     weight_SHW = attention_on_cells(model, codec, task, path)     # for each step of a path, on the cells of the maze
 
-The parallel decoders query every hidden position in each pass and fill some of them, up to the horizon only, the first
-position where the end is the most likely token, because models are rarely trained beyond the end of the path. The
-horizon is found anew in every pass, and fixed once the end token is filled in. The end token is not considered to the
-left of a known position.
+`Parallel` queries every hidden position in each pass and fills some of them, up to the horizon only, the first position
+where the end is the most likely token, because models are rarely trained beyond the end of the path. The horizon is
+found anew in every pass, and fixed once the end token is filled in. The end token is not considered to the left of a
+known position.
 
 Shape suffixes: N unfinished mazes, R positions of the response, F filled positions, Q queried positions of all mazes,
 D width, V vocabulary; S steps of a path, T positions of the sequence, H and W rows and columns of the maze.
@@ -13,10 +13,11 @@ D width, V vocabulary; S steps of a path, T positions of the sequence, H and W r
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -32,8 +33,7 @@ from clew.models.config import Model
 from clew.models.transformers import DecoderOnly, EncoderDecoder
 from clew.tokenization.format import BEGIN
 
-Measure = Literal["probability", "margin", "entropy"]
-TOKENS_PER_CELL = {"edge-list": 1, "grid": 1, "path-star": 1, "wall-list": 3}
+TOKENS_PER_CELL = {"edge-list": 1, "grid": 1, "path-star": 1, "wall-list": 3}  # of the formats that can be repaired
 
 
 @dataclass(frozen=True)
@@ -91,18 +91,23 @@ class EndFirst:
     probability is highest.
     """
 
-    both_ends: bool = False
+    ends: Literal["right", "both"] = "right"
 
     any_order = True
 
     def steps(self, model: Model, state: DecodingState, row_N: Tensor) -> Iterator[Step]:
         known_end_B = (state.known_BR & (state.token_BR == state.end)).any(1)
         if len(without_N := state.unfinished(row_N[~known_end_B[row_N]])):
-            yield _fill_end(model, state, without_N)
+            hidden_NR, predicted = state.hidden(without_N), predict(model, state, without_N)
+            first_N = _first(hidden_NR & (predicted.token_NR == state.end), state.position_R)[:, 0]
+            likeliest_N = predicted.end_NR.masked_fill(~hidden_NR, -1).argmax(1)
+            position_N = torch.where(first_N < state.max_response_length, first_N, likeliest_N)
+            probability_N = predicted.end_NR.gather(1, position_N[:, None])[:, 0]
+            yield state.fill(without_N, position_N, torch.full_like(position_N, state.end), probability_N)
         while len(row_N := state.unfinished(row_N)):
             hidden_NR = state.hidden(row_N)
             want_NR = _leftmost(hidden_NR.flip(1)).flip(1)
-            if self.both_ends:
+            if self.ends == "both":
                 want_NR = want_NR | _leftmost(hidden_NR)
             logits_FV = state.query(model, row_N, want_NR).float()
             logits_FV[:, state.end] = -torch.inf  # it is known, further right
@@ -110,19 +115,7 @@ class EndFirst:
             yield fill_best(state, row_N[n], position_F, logits_FV)
 
 
-def _fill_end(model: Model, state: DecodingState, row_N: Tensor) -> Step:
-    """Fill the end token of mazes without one, in one pass."""
-    predicted = predict(model, state, row_N)
-    hidden_NR = state.hidden(row_N)
-    first_N = _first(hidden_NR & (predicted.token_NR == state.end), state.position_R)[:, 0]
-    likeliest_N = predicted.end_NR.masked_fill(~hidden_NR, -1).argmax(1)
-    position_N = torch.where(first_N < state.max_response_length, first_N, likeliest_N)
-    probability_N = predicted.end_NR.gather(1, position_N[:, None])[:, 0]
-    return state.fill(row_N, position_N, torch.full_like(position_N, state.end), probability_N)
-
-
-@dataclass(frozen=True)
-class Predictions:
+class Predictions(NamedTuple):
     """Predictions at the hidden positions; defined at `candidate_NR` only."""
 
     candidate_NR: Tensor  # bool; hidden, and not beyond the horizon
@@ -140,26 +133,15 @@ def predict(model: Model, state: DecodingState, row_N: Tensor) -> Predictions:
     last_known_N1 = torch.where(state.known_BR[row_N], state.position_R, -1).amax(1, keepdim=True)
     before_known_Q = (state.position_R < last_known_N1)[want_NR]
     logits_QV[:, state.end] = logits_QV[:, state.end].masked_fill(before_known_Q, -torch.inf)
-
     log_QV = logits_QV.log_softmax(-1)
     probability_QV = log_QV.exp()
     best_Q2 = probability_QV.topk(2, dim=-1)
     entropy_Q = -(probability_QV * log_QV.clamp(min=-1e4)).sum(-1)  # 0 times minus infinity must be 0
-
-    def scatter(values_Q: Tensor) -> Tensor:
-        zeros_NR = torch.zeros(want_NR.shape, dtype=values_Q.dtype, device=values_Q.device)
-        return zeros_NR.masked_scatter(want_NR, values_Q)
-
-    token_NR = scatter(best_Q2.indices[:, 0])
+    margin_Q = best_Q2.values[:, 0] - best_Q2.values[:, 1]
+    values = (best_Q2.indices[:, 0], best_Q2.values[:, 0], margin_Q, entropy_Q, probability_QV[:, state.end])
+    token_NR, *others = (torch.zeros_like(want_NR, dtype=x_Q.dtype).masked_scatter(want_NR, x_Q) for x_Q in values)
     horizon_N1 = _first(want_NR & (token_NR == state.end), state.position_R)
-    return Predictions(
-        candidate_NR=want_NR & (state.position_R <= horizon_N1),
-        token_NR=token_NR,
-        probability_NR=scatter(best_Q2.values[:, 0]),
-        margin_NR=scatter(best_Q2.values[:, 0] - best_Q2.values[:, 1]),
-        entropy_NR=scatter(entropy_Q),
-        end_NR=scatter(probability_QV[:, state.end]),
-    )
+    return Predictions(want_NR & (state.position_R <= horizon_N1), token_NR, *others)
 
 
 def _first(marked_NR: Tensor, position_R: Tensor) -> Tensor:
@@ -167,88 +149,47 @@ def _first(marked_NR: Tensor, position_R: Tensor) -> Tensor:
     return torch.where(marked_NR, position_R, len(position_R)).amin(1, keepdim=True)
 
 
-class ParallelDecoder:
-    """Base of decoders that query all hidden positions in each pass and choose which to fill."""
+@dataclass(frozen=True)
+class Parallel:
+    """Fill the `count` surest positions a pass, and all others with at least `probability` or within `bound`.
+
+    `bound` limits the sum of the entropies, in nats, of the surer positions. The tokens of one pass are chosen
+    independently, and the resulting error is at most the sum of their entropies minus the largest one.
+    """
+
+    count: int = 1
+    by: Literal["probability", "margin", "entropy"] = "probability"  # margin: between the two best probabilities
+    probability: float = math.inf
+    bound: float = -math.inf
 
     any_order = True
 
-    def choose(self, predicted: Predictions) -> Tensor:
-        """Return which candidates are filled, at least one of each maze, [N, R]."""
-        raise NotImplementedError
+    def __post_init__(self) -> None:
+        if self.count < 1:
+            raise UserError(f"{self.count} positions a pass would never end; use a count of 1 or more.")
+        if not (0 <= self.probability <= 1 or self.probability == math.inf):
+            raise UserError(f"a probability of {self.probability} is impossible; use 0 to 1.")
+        if not (self.bound >= 0 or self.bound == -math.inf):
+            raise UserError(f"an entropy bound of {self.bound} is impossible; use 0 or more.")
 
     def steps(self, model: Model, state: DecodingState, row_N: Tensor) -> Iterator[Step]:
         while len(row_N := state.unfinished(row_N)):
             predicted = predict(model, state, row_N)
             chosen_NR = self.choose(predicted)
-            assert bool(chosen_NR.any(1).all()), "every pass must fill something"
             n, position_F = chosen_NR.nonzero(as_tuple=True)
             token_F, probability_F = predicted.token_NR[chosen_NR], predicted.probability_NR[chosen_NR]
             yield state.fill(row_N[n], position_F, token_F, probability_F)
 
-
-@dataclass(frozen=True)
-class Certainty(ParallelDecoder):
-    """Fill the `count` best positions a pass, by probability, difference of the two best probabilities, or entropy."""
-
-    by: Measure = "probability"
-    count: int = 1
-
-    def __post_init__(self) -> None:
-        if self.count < 1:
-            raise UserError(f"{self.count} positions a pass would never end; use a count of 1 or more.")
-
     def choose(self, predicted: Predictions) -> Tensor:
-        certainty_NR = {
-            "probability": predicted.probability_NR,
-            "margin": predicted.margin_NR,
-            "entropy": -predicted.entropy_NR,
-        }[self.by]
-        return predicted.candidate_NR & (_rank(certainty_NR, predicted.candidate_NR) < self.count)
-
-
-@dataclass(frozen=True)
-class Threshold(ParallelDecoder):
-    """Fill all positions whose probability is at least `probability`, and the best one in any case."""
-
-    # The default is high because the tokens of one pass are chosen independently, and a path has dozens of them.
-    probability: float = 0.999
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.probability <= 1:
-            raise UserError(f"a probability of {self.probability} is impossible; use 0 to 1.")
-
-    def choose(self, predicted: Predictions) -> Tensor:
-        best_NR = _rank(predicted.probability_NR, predicted.candidate_NR) == 0
-        return predicted.candidate_NR & ((predicted.probability_NR >= self.probability) | best_NR)
-
-
-@dataclass(frozen=True)
-class EntropyBound(ParallelDecoder):
-    """Fill positions in order of entropy, while the sum of the entropies before is at most `bound`, in nats.
-
-    The tokens of one pass are chosen independently. The resulting error is at most the sum of their entropies minus
-    the largest one, which is what `bound` limits.
-    """
-
-    bound: float = 0.1
-
-    def __post_init__(self) -> None:
-        if not self.bound >= 0:
-            raise UserError(f"an entropy bound of {self.bound} is impossible; use 0 or more.")
-
-    def choose(self, predicted: Predictions) -> Tensor:
-        rank_NR = _rank(-predicted.entropy_NR, predicted.candidate_NR)
-        sorted_NR = predicted.entropy_NR.masked_fill(~predicted.candidate_NR, torch.inf).sort(dim=1, stable=True).values
-        # In this order the last one is the largest, so the sum of those before it counts.
-        before_NR = F.pad(sorted_NR.cumsum(1)[:, :-1], (1, 0))
-        fits_NR = before_NR <= self.bound
-        return predicted.candidate_NR & fits_NR.gather(1, rank_NR)
-
-
-def _rank(value_NR: Tensor, candidate_NR: Tensor) -> Tensor:
-    """Return 0 for the candidate with the highest value of its maze, 1 for the next, ...; ties go to the left."""
-    descending = value_NR.masked_fill(~candidate_NR, -torch.inf).argsort(dim=1, descending=True, stable=True)
-    return descending.argsort(dim=1)
+        """Return which candidates are filled, at least one of each maze, [N, R]."""
+        candidate_NR, _, probability_NR, margin_NR, entropy_NR, _ = predicted
+        sureness_NR = {"probability": probability_NR, "margin": margin_NR, "entropy": -entropy_NR}[self.by]
+        order_NR = sureness_NR.masked_fill(~candidate_NR, -torch.inf).argsort(dim=1, descending=True, stable=True)
+        sum_NR = entropy_NR.masked_fill(~candidate_NR, torch.inf).gather(1, order_NR).cumsum(1)
+        rank_NR = order_NR.argsort(dim=1)
+        before_NR = F.pad(sum_NR[:, :-1], (1, 0)).gather(1, rank_NR)
+        chosen_NR = (rank_NR < self.count) | (probability_NR >= self.probability) | (before_NR <= self.bound)
+        return candidate_NR & chosen_NR
 
 
 @dataclass(frozen=True)
@@ -260,7 +201,7 @@ class Repair:
     first wrong position is hidden, because the length may be wrong.
     """
 
-    inner: Decoder = field(default_factory=Threshold)
+    inner: Decoder = field(default_factory=lambda: Parallel(probability=THRESHOLD))
     rounds: int = 4
     margin: int = 1
 
@@ -270,22 +211,21 @@ class Repair:
         if isinstance(self.inner, Repair):
             raise UserError("a repair cannot repair a repair; give it another inner decoder.")
         if self.rounds < 1 or self.margin < 0:
-            raise UserError(
-                f"{self.rounds} rounds with a margin of {self.margin} repair nothing; use 1 or more rounds, and a "
-                "margin of 0 or more."
-            )
+            raise UserError("a repair needs 1 or more rounds, and a margin of 0 or more.")
 
     def steps(self, model: Model, state: DecodingState, row_N: Tensor) -> Iterator[Step]:
-        codec, tasks = state.codec, state.tasks
-        check_repairable(codec)
+        if state.codec.format_name not in TOKENS_PER_CELL:
+            raise UserError(
+                f"a response of the format {state.codec.format_name} cannot be repaired; use another decoder."
+            )
         yield from self.inner.steps(model, state, row_N)
         for number in range(self.rounds):
             gaps: dict[int, range] = {}
             for row in row_N.tolist():
                 length = int(state.length_B[row])
                 response = state.token_BR[row, :length].tolist()
-                if wrong := wrong_positions(codec, tasks[row][0], response):
-                    margin = self.margin * 2**number * TOKENS_PER_CELL[codec.format_name]
+                if wrong := wrong_positions(state.codec, state.tasks[row][0], response):
+                    margin = self.margin * 2**number * TOKENS_PER_CELL[state.codec.format_name]
                     last = length - 1 if number else min(length - 1, max(wrong) + margin)
                     gaps[row] = range(max(0, min(wrong) - margin), last + 1)
             if not gaps:
@@ -297,23 +237,18 @@ class Repair:
             yield from self.inner.steps(model, state, row_N)
 
 
-def check_repairable(codec: Codec) -> None:
-    """Raise a UserError if responses of this format cannot be checked cell by cell."""
-    if codec.format_name not in TOKENS_PER_CELL:
-        reasons = {"wall-list-trace": "with a search trace", "path-star-reversed": "from the goal to the start"}
-        reason = reasons.get(codec.format_name, f"of the format {codec.format_name}")
-        raise UserError(f"a response {reason} cannot be repaired; use another decoder.")
+THRESHOLD = 0.999  # high because the tokens of one pass are chosen independently, and a path has dozens of them
 
 
 def wrong_positions(codec: Codec, task: Task, response: list[int]) -> list[int]:
     """Return the positions of a response that break the rules of a valid path, in order."""
     assert codec.vocabulary is not None
-    per_cell = TOKENS_PER_CELL[codec.format_name]
+    per_cell, shape = TOKENS_PER_CELL[codec.format_name], task.maze.cells.shape
     first = 1 if codec.format_name == "wall-list" else 0  # such responses begin with the token bos
-    ended = bool(response) and response[-1] == codec.end(task.maze.height, task.maze.width)
+    ended = bool(response) and response[-1] == codec.end(*shape)
     texts = codec.vocabulary.decode(response[:-1] if ended else response)
     groups = [tuple(texts[i : i + per_cell]) for i in range(first, len(texts), per_cell)]
-    cells = [codec.cell_named(group, task.maze.height, task.maze.width) for group in groups]
+    cells = [codec.cell_named(group, *shape) for group in groups]
 
     wrong_cells = {i for i, cell in enumerate(cells) if cell is None}
     for i, (here, there) in enumerate(pairwise(cells)):
@@ -342,11 +277,9 @@ def attention_on_cells(model: Model, codec: Codec, task: Task, path: Path) -> np
     if not isinstance(model, (EncoderDecoder, DecoderOnly)):
         raise UserError("only text models have attention; use a model such as text-dfs-4-mlmu.")
     batch = codec.encode(TaskBatch.from_tasks([task], [path]))
-    tokens = [codec.token_text(token) for token in batch.tokens_BT[0].tolist()]
-    height, width = task.maze.cells.shape
-    cells = [codec.cell_named((token,), height, width) for token in tokens]
-    response_T = batch.response_BT[0]
-    steps = [t for t in response_T.nonzero().flatten().tolist() if cells[t] is not None]
+    shape = task.maze.cells.shape
+    cells = [codec.cell_named((codec.token_text(token),), *shape) for token in batch.tokens_BT[0].tolist()]
+    steps = [t for t in batch.response_BT[0].nonzero().flatten().tolist() if cells[t] is not None]
     if len(steps) != len(path):
         raise UserError(
             f"{codec.format_name} has several tokens a cell; attention is drawn of edge-list and path-star."
@@ -366,7 +299,7 @@ def attention_on_cells(model: Model, codec: Codec, task: Task, path: Path) -> np
         # Token t is predicted at the position of token t - 1; with a token before the sequence, all move by one.
         mean_TT = mean_TT[:-1] if model.config.bos_id is None else mean_TT[1:, 1:]
         steps = [t - 1 for t in steps]
-    found_SHW = np.zeros((len(steps), height, width), dtype=np.float32)
+    found_SHW = np.zeros((len(steps), *shape), dtype=np.float32)
     for number, step in enumerate(steps):
         for weight, cell in zip(mean_TT[step].tolist(), cells, strict=False):
             if cell is not None:

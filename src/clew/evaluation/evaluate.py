@@ -9,6 +9,7 @@ This is the one function that decodes and scores: training, `clew evaluate`, the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import zip_longest
 
 import numpy as np
 import numpy.typing as npt
@@ -99,8 +100,7 @@ def _outcomes(
             predicted = codec.read(response, tasks.height, tasks.width)  # of a search trace, the plan
         except UserError as error:
             problem = str(error)
-        right = [token == true for token, true in zip(response, truth, strict=False)]
-        right += [False] * (len(response) - len(right))
+        right = [token == true for token, true in zip_longest(response, truth)][: len(response)]
         probabilities = decoded.probability_BR[i, : len(response)].tolist()
         tokens = [Token(*each) for each in zip(probabilities, right, strict=True)]
         task, path = tasks[i]

@@ -77,7 +77,7 @@ def token_proportion(hits: Sequence[int], counts: Sequence[int]) -> Proportion:
     """Return the proportion of tokens over mazes; mazes are the sampling unit because their tokens are correlated."""
     total, right, mazes = sum(counts), sum(hits), len(counts)
     if total == 0:
-        return Proportion(0.0, 0, 0, 0.0, 1.0)
+        return proportion(0, 0)
     p = right / total
     if mazes < 2 or right in (0, total):
         # Without variance between mazes, each maze counts as one trial.
@@ -108,16 +108,10 @@ def paired_difference(only_a: int, only_b: int, count: int) -> PairedDifference:
     """
     n, a, b = count + 2, only_a + 0.5, only_b + 0.5
     middle, half = (a - b) / n, _Z * math.sqrt(a + b - (a - b) ** 2 / n) / n
-    difference = (only_a - only_b) / count
+    difference, alone = (only_a - only_b) / count, only_a + only_b
     low, high = max(-1.0, min(difference, middle - half)), min(1.0, max(difference, middle + half))
-    return PairedDifference(difference, low, high, mcnemar(only_a, only_b), only_a, only_b, count)
-
-
-def mcnemar(only_a: int, only_b: int) -> float:
-    """Return the two-sided p-value of the exact McNemar test."""
-    n, k = only_a + only_b, min(only_a, only_b)
-    tail = sum(math.comb(n, i) for i in range(k + 1))
-    return min(1.0, 2 * tail / (1 << n))
+    tail = sum(math.comb(alone, i) for i in range(min(only_a, only_b) + 1))
+    return PairedDifference(difference, low, high, min(1.0, 2 * tail / 2**alone), only_a, only_b, count)
 
 
 class Token(NamedTuple):
@@ -147,7 +141,6 @@ class Outcome:
 
     @property
     def length(self) -> int:
-        """Return the number of cells of the true path."""
         return len(self.path)
 
     @property
@@ -156,11 +149,11 @@ class Outcome:
 
     @cached_property
     def valid(self) -> bool:
-        return bool(self.predicted) and is_valid(self.task, self.predicted or [])
+        return is_valid(self.task, self.predicted or [])
 
     @cached_property
     def shortest(self) -> bool:
-        return bool(self.predicted) and is_shortest(self.task, self.predicted or [])
+        return is_shortest(self.task, self.predicted or [])
 
     @cached_property
     def failure(self) -> str | None:
@@ -181,8 +174,7 @@ class Scores:
     passes: float  # mean per maze
 
 
-@dataclass(frozen=True)
-class LengthBin:
+class LengthBin(NamedTuple):
     """Scores of the mazes whose true path has `low` to `high` cells, both included."""
 
     low: int
@@ -226,8 +218,10 @@ class Evaluation:
 
     def by_length(self) -> list[LengthBin]:
         """Return the scores in at most eight non-empty bins of equal width."""
-        lengths = [outcome.length for outcome in self.outcomes]
-        width = _bin_width(min(lengths, default=1), max(lengths, default=1))
+        lengths = sorted({outcome.length - 1 for outcome in self.outcomes}) or [0]
+        # The smallest round width with which so many bins are enough.
+        widths = (step * 10**power for power in range(5) for step in (1, 2, 5))
+        width = next(width for width in widths if lengths[-1] // width - lengths[0] // width < MAX_LENGTH_BINS)
         bins: dict[int, list[Outcome]] = {}
         for outcome in self.outcomes:
             bins.setdefault((outcome.length - 1) // width, []).append(outcome)
@@ -241,15 +235,17 @@ class Evaluation:
     def calibration(self) -> list[CalibrationBin]:
         """Return how often tokens were right, in ten bins of their predicted probability; empty bins are left out."""
         bins: dict[int, list[Token]] = {}
-        for outcome in self.outcomes:
-            for token in outcome.tokens:
-                bins.setdefault(min(int(token.confidence * CALIBRATION_BINS), CALIBRATION_BINS - 1), []).append(token)
-        found = []
-        for i, tokens in sorted(bins.items()):
-            mean = sum(token.confidence for token in tokens) / len(tokens)
-            right = proportion(sum(token.right for token in tokens), len(tokens))
-            found.append(CalibrationBin(i / CALIBRATION_BINS, (i + 1) / CALIBRATION_BINS, mean, right))
-        return found
+        for token in (token for outcome in self.outcomes for token in outcome.tokens):
+            bins.setdefault(min(int(token.confidence * CALIBRATION_BINS), CALIBRATION_BINS - 1), []).append(token)
+        return [
+            CalibrationBin(
+                i / CALIBRATION_BINS,
+                (i + 1) / CALIBRATION_BINS,
+                sum(token.confidence for token in bins[i]) / len(bins[i]),
+                proportion(sum(token.right for token in bins[i]), len(bins[i])),
+            )
+            for i in sorted(bins)
+        ]
 
     def to_json(self) -> dict[str, Any]:
         """Return all scores as plain values."""
@@ -286,12 +282,6 @@ def _scores(outcomes: Sequence[Outcome]) -> Scores:
     )
 
 
-def _bin_width(shortest: int, longest: int) -> int:
-    """Return the smallest round width with which these lengths need at most MAX_LENGTH_BINS bins."""
-    widths = (step * factor for factor in (1, 10, 100, 1000, 10_000) for step in (1, 2, 5))
-    return next(width for width in widths if (longest - 1) // width - (shortest - 1) // width < MAX_LENGTH_BINS)
-
-
 def failure_classes(tasks: Iterable[Task]) -> dict[str, str]:
     """Return the classes that predictions for these tasks may have, with their descriptions."""
     graphs = [isinstance(task.maze, PathStar) for task in tasks]
@@ -305,36 +295,31 @@ def classify(task: Task, true_path: Path, predicted: Path | None) -> str | None:
         return "unparsable"
     if predicted == true_path:
         return None
-    if isinstance(task.maze, PathStar):
-        return _classify_in_graph(task, true_path, predicted)
+    maze, steps = task.maze, list(pairwise(predicted))
+    is_closed = not all(maze.is_open(a, b) for a, b in steps)
+    if isinstance(maze, PathStar):
+        if predicted[0] == task.start and steps and maze.is_open(*steps[0]) and predicted[1] != true_path[1]:
+            return "wrong arm"
+        if is_closed:
+            return "no such edge"
+        return "longer path" if is_valid(task, predicted) else "wrong end"
     if is_shortest(task, predicted):
         return "equally short"
-    adjacent = all(abs(a[0] - b[0]) + abs(a[1] - b[1]) == 1 for a, b in pairwise(predicted))
-    if not adjacent or any(cell not in task.maze for cell in predicted):
+    is_gap = any(abs(a[0] - b[0]) + abs(a[1] - b[1]) != 1 for a, b in steps)
+    if is_gap or any(cell not in maze for cell in predicted):
         return "diagonal or gap"
-    if any(task.maze.is_wall(cell) for cell in predicted) or any(
-        not task.maze.is_open(a, b) for a, b in pairwise(predicted)
-    ):
+    if is_closed or maze.is_wall(predicted[0]):
         return "through a wall"
-    on_the_way = predicted[0] == task.start and _on_shortest_path(task, predicted[-1])
-    if on_the_way and len(set(predicted)) < len(predicted):
+    is_on_the_way = predicted[0] == task.start and _on_shortest_path(task, predicted[-1])
+    if is_on_the_way and len(set(predicted)) < len(predicted):
         return "wrong turn, then back"
     if is_valid(task, predicted):
         return "longer path"
-    return "short of the goal" if on_the_way else "wrong end"
-
-
-def _classify_in_graph(task: Task, true_path: Path, predicted: Path) -> str:
-    steps = [task.maze.is_open(a, b) for a, b in pairwise(predicted)]
-    if predicted[0] == task.start and steps[:1] == [True] and predicted[1] != true_path[1]:
-        return "wrong arm"
-    if not all(steps):
-        return "no such edge"
-    return "longer path" if is_valid(task, predicted) else "wrong end"
+    return "short of the goal" if is_on_the_way else "wrong end"
 
 
 def _on_shortest_path(task: Task, cell: Cell) -> bool:
     """Return whether some shortest path from start to goal visits the cell."""
     ends = ((task.start, task.goal), (task.start, cell), (cell, task.goal))
-    whole, there, onwards = (bfs_path(Task(task.maze, *each)) for each in ends)
-    return bool(whole and there and onwards) and len(there or []) + len(onwards or []) - 1 == len(whole or [])
+    whole, there, onwards = (len(bfs_path(Task(task.maze, *each)) or []) for each in ends)
+    return whole > 0 and there > 0 and onwards > 0 and there + onwards - 1 == whole

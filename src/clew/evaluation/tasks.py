@@ -1,7 +1,7 @@
 """Tasks to evaluate on: held-out mazes or those of a file, embedding in larger mazes, and the check for leakage.
 
     groups = held_out("dfs", 10, 10, count=2000, seed=0)
-    groups = from_file("mazes.txt")                              # one batch for each size
+    groups = from_file("mazes.txt", on_error=print)              # one batch for each size
     larger = embed(tasks, height=20, width=20, seed=0)
     check_leakage([tasks], training_layouts(dataset))
 
@@ -11,8 +11,7 @@ Shape suffixes: N mazes, H rows, W columns of the larger maze.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +20,7 @@ from clew.data.dataset import Dataset
 from clew.data.readers import iter_mazes, true_path
 from clew.errors import UserError
 from clew.mazes.generate import generate
-from clew.mazes.generators import MAX_PAIRS, star_shape
+from clew.mazes.generators import MAX_PAIRS
 from clew.mazes.layouts import is_held_out, layout_hashes
 from clew.mazes.maze import EAST, NORTH, SIDES, SOUTH, WALL, WEST, Cell, Cells, Path, Task, TaskBatch, check_shape
 from clew.tokenization.read import OnError
@@ -44,9 +43,7 @@ def held_out(
     """Return mazes of the test split, plain or embedded in larger square ones; `draws` is that of `generate`."""
     if count < 1:
         raise UserError(f"{count} mazes leave nothing to evaluate; use 1 or more.")
-    if embedded_in is not None and star_shape(family) is not None:
-        raise UserError(f"{family} graphs cannot be put into the corner of larger mazes; leave --embedded-in out.")
-    tasks = generate(family, height, width, seed=seed, first=0, count=count, split="test", draws=draws)
+    tasks = generate(family, height, width, seed=seed, count=count, split="test", draws=draws)
     return [tasks if embedded_in is None else embed(tasks, embedded_in, embedded_in, seed, embedding)]
 
 
@@ -55,10 +52,10 @@ def default_count(cells: int) -> int:
     return max(1, min(2000, 2000 * 100**2 // cells**2))
 
 
-def from_file(file: str, on_error: OnError | None = None) -> list[TaskBatch]:
+def from_file(file: str, on_error: OnError) -> list[TaskBatch]:
     """Return the tasks of a file, or of standard input if it is "-", a batch for each size.
 
-    UserError names the line of a maze that cannot be read or solved; with `on_error` the maze is left out.
+    A maze that cannot be read or solved is left out, and `on_error` is called with a sentence that names its line.
     """
 
     def tasks() -> Iterator[tuple[Task, Path]]:
@@ -66,8 +63,6 @@ def from_file(file: str, on_error: OnError | None = None) -> list[TaskBatch]:
             try:
                 yield read.task, true_path(read.task, read.path)
             except UserError as error:
-                if on_error is None:
-                    raise UserError(f"line {read.line}: {error}") from None
                 on_error(f"maze {read.number}, line {read.line}: {error}")
 
     return group_tasks(tasks())
@@ -81,10 +76,7 @@ def group_tasks(tasks: Iterable[tuple[Task, Path]]) -> list[TaskBatch]:
     return [TaskBatch.from_tasks(*map(list, zip(*pairs, strict=True))) for pairs in groups.values()]
 
 
-@dataclass(frozen=True)
-class Leakage:
-    """The result of `check_leakage`."""
-
+class Leakage(NamedTuple):
     mazes: int
     perhaps_trained: int  # mazes whose layout may have been in training
     exact: bool  # compared with the training set itself
@@ -94,9 +86,8 @@ class Leakage:
         if not self.perhaps_trained:
             return f"none of the {self.mazes:,} mazes has a layout that was trained on."
         was = "was in the training set" if self.exact else "belongs to the split that training takes its mazes from"
-        return (
-            f"the layout of {self.perhaps_trained:,} of the {self.mazes:,} mazes {was}: their scores may be too good."
-        )
+        found = f"the layout of {self.perhaps_trained:,} of the {self.mazes:,} mazes {was}"
+        return f"{found}: their scores may be too good."
 
 
 def check_leakage(groups: Sequence[TaskBatch], training: npt.NDArray[np.uint64] | None = None) -> Leakage:
@@ -125,6 +116,8 @@ def embed(tasks: TaskBatch, height: int, width: int, seed: int, embedding: Embed
     In both, the smaller maze and its stored path are unchanged, and no path inside becomes shorter.
     """
     check_shape(height, width)
+    if tasks.height == 1:
+        raise UserError("graphs cannot be put into the corner of larger mazes; leave --embedded-in out.")
     if height < tasks.height or width < tasks.width or (height, width) == (tasks.height, tasks.width):
         raise UserError(
             f"mazes of {tasks.height} rows and {tasks.width} columns cannot be put into the corner of mazes of "
@@ -142,9 +135,9 @@ def _embed_one(small: Cells, height: int, width: int, seed: int, index: int, emb
     rng = np.random.default_rng([seed, index])
     for draw in range(MAX_DRAWS):
         if embedding == "joined":
-            cells = _join_one(small, height, width, rng)
+            cells = _join(small, height, width, rng)
         else:
-            cells = _cut_off_one(small, height, width, seed, index * MAX_DRAWS + draw)
+            cells = _overwrite(small, height, width, seed, index * MAX_DRAWS + draw)
         if is_held_out(layout_hashes(cells[None]))[0]:
             return cells
     raise UserError(
@@ -152,7 +145,7 @@ def _embed_one(small: Cells, height: int, width: int, seed: int, index: int, emb
     )
 
 
-def _cut_off_one(small: Cells, height: int, width: int, seed: int, index: int) -> Cells:
+def _overwrite(small: Cells, height: int, width: int, seed: int, index: int) -> Cells:
     rows, cols = small.shape
     cells: Cells = generate("dfs", height, width, first=index, count=1, seed=seed, split="any").cells_NHW[0]
     cells[:rows, :cols] = small
@@ -161,19 +154,18 @@ def _cut_off_one(small: Cells, height: int, width: int, seed: int, index: int) -
     return cells
 
 
-def _join_one(small: Cells, height: int, width: int, rng: np.random.Generator) -> Cells:
+def _join(small: Cells, height: int, width: int, rng: np.random.Generator) -> Cells:
     rows, cols = small.shape
     cells = np.zeros((height, width), dtype=np.uint8)
     cells[:rows, :cols] = small
-    # The cells that are still to be carved, with a rim of others around the maze.
-    left = np.zeros((height + 2, width + 2), dtype=bool)
-    left[1:-1, 1:-1] = True
-    left[1 : rows + 1, 1 : cols + 1] = False
-
+    left = {(row, col) for row in range(height) for col in range(width) if row >= rows or col >= cols}  # to be carved
     # One passage from the small maze's lower or right border; a wall cell has no sides to open.
-    doors = [(rows - 1, col, SOUTH) for col in range(cols) if rows < height]
-    doors += [(row, cols - 1, EAST) for row in range(rows) if cols < width]
-    doors = [(row, col, side) for row, col, side in doors if not small[row, col] & WALL]
+    doors = [(rows - 1, col, SOUTH) for col in range(cols)] + [(row, cols - 1, EAST) for row in range(rows)]
+    doors = [
+        (row, col, side)
+        for row, col, side in doors
+        if not small[row, col] & WALL and (row + SIDES[side][0], col + SIDES[side][1]) in left
+    ]
     if not doors:
         raise UserError("a maze whose lower and right borders are all walls cannot be joined to a larger one.")
     row, col, side = doors[int(rng.integers(len(doors)))]
@@ -183,9 +175,9 @@ def _join_one(small: Cells, height: int, width: int, rng: np.random.Generator) -
         cells[row, col] |= side
         row, col = row + down, col + right
         cells[row, col] |= back
-        left[row + 1, col + 1] = False
+        left.remove((row, col))
         stack.append((row, col))
-        while not (sides := [bit for bit, (dr, dc, _) in SIDES.items() if left[row + 1 + dr, col + 1 + dc]]):
+        while not (sides := [bit for bit, (dr, dc, _) in SIDES.items() if (row + dr, col + dc) in left]):
             stack.pop()
             if not stack:
                 return cells

@@ -45,7 +45,6 @@ def mix(x: Word) -> Word:
 
 @njit()
 def begin_stream(state: Stream, seed: int, index: int, attempt: int) -> None:
-    """Set `state` to the beginning of the stream of one attempt at one maze."""
     # Mixing between the three keeps neighbouring seeds and indices from sharing a piece of one sequence.
     x = mix(np.uint64(seed) + STEP)
     x = mix((x ^ np.uint64(index)) + STEP)
@@ -54,7 +53,6 @@ def begin_stream(state: Stream, seed: int, index: int, attempt: int) -> None:
 
 @njit()
 def next_64(state: Stream) -> np.uint64:
-    """Return the next 64 random bits."""
     state[0] += STEP
     return mix(state[0])
 
@@ -86,8 +84,7 @@ def shuffle_first(state: Stream, items: npt.NDArray[np.signedinteger], count: in
         items[i], items[j] = items[j], items[i]
 
 
-# About how many cells a thread takes at a time: enough to hide the cost of the call, few enough to stay in cache.
-_CHUNK_CELLS = 100_000
+_CHUNK_CELLS = 100_000  # that a thread takes at a time: enough to hide the cost of the call, few enough for the cache
 
 
 def parallel_map(work: Callable[[slice], T], mazes: int, cells: int, workers: int | None) -> list[T]:

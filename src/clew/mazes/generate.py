@@ -4,7 +4,7 @@
     batch = generate("astar", 10, 10, seed=0, count=50, split="train", all_pairs=True)      # all tasks of 50 layouts
 
 A maze is a pure function of (family, shape, seed, its index, split), whatever the number of workers. Path-star graphs
-have height 1 and the number of labels as width. Layouts are redrawn until they belong to the wanted split (layouts.py).
+have height 1 and the number of labels as width.
 
 Shape suffixes: N mazes, H rows, W columns.
 """
@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from clew.errors import UserError
 from clew.mazes.compiled import parallel_map
-from clew.mazes.generators import MAX_PAIRS, PATH_STAR, STAR, StarShape, fill, star_shape
+from clew.mazes.generators import MAX_PAIRS, PATH_STAR, STAR, Request, StarShape, fill, star_shape
 from clew.mazes.layouts import is_held_out, layout_hashes, layout_keys
 from clew.mazes.maze import Task, TaskBatch, check_labels, check_shape, offsets
 from clew.mazes.solvers import Indices, astar
@@ -34,6 +34,7 @@ FAMILIES = {
     "percolation": "each passage open by chance: loops and cells out of reach, the stored path found by A*",
 }
 _FORMER_NAMES = {"walls": "astar"}  # in datasets, runs and weights that were written before the family was renamed
+_PERFECT = ("dfs", "wilson", "kruskal")
 _SPLITS = get_args(Split)
 
 # After so many layouts there is none of the wanted split, or none with a path that is long enough, which few may have.
@@ -60,12 +61,10 @@ def generate(
 ) -> TaskBatch:
     """Return the tasks with indices `first` to `first + count - 1`, or `index_N`, each with a layout of its own.
 
-    Mazes are redrawn until their path has at least `min_path` cells; `workers` are threads, all cores if None.
-
-    Of `astar` and `percolation`, a layout that has no good start and goal among `draws` pairs is drawn again. With
-    `all_pairs`, of `astar`, every good pair of MAX_PAIRS draws gives a task, as in Searchformer's set; indices are then
-    those of layouts, whose tasks follow one another. With one draw tasks have the same distribution, since a layout is
-    taken as often as its pairs are good.
+    A layout that is not of the split, or has no path of at least `min_path` cells, is drawn again; `workers` are
+    threads, all cores if None. Of `astar` and `percolation`, up to `draws` pairs of start and goal are tried in one
+    layout. With `all_pairs`, of `astar`, every good pair gives a task, as in Searchformer's set; indices are then those
+    of layouts, whose tasks follow one another. With one draw tasks have the same distribution.
     """
     if index_N is None:
         if first < 0 or count < 0 or first + count > 2**63:
@@ -77,34 +76,30 @@ def generate(
     check_numbers(height, width, seed, min_path, open_share)
     if split not in _SPLITS:
         raise UserError(f"there is no split {split!r}; choose one of {', '.join(_SPLITS)}.")
-    if index_N.ndim != 1 or index_N.dtype.kind not in "iu" or (index_N.size and int(index_N.min()) < 0):
-        raise UserError("the indices of mazes must be a list of whole numbers from 0 up.")
-    if not 1 <= draws <= MAX_PAIRS:
-        raise UserError(f"{draws} draws of start and goal are out of range; use 1 to {MAX_PAIRS}.")
     star = star_shape(family)
     if family not in FAMILIES and star is None:
         return _generate_registered(family, height, width, index_N, seed, split, min_path)
 
     attempts = MAX_ATTEMPTS if min_path <= 1 else MAX_LONG_ATTEMPTS
-    number_N, cells_NHW = index_N.astype(np.uint64), np.empty((len(index_N), height, width), dtype=np.uint8)
-    tasks_N, stop = np.empty(len(index_N), dtype=np.int64), np.zeros(1, dtype=np.bool_)
+    request = Request(
+        family=STAR if star else list(FAMILIES).index(family),
+        star=star or StarShape(2, 2),
+        split=_SPLITS.index(split),
+        seed=seed,
+        open_share=open_share,
+        min_length=max(min_path, max(height, width) if family == "astar" else 2),
+        draws=1 if family in _PERFECT else draws,
+        distinct=all_pairs or family in _PERFECT,
+        all_pairs=all_pairs,
+        attempts=attempts * MAX_PAIRS // draws,
+    )
+    number_N, keys_SM, stop = index_N.astype(np.uint64), layout_keys(height, width), np.zeros(1, dtype=np.bool_)
+    cells_NHW = np.empty((len(index_N), height, width), dtype=np.uint8)
+    tasks_N = np.empty(len(index_N), dtype=np.int64)
 
     def fill_chunk(chunk: slice) -> tuple[Indices, Indices]:
         filled: tuple[Indices, Indices] = fill(
-            STAR if star else list(FAMILIES).index(family),
-            star or StarShape(2, 2),
-            _SPLITS.index(split),
-            seed,
-            open_share,
-            min_path,
-            draws,
-            all_pairs,
-            attempts * MAX_PAIRS // draws,
-            number_N[chunk],
-            layout_keys(height, width),
-            cells_NHW[chunk],
-            tasks_N[chunk],
-            stop,
+            request, number_N[chunk], keys_SM, cells_NHW[chunk], tasks_N[chunk], stop
         )
         return filled
 
@@ -112,9 +107,8 @@ def generate(
     if stop[0]:
         raise _not_found(family, height, width, split, min_path, attempts)
     length_N, path = (np.concatenate([np.empty(0, np.int32), *(chunk[k] for chunk in filled)]) for k in (0, 1))
-    if all_pairs:
-        cells_NHW = np.repeat(cells_NHW, tasks_N, axis=0)
     offset_N1 = offsets(length_N)
+    cells_NHW = np.repeat(cells_NHW, tasks_N, axis=0) if all_pairs else cells_NHW
     return TaskBatch(cells_NHW, path[offset_N1[:-1]], path[offset_N1[1:] - 1], path, offset_N1)
 
 
@@ -147,11 +141,9 @@ def check_numbers(height: int, width: int, seed: int, min_path: int, open_share:
         raise UserError(f"the seed {seed} is out of range; use a whole number from 0 to 2**63 - 1.")
     if open_share is not None and not 0 < open_share <= 1:
         raise UserError(f"the open share {open_share} is out of range; use a number above 0, at most 1.")
-    if not 1 <= min_path <= height * width:
-        raise UserError(
-            f"no maze of {height} rows and {width} columns has a path of at least {min_path} cells; use 1 to "
-            f"{height * width}."
-        )
+    if not 1 <= min_path <= (most := height * width):
+        mazes = f"no maze of {height} rows and {width} columns"
+        raise UserError(f"{mazes} has a path of at least {min_path} cells; use 1 to {most}.")
 
 
 def describe_tasks(family: str, height: int, width: int) -> str:
@@ -160,15 +152,13 @@ def describe_tasks(family: str, height: int, width: int) -> str:
 
 
 def _not_found(family: str, height: int, width: int, split: Split, min_path: int, attempts: int) -> UserError:
+    where = "" if split == "any" else f"in the {split} split "
+    where += "" if min_path <= 1 else f"with a path of at least {min_path} cells "
     hint = "use a larger or squarer maze, a shorter path, or another family."
     if star_shape(family):
         hint = "there are too few such graphs; use more arms, longer ones, or more labels."
-    return UserError(
-        f"none of the {describe_tasks(family, height, width)} "
-        + ("" if split == "any" else f"in the {split} split ")
-        + ("" if min_path <= 1 else f"with a path of at least {min_path} cells ")
-        + f"was found in {attempts:,} attempts: {hint}"
-    )
+    tasks = describe_tasks(family, height, width)
+    return UserError(f"none of the {tasks} {where}was found in {attempts:,} attempts: {hint}")
 
 
 def _generate_registered(
@@ -182,9 +172,8 @@ def _generate_registered(
             task = family.generate(height, width, np.random.default_rng([seed, index, attempt]))
             if not isinstance(task, Task) or task.maze.cells.shape != (height, width):
                 raise UserError(f"the family {name!r} must generate a Task of {height} rows and {width} columns.")
-            if split != "any" and is_held_out(layout_hashes(task.maze.cells[None]))[0] != (split == "test"):
-                continue
-            path = astar(task).path
+            is_test = bool(is_held_out(layout_hashes(task.maze.cells[None]))[0])
+            path = astar(task).path if split in ("any", "test" if is_test else "train") else None
             if path is not None and len(path) >= max(2, min_path):
                 break
         else:

@@ -1,9 +1,9 @@
-"""Compiled generators: of layouts, one for each family, of start and goal, and of many tasks (`fill`).
+"""Compiled generators of layouts, of start and goal with their path, and of many tasks (`fill`).
 
-Each generator overwrites `cells_HW` with a fresh layout; that of a path-star graph is one row (see clew.mazes.maze).
+Each layout function overwrites `cells_HW`; a path-star graph is one row (see clew.mazes.maze).
 
-Shape suffixes: H rows, W columns, C = H * W cells by index, P = C + 2 * W, E events, K draws of a pair, V labels,
-M = 3 * C layout keys, S = 8 symmetries.
+Shape suffixes: H rows, W columns, C = H * W cells by index, P = C + 2 * W, E events, K components or tasks of one
+layout, V labels, M = 3 * C layout keys, S = 8 symmetries.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy.typing as npt
 from clew.errors import UserError
 from clew.jit import njit
 from clew.mazes.compiled import Stream, begin_stream, below, shuffle_first, unit
-from clew.mazes.layouts import HELD_OUT_IN, Keys, graph_hash, layout_hash
+from clew.mazes.layouts import HELD_OUT_IN, Keys, layout_hash
 from clew.mazes.maze import ABSENT, EAST, NORTH, SOUTH, WALL, WEST, Cells
 from clew.mazes.solvers import (
     MAX_EVENTS_PER_CELL,
@@ -26,7 +26,8 @@ from clew.mazes.solvers import (
     Scratch,
     astar_scratch,
     search_astar,
-    search_breadth_first,
+    spread,
+    spread_arrays,
     write_path,
 )
 
@@ -37,6 +38,7 @@ DFS, ASTAR, WILSON, KRUSKAL, PERCOLATION, STAR = range(6)
 TRAIN, TEST, ANY = range(3)
 
 _SEEN = 32  # a bit that no side uses
+_SOUTH, _EAST = 1, 3
 _DOWN, _RIGHT = (-1, 1, 0, 0), (0, 0, -1, 1)  # the step to the north, south, west and east
 
 
@@ -76,53 +78,6 @@ def carve_dfs(cells_HW: Cells, state: Stream) -> None:
 
 
 @njit()
-def carve_kruskal(cells_HW: Cells, state: Stream) -> None:
-    """Overwrite `cells_HW` with a perfect maze: open passages in random order, each unless it would close a loop."""
-    height, width = cells_HW.shape
-    cells_HW[:] = 0
-    # Passage 2 * cell leads east from the cell, 2 * cell + 1 leads south.
-    passage = np.empty(2 * height * width - height - width, dtype=np.int32)
-    count = 0
-    for cell in range(height * width):
-        if cell % width + 1 < width:
-            passage[count] = 2 * cell
-            count += 1
-        if cell // width + 1 < height:
-            passage[count] = 2 * cell + 1
-            count += 1
-    shuffle_first(state, passage, count)
-
-    parent_C = np.arange(height * width, dtype=np.int32)
-    missing = height * width - 1
-    for p in passage:
-        here, leads_south = p // 2, p % 2
-        root, other = _root(parent_C, here), _root(parent_C, here + (width if leads_south else 1))
-        if root == other:
-            continue
-        parent_C[root] = other
-        _open_side(cells_HW, here // width, here % width, 1 if leads_south else 3)
-        missing -= 1
-        if missing == 0:
-            break
-
-
-@njit()
-def _root(parent_C: Indices, cell: int) -> int:
-    """Return the root of a cell's tree in the union-find forest, halving the path to it."""
-    while parent_C[cell] != cell:
-        parent_C[cell] = parent_C[parent_C[cell]]
-        cell = parent_C[cell]
-    return cell
-
-
-@njit()
-def _open_side(cells_HW: Cells, row: int, col: int, side: int) -> None:
-    """Open a passage to the north (side 0), south (1), west (2) or east (3)."""
-    cells_HW[row, col] |= 1 << side
-    cells_HW[row + _DOWN[side], col + _RIGHT[side]] |= 1 << (side ^ 1)
-
-
-@njit()
 def carve_wilson(cells_HW: Cells, state: Stream) -> None:
     """Overwrite `cells_HW` with a uniform perfect maze, by Wilson's loop-erased random walks."""
     height, width = cells_HW.shape
@@ -150,6 +105,33 @@ def carve_wilson(cells_HW: Cells, state: Stream) -> None:
 
 
 @njit()
+def carve_kruskal(cells_HW: Cells, state: Stream) -> None:
+    """Overwrite `cells_HW` with a perfect maze: open passages in random order, each unless it would close a loop."""
+    height, width = cells_HW.shape
+    cells_HW[:] = 0
+    passage, count = np.empty(2 * height * width - height - width, dtype=np.int32), 0  # 4 * cell + side
+    for cell in range(height * width):
+        for side, is_inside in ((_EAST, cell % width + 1 < width), (_SOUTH, cell // width + 1 < height)):
+            if is_inside:
+                passage[count] = 4 * cell + side
+                count += 1
+    shuffle_first(state, passage, count)
+    root_C = np.arange(height * width)  # of union-find; a root has itself
+    for each in passage:
+        cell, side = divmod(each, 4)
+        here, there = cell, cell + (1 if side == _EAST else width)
+        while root_C[here] != here:
+            root_C[here] = root_C[root_C[here]]  # halves the way to the root
+            here = root_C[here]
+        while root_C[there] != there:
+            root_C[there] = root_C[root_C[there]]
+            there = root_C[there]
+        if here != there:
+            root_C[here] = there
+            _open_side(cells_HW, cell // width, cell % width, side)
+
+
+@njit()
 def open_passages(cells_HW: Cells, state: Stream, open_share: float) -> None:
     """Overwrite `cells_HW` with a maze in which each passage is open with the chance `open_share`."""
     height, width = cells_HW.shape
@@ -157,9 +139,16 @@ def open_passages(cells_HW: Cells, state: Stream, open_share: float) -> None:
     for row in range(height):
         for col in range(width):
             if col + 1 < width and unit(state) < open_share:
-                _open_side(cells_HW, row, col, 3)
+                _open_side(cells_HW, row, col, _EAST)
             if row + 1 < height and unit(state) < open_share:
-                _open_side(cells_HW, row, col, 1)
+                _open_side(cells_HW, row, col, _SOUTH)
+
+
+@njit()
+def _open_side(cells_HW: Cells, row: int, col: int, side: int) -> None:
+    """Open a passage to the north (side 0), south (1), west (2) or east (3)."""
+    cells_HW[row, col] |= 1 << side
+    cells_HW[row + _DOWN[side], col + _RIGHT[side]] |= 1 << (side ^ 1)
 
 
 @njit()
@@ -182,100 +171,6 @@ def place_walls(cells_HW: Cells, state: Stream) -> None:
             west, east = WEST * free[row + 1, col], EAST * free[row + 1, col + 2]
             here = free[row + 1, col + 1]
             cells_HW[row, col] = here * (north + south + west + east) + (1 - here) * WALL
-
-
-class Workspace(NamedTuple):
-    """Arrays that the functions below work in; they serve many mazes of one shape, one after the other."""
-
-    free_C: Indices  # the free cells
-    mark_P: Indices  # the component of a cell, counted from 1; its place is the cell's index + W
-    queue_C: Indices
-    size_K: Indices  # the number of cells of each component
-    search: Scratch
-    trace_E4: Events
-
-
-@njit()
-def draw_path(cells_HW: Cells, state: Stream, min_length: int, path: Indices, end_K: Indices) -> int:
-    """Draw two cells of a perfect maze and write their path; return 1, or 0 if it has fewer than `min_length` cells."""
-    start = below(state, cells_HW.size)
-    goal = below(state, cells_HW.size - 1)
-    if goal >= start:  # any cell but the start
-        goal += 1
-    came_from_C, _, _ = search_breadth_first(cells_HW, start, goal)
-    end_K[0] = write_path(came_from_C, start, goal, path)
-    return int(end_K[0] >= min_length)
-
-
-@njit(_nrt=False)
-def draw_astar_paths(
-    cell_C: Cells,
-    width: int,
-    state: Stream,
-    min_length: int,
-    draws: int,
-    all_pairs: bool,
-    workspace: Workspace,
-    path: Indices,
-    end_K: Indices,
-) -> int:
-    """Draw up to `draws` pairs of free cells, write A* paths of at least `min_length` cells, and return how many.
-
-    The first one alone, or with `all_pairs` that of every pair, each pair once; `end_K` gets where each ends.
-    """
-    free_C, mark_P, queue_C, size_K, search, trace_E4 = workspace
-    free = 0
-    for cell in range(cell_C.size):
-        free_C[free] = cell  # stays only if counted: a branch would mostly be predicted wrong
-        free += cell_C[cell] != WALL
-    mark_P[:] = 0
-    components, found, used = 0, 0, 0
-    for _ in range(draws):
-        first = below(state, free)
-        second = below(state, free - 1 if all_pairs else free)
-        start, goal = free_C[first], free_C[second + (all_pairs and second >= first)]
-        # Most pairs are not connected, and A* would visit a whole component to find that out again and again.
-        if mark_P[start + width] == 0:
-            components += 1
-            size_K[components] = _mark_component(cell_C, width, start, components, mark_P, queue_C)
-        component = mark_P[start + width]
-        if mark_P[goal + width] != component or size_K[component] < min_length:
-            continue
-        is_new, begin = True, 0
-        for k in range(found):
-            is_new &= path[begin] != start or path[end_K[k] - 1] != goal
-            begin = end_K[k]
-        if not is_new:
-            continue
-        length, _ = search_astar(cell_C, width, start, goal, search, trace_E4)
-        if length >= min_length:
-            write_path(search.came_from_C, start, goal, path[used:])
-            used += length
-            end_K[found] = used
-            found += 1
-            if not all_pairs:
-                break
-    return found
-
-
-@njit(_nrt=False)
-def _mark_component(cell_C: Cells, width: int, start: int, mark: int, mark_P: Indices, queue_C: Indices) -> int:
-    """Set `mark_P`, 0 before, to `mark` at all cells connected with `start`, and return how many they are."""
-    mark_P[start + width] = mark
-    queue_C[0] = start
-    head, tail = 0, 1
-    while head < tail:
-        here = queue_C[head]
-        head += 1
-        sides = cell_C[here]
-        for side, there in ((SOUTH, here + width), (NORTH, here - width), (WEST, here - 1), (EAST, here + 1)):
-            # Written in any case, to be overwritten unless counted: a branch would mostly be predicted wrong.
-            old = mark_P[there + width]
-            is_new = ((sides & side) != 0) & (old == 0)
-            mark_P[there + width] = mark if is_new else old
-            queue_C[tail] = there
-            tail += is_new
-    return tail
 
 
 class StarShape(NamedTuple):
@@ -310,8 +205,7 @@ def star_shape(family: str) -> StarShape | None:
 def draw_star(cells_HW: Cells, state: Stream, star: StarShape, label_V: Indices) -> None:
     """Overwrite `cells_HW` with a path-star graph and `label_V` with its labels: the centre's, then arm by arm."""
     arms, length = star
-    for v in range(label_V.size):
-        label_V[v] = v
+    label_V[:] = np.arange(label_V.size)
     shuffle_first(state, label_V, arms * (length - 1) + 1)
     cells_HW[:] = ABSENT
     cells_HW[0, label_V[0]] = label_V[0]
@@ -319,29 +213,35 @@ def draw_star(cells_HW: Cells, state: Stream, star: StarShape, label_V: Indices)
         cells_HW[0, label_V[1 + i]] = label_V[i if i % (length - 1) else 0]
 
 
-@njit()
-def draw_star_path(state: Stream, star: StarShape, label_V: Indices, path: Indices, end_K: Indices) -> int:
-    """Write the path from the centre to the end of a random arm; return 1."""
-    arms, length = star
-    first = below(state, arms) * (length - 1)
-    path[0] = label_V[0]
-    for step in range(1, length):
-        path[step] = label_V[first + step]
-    end_K[0] = length
-    return 1
+class Request(NamedTuple):
+    """What `fill` draws."""
+
+    family: int
+    star: StarShape  # of STAR only
+    split: int
+    seed: int
+    open_share: float  # of PERCOLATION only
+    min_length: int  # cells of a path
+    draws: int  # pairs of start and goal in one layout
+    distinct: bool  # the start is not drawn as the goal
+    all_pairs: bool  # every good pair is a task, not only the first
+    attempts: int  # layouts for one maze
+
+
+class Workspace(NamedTuple):
+    """Arrays that `fill` works in; they serve many mazes of one shape, one after the other."""
+
+    free_C: Indices  # the free cells, or the labels of a graph
+    size_C: Indices  # the number of cells of the component that was found from a cell
+    from_P: Indices
+    queue_C: Indices
+    scratch: Scratch
+    trace_E4: Events
 
 
 @njit(nogil=True)
 def fill(
-    family: int,
-    star: StarShape,
-    split: int,
-    seed: int,
-    open_share: float,
-    min_path: int,
-    draws: int,
-    all_pairs: bool,
-    attempts: int,
+    request: Request,
     index_N: npt.NDArray[np.uint64],
     keys_SM: Keys,
     cells_NHW: Cells,
@@ -353,70 +253,102 @@ def fill(
     When a layout cannot be found, set `stop`, which all threads watch, and return.
     """
     count, height, width = cells_NHW.shape
-    pairs = MAX_PAIRS if all_pairs else 1
-    state = np.empty(1, dtype=np.uint64)
-    label_V = np.empty(height * width, dtype=np.int32)
-    workspace = Workspace(
-        free_C=label_V,
-        mark_P=np.empty((height + 2) * width, dtype=np.int32),
-        queue_C=np.empty(height * width + 1, dtype=np.int32),
-        size_K=np.empty(MAX_PAIRS + 1, dtype=np.int32),
-        search=astar_scratch(height, width),
-        trace_E4=np.empty((MAX_EVENTS_PER_CELL * height * width, 4), dtype=np.int32),
-    )
     cell_NC = cells_NHW.reshape(count, height * width)
-    min_length = max(min_path, max(height, width) if family == ASTAR else 2)
-    end_K = np.empty(pairs, dtype=np.int32)
-    length = np.empty(count * pairs, dtype=np.int32)
-    path = np.empty(count * pairs * height * width, dtype=np.int32)  # what is not used takes no memory
+    state = np.empty(1, dtype=np.uint64)
+    cells = height * width
+    free_C, size_C = np.empty(cells, dtype=np.int32), np.empty(cells, dtype=np.int32)
+    trace_E4 = np.empty((MAX_EVENTS_PER_CELL * cells, 4), dtype=np.int32)
+    work = Workspace(free_C, size_C, *spread_arrays(height, width), astar_scratch(height, width), trace_E4)
+    most = count * (MAX_PAIRS if request.all_pairs else 1)
+    length_K = np.empty(most, dtype=np.int32)
+    path = np.empty(most * height * width, dtype=np.int32)  # what is not used takes no memory
     tasks, used = 0, 0
     for i in range(count):
-        found = 0
-        for attempt in range(attempts):
-            if stop[0]:
-                return length[:0], path[:0]
-            begin_stream(state, seed, index_N[i], attempt)
-            _draw_layout(family, cells_NHW[i], state, open_share, star, label_V)
-            if split != ANY:
-                code = graph_hash(cell_NC[i]) if family == STAR else layout_hash(cells_NHW[i], keys_SM)
-                if (code % np.uint64(HELD_OUT_IN) == np.uint64(0)) != (split == TEST):
+        found, attempt = 0, 0
+        while found == 0 and attempt < request.attempts and not stop[0]:
+            begin_stream(state, request.seed, index_N[i], attempt)
+            attempt += 1
+            _draw_layout(request, cells_NHW[i], state, work.free_C)
+            if request.split != ANY:
+                is_test = layout_hash(cells_NHW[i], keys_SM) % np.uint64(HELD_OUT_IN) == np.uint64(0)
+                if is_test != (request.split == TEST):
                     continue
-            if family == STAR:
-                found = draw_star_path(state, star, label_V, path[used:], end_K)
-            elif family in (ASTAR, PERCOLATION):
-                found = draw_astar_paths(
-                    cell_NC[i], width, state, min_length, draws, all_pairs, workspace, path[used:], end_K
-                )
+            if request.family == STAR:
+                found = _draw_arm(request.star, state, work.free_C, path[used:], length_K[tasks:])
             else:
-                found = draw_path(cells_NHW[i], state, min_path, path[used:], end_K)
-            if found > 0:
-                break
-        else:
+                found = _draw_paths(request, cell_NC[i], width, state, work, path[used:], length_K[tasks:])
+        if found == 0:
             stop[0] = True
-            return length[:0], path[:0]
-        begin = 0
-        for k in range(found):
-            length[tasks + k] = end_K[k] - begin
-            begin = end_K[k]
-        used += begin
+            break
         tasks_N[i] = found
-        tasks += found
-    return length[:tasks].copy(), path[:used].copy()
+        for _ in range(found):
+            used += length_K[tasks]
+            tasks += 1
+    return length_K[:tasks].copy(), path[:used].copy()
 
 
 @njit()
-def _draw_layout(
-    family: int, cells_HW: Cells, state: Stream, open_share: float, star: StarShape, label_V: Indices
-) -> None:
-    if family == DFS:
+def _draw_layout(request: Request, cells_HW: Cells, state: Stream, label_V: Indices) -> None:
+    if request.family == DFS:
         carve_dfs(cells_HW, state)
-    elif family == ASTAR:
+    elif request.family == ASTAR:
         place_walls(cells_HW, state)
-    elif family == WILSON:
+    elif request.family == WILSON:
         carve_wilson(cells_HW, state)
-    elif family == KRUSKAL:
+    elif request.family == KRUSKAL:
         carve_kruskal(cells_HW, state)
-    elif family == STAR:
-        draw_star(cells_HW, state, star, label_V)
+    elif request.family == PERCOLATION:
+        open_passages(cells_HW, state, request.open_share)
     else:
-        open_passages(cells_HW, state, open_share)
+        draw_star(cells_HW, state, request.star, label_V)
+
+
+@njit()
+def _draw_arm(star: StarShape, state: Stream, label_V: Indices, path: Indices, length_K: Indices) -> int:
+    """Write the path from the centre to the end of a random arm; return 1."""
+    first = below(state, star.arms) * (star.length - 1)
+    path[0] = label_V[0]
+    path[1 : star.length] = label_V[first + 1 : first + star.length]
+    length_K[0] = star.length
+    return 1
+
+
+@njit(_nrt=False)
+def _draw_paths(
+    request: Request, cell_C: Cells, width: int, state: Stream, work: Workspace, path: Indices, length_K: Indices
+) -> int:
+    """Draw pairs of free cells, write the A* path of the first good one, or of every one, and return how many."""
+    free_C, size_C, from_P, queue_C, scratch, trace_E4 = work
+    free = 0
+    for cell in range(cell_C.size):
+        free_C[free] = cell  # stays only if counted: a branch would mostly be predicted wrong
+        free += cell_C[cell] != WALL
+    if request.draws > 1:
+        from_P[:] = -1
+    found, used = 0, 0
+    for _ in range(request.draws):
+        first = below(state, free)
+        second = below(state, free - request.distinct)
+        start, goal = free_C[first], free_C[second + (request.distinct and second >= first)]
+        # Most pairs are not connected, and A* would visit a whole component to find that out again and again.
+        if request.draws > 1:
+            if from_P[start + width] < 0:
+                size_C[start] = spread(cell_C, width, start, from_P, queue_C, False)
+            component = from_P[start + width]
+            if from_P[goal + width] != component or size_C[component] < request.min_length:
+                continue
+        is_new, begin = True, 0
+        for k in range(found):
+            is_new &= path[begin] != start or path[begin + length_K[k] - 1] != goal
+            begin += length_K[k]
+        if not is_new:
+            continue
+        length, _ = search_astar(cell_C, width, start, goal, scratch, trace_E4)
+        if length >= request.min_length:
+            write_path(scratch.came_from_C, start, goal, path[used:])
+            used += length
+            length_K[found] = length
+            found += 1
+            if not request.all_pairs:
+                break
+    return found

@@ -3,9 +3,8 @@
     held_out_N = is_held_out(layout_hashes(batch.cells_NHW))
 
 Every passage and every wall cell has a random 64-bit key, and a layout's hash is the XOR of its keys (Zobrist
-hashing), the smallest over all rotations and reflections of the maze. The split is a function of the hash alone: two
-sets that were made apart never share a layout across the splits. A path-star graph has a key for every edge, and no
-symmetries.
+hashing), the smallest over all rotations and reflections of the maze. The split is a function of the hash alone. A
+path-star graph has a key for every edge, and no symmetries.
 
 Shape suffixes: N mazes, H rows, W columns, C = H * W cells, K = 3 kinds of keys, M = K * C keys, S = 8 symmetries,
 V labels.
@@ -41,7 +40,9 @@ def layout_keys(height: int, width: int) -> Keys:
     # the same hash. All 2x2 perfect mazes are turns of one another, so none are turned there: else one split had none.
     views = [cell_HW] if height == width == 2 else [view for view in turned if view.shape[0] <= view.shape[1]]
 
-    base_KC = _base_keys(min(height, width), max(height, width))
+    base_KC = np.full((3, height * width), _SALT)  # the key of each kind at each cell of a wide maze as it lies
+    for part in (min(height, width), max(height, width), np.arange(3)[:, None], np.arange(height * width)):
+        base_KC = mix((base_KC ^ np.asarray(part, dtype=np.uint64)) + STEP)
     keys_SKC = np.zeros((8, 3, height * width), dtype=np.uint64)
     for s in range(8):
         # Where each cell comes to lie. Fewer than 8 views are repeated, which does not change the smallest hash.
@@ -58,17 +59,15 @@ def layout_keys(height: int, width: int) -> Keys:
     return keys_SM
 
 
-def _base_keys(height: int, width: int) -> Keys:
-    """Return base_KC: the key of each kind at each cell of a wide maze as it lies."""
-    base_KC = np.full((3, height * width), _SALT)
-    for part in (height, width, np.arange(3)[:, None], np.arange(height * width)):
-        base_KC = mix((base_KC ^ np.asarray(part, dtype=np.uint64)) + STEP)
-    return base_KC
-
-
 @njit(nogil=True)
 def layout_hash(cells_HW: Cells, keys_SM: Keys) -> np.uint64:
     """Return the hash of one layout."""
+    total = np.uint64(0)
+    if cells_HW.shape[0] == 1:  # a path-star graph; the number of its labels has no key
+        for node, before in enumerate(cells_HW[0]):
+            if before != ABSENT and before != node:
+                total ^= mix((_SALT ^ (np.uint64(before) << np.uint64(8)) ^ np.uint64(node)) * STEP)
+        return total
     flat_C = cells_HW.ravel()
     cells = flat_C.size
     # All ones or all zeros instead of an `if` a passage: the sides are random, so a branch would mostly be guessed
@@ -98,19 +97,7 @@ def _layout_hashes(cells_NHW: npt.NDArray[np.uint8], keys_SM: Keys) -> Keys:
 def layout_hashes(cells_NHW: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
     """Return the layout hash of each maze; equal for mazes that are rotations or reflections of each other."""
     cells_NHW = np.ascontiguousarray(cells_NHW, dtype=np.uint8)
-    if cells_NHW.shape[1] == 1:
-        return np.array([graph_hash(before_V) for before_V in cells_NHW[:, 0]], dtype=np.uint64)
     return np.asarray(_layout_hashes(cells_NHW, layout_keys(*cells_NHW.shape[1:])))
-
-
-@njit(nogil=True)
-def graph_hash(before_V: Cells) -> np.uint64:
-    """Return the hash of a path-star graph: the XOR of its edges' keys, whatever the number of labels it draws from."""
-    total = np.uint64(0)
-    for node in range(before_V.size):
-        if before_V[node] != ABSENT and before_V[node] != node:
-            total ^= mix((_SALT ^ (np.uint64(before_V[node]) << np.uint64(8)) ^ np.uint64(node)) * STEP)
-    return total
 
 
 def is_held_out(hash_N: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:

@@ -4,9 +4,8 @@
     task = Task(maze, start=(0, 0), goal=(1, 1))
     len(batch), batch[0]                      # a TaskBatch gives (task, path) pairs, and smaller batches for slices
 
-Inside the package a cell is (row, col), row 0 at the top; its index is row * width + col. Formats that write
-x y convert at their own border. A path-star graph is a maze of one row, in which node v is cell (0, v) and an edge may
-join any two cells, so batches, datasets, decoders and scores treat both alike. Mazes have at least two rows.
+A cell is (row, col), row 0 at the top; its index is row * width + col. A path-star graph is a maze of one row, in which
+node v is cell (0, v) and an edge may join any two cells, so batches, datasets, decoders and scores treat both alike.
 
 Shape suffixes: N mazes, H rows, W columns, V labels.
 """
@@ -15,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar, overload
 
 import numpy as np
@@ -23,10 +21,9 @@ import numpy.typing as npt
 
 from clew.errors import UserError, counted
 
-# The open sides of a cell, one bit each, and the mark of a cell that is solid. A wall cell has no open side; a
-# free cell may have none either (closed in by its neighbours), which is why the mark is needed.
+# The open sides of a cell, one bit each, and the mark of a solid cell; a free cell may have no open side either.
 NORTH, SOUTH, WEST, EAST, WALL = 1, 2, 4, 8, 16
-# bit -> (row step, col step, the same passage seen from the other cell)
+# side -> (row step, column step, the same passage seen from the other cell)
 SIDES = {NORTH: (-1, 0, SOUTH), SOUTH: (1, 0, NORTH), WEST: (0, -1, EAST), EAST: (0, 1, WEST)}
 
 MIN_SIDE, MAX_SIDE = 2, 255  # an index must fit 16 bits on disk
@@ -49,15 +46,23 @@ def check_shape(height: int, width: int) -> None:
         )
 
 
+def check_labels(labels: int) -> None:
+    """Raise UserError unless a path-star graph may draw its labels from so many."""
+    if not MIN_LABELS <= labels <= MAX_LABELS:
+        raise UserError(
+            f"{labels} labels are outside what Clew handles in a path-star graph: use {MIN_LABELS} to {MAX_LABELS}."
+        )
+
+
 def _check_inside(what: str, cell: Cell, height: int, width: int) -> None:
     if not (0 <= cell[0] < height and 0 <= cell[1] < width):
         raise UserError(f"{what} {cell} lies outside the maze of {height} rows and {width} columns.")
 
 
-def _side_towards(a: Cell, b: Cell) -> int:
-    """Return the side of `a` that faces its neighbour `b`, or 0 if they are not neighbours."""
-    step = (b[0] - a[0], b[1] - a[1])
-    return next((bit for bit, (dr, dc, _) in SIDES.items() if (dr, dc) == step), 0)
+def _svg(shown: Maze | Task) -> str:
+    from clew.viz.drawing import task_svg
+
+    return task_svg(shown)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,23 +71,22 @@ class Maze:
 
     cells: Cells
     cell_word: ClassVar[str] = "cell"  # what messages call a cell
+    solid: ClassVar[int] = WALL  # what marks a cell that no path enters
 
     def __post_init__(self) -> None:
         cells = np.array(self.cells, dtype=np.uint8, order="C")  # a copy, so that a maze cannot be changed from outside
+        if cells.ndim != 2:
+            raise UserError(f"a maze is a grid of rows and columns, not an array of {cells.ndim} dimensions.")
         self._check(cells)
         cells.flags.writeable = False
         object.__setattr__(self, "cells", cells)
 
     def _check(self, cells: Cells) -> None:
-        """Raise UserError unless these cells make a maze."""
-        if cells.ndim != 2:
-            raise UserError(f"a maze is a grid of rows and columns, not an array of {cells.ndim} dimensions.")
         check_shape(*cells.shape)
-        if (bad_HW := _misfits(cells[None])[0]).any():
-            row, col = np.argwhere(bad_HW)[0].tolist()
+        if layout_problems(cells[None])[0]:
             raise UserError(
-                f"cell {(row, col)} holds {cells[row, col]}, which does not fit: a cell has open sides (0 to 15), each "
-                "towards a cell that is open on the opposite side, or is a wall (16)."
+                "the cells do not fit together: a cell has open sides (0 to 15), each towards a cell that is open on "
+                "the opposite side, or is a wall (16)."
             )
 
     @classmethod
@@ -91,9 +95,9 @@ class Maze:
         check_shape(height, width)
         cells = np.zeros((height, width), dtype=np.uint8)
         for a, b in edges:
-            _check_inside("cell", a, height, width)
-            _check_inside("cell", b, height, width)
-            side = _side_towards(a, b)
+            for cell in (a, b):
+                _check_inside("cell", cell, height, width)
+            side = next((side for side, (down, right, _) in SIDES.items() if b == (a[0] + down, a[1] + right)), 0)
             if not side:
                 raise UserError(f"cells {a} and {b} are not neighbours, so no passage can join them.")
             cells[a] |= side
@@ -121,7 +125,7 @@ class Maze:
     @property
     def has_wall_cells_only(self) -> bool:
         """Whether all neighbouring free cells are open to each other, so that the wall cells determine the maze."""
-        return bool(np.array_equal(self.cells, cells_from_solid((self.cells & WALL) != 0)))
+        return self.height > 1 and np.array_equal(self.cells, cells_from_solid((self.cells & WALL) != 0))
 
     def __contains__(self, cell: Cell) -> bool:
         return 0 <= cell[0] < self.height and 0 <= cell[1] < self.width
@@ -130,36 +134,34 @@ class Maze:
         return cell[0] * self.width + cell[1]
 
     def is_wall(self, cell: Cell) -> bool:
-        return bool(self.cells[cell] & WALL)
+        """Return whether a cell is solid, or no node of a graph has this label."""
+        return bool(self.cells[cell] == self.solid)
 
     def is_open(self, a: Cell, b: Cell) -> bool:
         """Return whether one step leads from `a` to `b`."""
-        return a in self and bool(self.cells[a] & _side_towards(a, b))
+        return a in self and b in self.neighbours(a)
 
     def neighbours(self, cell: Cell) -> Iterator[Cell]:
         """Yield the cells that one step leads to."""
         sides = int(self.cells[cell])
-        for bit, (dr, dc, _) in SIDES.items():
-            if sides & bit:
-                yield (cell[0] + dr, cell[1] + dc)
+        return ((cell[0] + down, cell[1] + right) for side, (down, right, _) in SIDES.items() if sides & side)
 
     def name(self, cell: Cell) -> str:
-        """Return the name of a cell in messages."""
         return str(cell)
 
     def step_problem(self, here: Cell, there: Cell) -> str | None:
         """Return why no step leads from `here` to `there`, as the end of a sentence; None if one does."""
+        if self.is_open(here, there):
+            return None
         if there not in self:
             return ", outside the maze."
-        if not _side_towards(here, there):
+        if abs(here[0] - there[0]) + abs(here[1] - there[1]) != 1:
             return ", which is not a neighbour."
-        if self.is_wall(there):
-            return ", a wall cell."
-        return None if self.is_open(here, there) else " through a wall."
+        return ", a wall cell." if self.is_wall(there) else " through a wall."
 
     def edges(self) -> list[Edge]:
         """Return every passage once, in index order, first cell above or left of the second."""
-        cells = [(row, col) for row in range(self.height) for col in range(self.width)]
+        cells: Iterable[Cell] = np.ndindex(self.height, self.width)
         return [(cell, there) for cell in cells for there in sorted(self.neighbours(cell)) if there > cell]
 
     def walls(self) -> list[Cell]:
@@ -175,11 +177,7 @@ class Maze:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.height}x{self.width}, {len(self.edges())} edges)"
 
-    def _repr_svg_(self) -> str:
-        """Return the drawing that a notebook shows."""
-        from clew.viz.drawing import task_svg
-
-        return task_svg(self)
+    _repr_svg_ = _svg
 
 
 class PathStar(Maze):
@@ -190,9 +188,10 @@ class PathStar(Maze):
     """
 
     cell_word = "node"
+    solid = ABSENT
 
     def _check(self, cells: Cells) -> None:
-        if cells.ndim != 2 or cells.shape[0] != 1:
+        if cells.shape[0] != 1:
             raise UserError(f"a path-star graph is one row of labels, not an array of shape {cells.shape}.")
         check_labels(cells.shape[1])
         if layout_problems(cells[None])[0]:
@@ -203,7 +202,6 @@ class PathStar(Maze):
         """Return the graph whose edges are the given pairs, the node nearer to the centre first."""
         check_labels(labels)
         before: dict[int, int] = {}
-        nodes: set[int] = set()
         for a, b in pairs:
             for node in (a, b):
                 if not 0 <= node < labels:
@@ -214,31 +212,16 @@ class PathStar(Maze):
                     "centre first."
                 )
             before[b] = a
-            nodes |= {a, b}
         cells = np.full((1, labels), ABSENT, dtype=np.uint8)
-        for node in nodes:
-            cells[0, node] = before.get(node, node)
+        for b, a in before.items():
+            cells[0, b], cells[0, a] = a, before.get(a, a)
         return cls(cells)
 
-    @cached_property
-    def before(self) -> dict[Cell, Cell]:
-        """The node before each node on the way from the centre, which comes before itself."""
-        return {(0, v): (0, before) for v, before in enumerate(self.cells[0].tolist()) if before != ABSENT}
-
-    @property
-    def has_wall_cells_only(self) -> bool:
-        return False
-
-    def is_wall(self, cell: Cell) -> bool:
-        """Return whether no node has this label."""
-        return bool(self.cells[cell] == ABSENT)
-
     def is_open(self, a: Cell, b: Cell) -> bool:
-        """Return whether an edge joins the nodes, in either direction."""
-        return a != b and (self.before.get(a) == b or self.before.get(b) == a)
+        return a in self and b in self and a != b and bool(self.cells[a] == b[1] or self.cells[b] == a[1])
 
     def neighbours(self, cell: Cell) -> Iterator[Cell]:
-        return (other for node in self.edges() if cell in node for other in node if other != cell)
+        return (other for edge in self.edges() if cell in edge for other in edge if other != cell)
 
     def name(self, cell: Cell) -> str:
         return str(cell[1])
@@ -248,7 +231,8 @@ class PathStar(Maze):
 
     def edges(self) -> list[Edge]:
         """Return every edge once, the node nearer to the centre first, in the order of the second node's label."""
-        return [(before, cell) for cell, before in self.before.items() if before != cell]
+        befores = enumerate(self.cells[0].tolist())
+        return [((0, before), (0, node)) for node, before in befores if before not in (node, ABSENT)]
 
     def branches(self) -> list[Path]:
         """Return the path from the centre to each leaf, in the order of the leaves' labels."""
@@ -262,46 +246,31 @@ class PathStar(Maze):
         return [*reversed(there[shared:]), back[shared - 1], *back[shared:]]
 
     def _from_centre(self, cell: Cell) -> Path:
-        """Return the nodes from the centre to this one."""
-        found = [cell]
-        while (before := self.before[found[-1]]) != found[-1]:
-            found.append(before)
-        return found[::-1]
-
-
-def check_labels(labels: int) -> None:
-    """Raise UserError unless a path-star graph may draw its labels from so many."""
-    if not MIN_LABELS <= labels <= MAX_LABELS:
-        raise UserError(
-            f"{labels} labels are outside what Clew handles in a path-star graph: use {MIN_LABELS} to {MAX_LABELS}."
-        )
+        path = [cell]
+        while (before := (0, int(self.cells[path[-1]]))) != path[-1]:
+            path.append(before)
+        return path[::-1]
 
 
 def layout_problems(cells_NHW: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
     """Return which layouts have cells that do not fit together or, of one row, are not trees with one centre."""
-    if cells_NHW.shape[1] > 1:
-        return np.asarray(_misfits(cells_NHW).any((1, 2)))
-    labels = cells_NHW.shape[2]
-    before_NV = np.full((len(cells_NHW), labels + 1), labels, dtype=np.int64)  # the last column stands for no label
-    before_NV[:, :labels] = np.minimum(cells_NHW[:, 0], labels)
-    is_centre_NV = before_NV[:, :labels] == np.arange(labels)
+    count, height, width = cells_NHW.shape
+    if height > 1:
+        # With a rim of closed cells, a passage to the outside is one that is open on one side only.
+        rim_NHW = np.pad(cells_NHW, ((0, 0), (1, 1), (1, 1)))
+        bad_NHW: npt.NDArray[np.bool_] = cells_NHW > WALL
+        for side, (down, right, opposite) in SIDES.items():
+            there_NHW = rim_NHW[:, 1 + down : 1 + down + height, 1 + right : 1 + right + width]
+            bad_NHW |= ((cells_NHW & side) != 0) != ((there_NHW & opposite) != 0)
+        return np.asarray(bad_NHW.any((1, 2)))
+    before_NV = np.full((count, width + 1), width, dtype=np.int64)  # the last column stands for no label
+    before_NV[:, :width] = np.minimum(cells_NHW[:, 0], width)
+    is_centre_NV = before_NV[:, :width] == np.arange(width)
     # From every node, as many steps as there are labels lead to the centre, unless there is a cycle.
-    for _ in range(labels.bit_length()):
+    for _ in range(width.bit_length()):
         before_NV = np.take_along_axis(before_NV, before_NV, axis=1)  # twice as many at once
-    lost_NV = (cells_NHW[:, 0] != ABSENT) & (before_NV[:, :labels] != is_centre_NV.argmax(1)[:, None])
+    lost_NV = (cells_NHW[:, 0] != ABSENT) & (before_NV[:, :width] != is_centre_NV.argmax(1)[:, None])
     return np.asarray(lost_NV.any(1) | (is_centre_NV.sum(1) != 1))
-
-
-def _misfits(cells_NHW: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
-    """Return which cells have an impossible value, or a side that is open here or there only."""
-    # With a rim of closed cells, a passage to the outside is one that is open on one side only.
-    rim_NHW = np.pad(cells_NHW, ((0, 0), (1, 1), (1, 1)))
-    bad_NHW: npt.NDArray[np.bool_] = cells_NHW > WALL
-    height, width = cells_NHW.shape[1:]
-    for side, (row, col, opposite) in SIDES.items():
-        there_NHW = rim_NHW[:, 1 + row : 1 + row + height, 1 + col : 1 + col + width]
-        bad_NHW |= ((cells_NHW & side) != 0) != ((there_NHW & opposite) != 0)
-    return bad_NHW
 
 
 def maze_of(cells: Cells) -> Maze:
@@ -325,15 +294,10 @@ class Task:
 
     @property
     def ends(self) -> str:
-        """Start and goal, as part of a sentence."""
         unit = "" if isinstance(self.maze, PathStar) else " (row, col)"
         return f"from the start {self.maze.name(self.start)} to the goal {self.maze.name(self.goal)}{unit}"
 
-    def _repr_svg_(self) -> str:
-        """Return the drawing that a notebook shows."""
-        from clew.viz.drawing import task_svg
-
-        return task_svg(self)
+    _repr_svg_ = _svg
 
 
 def cells_from_solid(solid: npt.NDArray[np.bool_]) -> Cells:
@@ -375,7 +339,6 @@ class TaskBatch:
 
     @property
     def length_N(self) -> npt.NDArray[np.int64]:
-        """The number of cells of each path."""
         return np.diff(self.offset_N1)
 
     def path_of(self, i: int) -> npt.NDArray[np.int32]:
@@ -399,7 +362,6 @@ class TaskBatch:
         return f"TaskBatch({len(self):,} {what}, each with a path)"
 
     def _repr_svg_(self) -> str | None:
-        """Return the drawing that a notebook shows: the first tasks with their paths."""
         from clew.viz.drawing import grid_svg
 
         return grid_svg([(task, path, None, "") for task, path in self[:8]], columns=4) if len(self) else None

@@ -4,17 +4,13 @@
     astar(task).path, astar(task).trace
     trace_batch(batch), one_shortest(batch)      # compiled, for many tasks
 
-A task without a way through has the path None; its trace ends when no cell is open. In a path-star graph the trace is
-empty, since A*'s heuristic needs a grid.
+A task without a way through has the path None. In a path-star graph there is one path, and no trace.
 
 The rule of A*: unit costs, h = Manhattan distance. Pop the open cell with the smallest f = g + h; ties go to the
 smallest index. Neighbours in the order south, north, west, east. Skip a neighbour if an open or closed copy of it has
-f <= the new f; otherwise replace the open copy.
-
-This needs no heap: a step changes h by exactly 1, so a neighbour has either the f of the cell that was popped or 2
-more. Two sets of open cells are enough, those with the present f and those with f + 2. As sets of bits they give their
-smallest member in a few instructions. A cell is created at most twice (with f + 2, then with f) and closed at most
-once, so a trace has at most 3 events a cell.
+f <= the new f; otherwise replace the open copy. This needs no heap: a step changes h by exactly 1, so a neighbour has
+either the f of the cell that was popped or 2 more, and two sets of bits hold all open cells. A cell is created at most
+twice and closed at most once.
 
 Shape suffixes: N tasks, H rows, W columns, C = H * W cells by index, P = C + 2 * W, the cells with a row above and one
 below that need no check for the border, B = ceil(C / 64) words of bits, D = 4 steps, E events (kind, cell, g, h).
@@ -22,7 +18,6 @@ below that need no check for the border, B = ceil(C / 64) words of bits, D = 4 s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
@@ -56,8 +51,7 @@ class Event(NamedTuple):
     h: int
 
 
-@dataclass(frozen=True)
-class AStarResult:
+class AStarResult(NamedTuple):
     path: Path | None
     trace: list[Event]
 
@@ -66,9 +60,10 @@ def bfs_path(task: Task) -> Path | None:
     """Return a shortest path, both ends included; of several, the one that breadth-first search meets first."""
     if isinstance(task.maze, PathStar):
         return task.maze.path_between(task.start, task.goal)
-    start, goal = task.maze.index(task.start), task.maze.index(task.goal)
-    came_from_C, _, _ = search_breadth_first(task.maze.cells, start, goal)
-    return _path(came_from_C, start, goal, task.maze.width) if came_from_C[goal] >= 0 else None
+    start, goal, width = task.maze.index(task.start), task.maze.index(task.goal), task.maze.width
+    from_P, queue_C = spread_arrays(*task.maze.cells.shape)
+    spread(task.maze.cells.ravel(), width, start, from_P, queue_C, True)
+    return _path(from_P[width:-width], start, goal, width) if from_P[goal + width] >= 0 else None
 
 
 def path_through(task: Task, cells: set[Cell]) -> Path | None:
@@ -87,11 +82,10 @@ def astar(task: Task) -> AStarResult:
     """Return the path and the trace of the deterministic A*."""
     if isinstance(task.maze, PathStar):
         return AStarResult(task.maze.path_between(task.start, task.goal), [])
-    start, goal = task.maze.index(task.start), task.maze.index(task.goal)
-    cell_C, width = task.maze.cells.ravel(), task.maze.width
+    start, goal, width = task.maze.index(task.start), task.maze.index(task.goal), task.maze.width
     scratch = astar_scratch(*task.maze.cells.shape)
-    trace_E4 = np.empty((MAX_EVENTS_PER_CELL * cell_C.size, 4), np.int32)
-    length, events = search_astar(cell_C, width, start, goal, scratch, trace_E4)
+    trace_E4 = np.empty((MAX_EVENTS_PER_CELL * task.maze.cells.size, 4), np.int32)
+    length, events = search_astar(task.maze.cells.ravel(), width, start, goal, scratch, trace_E4)
     trace = [
         Event("close" if kind == CLOSE else "create", divmod(cell, width), g, h)
         for kind, cell, g, h in trace_E4[:events].tolist()
@@ -105,7 +99,7 @@ def _path(came_from_C: Indices, start: int, goal: int, width: int) -> Path:
 
 
 def num_shortest(task: Task) -> int:
-    """Return how many shortest paths the task has; exact, though on a large open grid the number outgrows 64 bits."""
+    """Return how many shortest paths the task has; on a large open grid the number outgrows 64 bits."""
     ways, seen = {task.start: 1}, set[Cell]()  # of the cells at one distance from the start
     while ways and task.goal not in ways:
         seen |= ways.keys()
@@ -120,8 +114,17 @@ def num_shortest(task: Task) -> int:
 
 def one_shortest(batch: TaskBatch) -> npt.NDArray[np.bool_]:
     """Return which of many tasks have exactly one shortest path."""
-    distance_N, ways_N = _shortest(batch.cells_NHW, batch.start_N, batch.goal_N)
-    return np.asarray((distance_N >= 0) & (ways_N == 1))
+    _, _, ways_N = _measure(batch.cells_NHW, batch.start_N, batch.goal_N, batch.path, batch.offset_N1)
+    return np.asarray(ways_N == 1)
+
+
+def check_batch(batch: TaskBatch) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Return (valid_N, shortest_N) of a batch's own paths, which may be empty or leave the maze."""
+    if batch.height == 1:  # path-star graphs are small
+        checked = [(is_valid(*pair), is_shortest(*pair)) for pair in batch]
+        return np.array([valid for valid, _ in checked], bool), np.array([shortest for _, shortest in checked], bool)
+    valid_N, steps_N, _ = _measure(batch.cells_NHW, batch.start_N, batch.goal_N, batch.path, batch.offset_N1)
+    return valid_N, valid_N & (batch.length_N == steps_N + 1)
 
 
 def trace_batch(batch: TaskBatch, workers: int | None = None) -> tuple[Events, npt.NDArray[np.int64]]:
@@ -137,33 +140,40 @@ def trace_batch(batch: TaskBatch, workers: int | None = None) -> tuple[Events, n
 
 
 @njit()
-def search_breadth_first(cells_HW: Cells, start: int, goal: int) -> tuple[Indices, Indices, int]:
-    """Return (came_from_C, queue_C, reached): the search's tree, and the cells reached in order of distance.
-
-    A cell that was not reached has came_from -1; the start comes from itself. The search ends when it reaches
-    `goal`; give -1 to reach all.
-    """
-    height, width = cells_HW.shape
-    came_from_C = np.full(height * width, -1, dtype=np.int32)
-    queue_C = np.empty(height * width, dtype=np.int32)
-    came_from_C[start] = queue_C[0] = start
-    head, tail = 0, 1
-    flat_C = cells_HW.ravel()
-    while head < tail:
-        here = queue_C[head]
-        if here == goal:
-            break
-        head += 1
-        sides = flat_C[here]
-        for bit, there in ((SOUTH, here + width), (NORTH, here - width), (WEST, here - 1), (EAST, here + 1)):
-            if sides & bit and came_from_C[there] < 0:
-                came_from_C[there] = here
-                queue_C[tail] = there
-                tail += 1
-    return came_from_C, queue_C, tail
+def spread_arrays(height: int, width: int) -> tuple[Indices, Indices]:
+    """Return arrays for `spread`."""
+    return np.full((height + 2) * width, -1, dtype=np.int32), np.empty(height * width + 1, dtype=np.int32)
 
 
 # _nrt=False: without counting references to arrays, which costs a few percent of a short search.
+@njit(_nrt=False)
+def spread(cell_C: Cells, width: int, start: int, from_P: Indices, queue_C: Indices, as_tree: bool) -> int:
+    """Search breadth-first from `start`, put the cells into `queue_C` in order of distance, and return their number.
+
+    `from_P`, negative before, gets the cell before each one, the start's being itself; the start unless `as_tree`.
+    """
+    from_P[start + width] = queue_C[0] = start
+    head, tail = 0, 1
+    while head < tail:
+        here = queue_C[head]
+        head += 1
+        origin = here if as_tree else start
+        for side, there in neighbour_sides(here, width):
+            # Written in any case, to be overwritten unless counted: a branch would mostly be predicted wrong.
+            old = from_P[there + width]
+            is_new = ((cell_C[here] & side) != 0) & (old < 0)
+            from_P[there + width] = origin if is_new else old
+            queue_C[tail] = there
+            tail += is_new
+    return tail
+
+
+@njit()
+def neighbour_sides(here: int, width: int) -> tuple[tuple[int, int], ...]:
+    """Return the sides of a cell with the cells there, in A*'s order."""
+    return (SOUTH, here + width), (NORTH, here - width), (WEST, here - 1), (EAST, here + 1)
+
+
 @njit(_nrt=False)
 def write_path(came_from_C: Indices, start: int, goal: int, path: Indices) -> int:
     """Follow `came_from_C` back from the goal, write the path from the start into `path`, and return its length."""
@@ -182,10 +192,11 @@ def write_path(came_from_C: Indices, start: int, goal: int, path: Indices) -> in
 def reachable(cells_NHW: Cells, start_N: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
     """Return which cells of each maze its start can reach, [N, C]."""
     count, height, width = cells_NHW.shape
-    reached_NC = np.zeros((count, height * width), dtype=np.bool_)
+    reached_NC = np.empty((count, height * width), dtype=np.bool_)
     for i in range(count):
-        came_from_C, _, _ = search_breadth_first(cells_NHW[i], start_N[i], -1)
-        reached_NC[i] = came_from_C >= 0
+        from_P, queue_C = spread_arrays(height, width)
+        spread(cells_NHW[i].ravel(), width, start_N[i], from_P, queue_C, False)
+        reached_NC[i] = from_P[width:-width] >= 0
     return reached_NC
 
 
@@ -201,13 +212,13 @@ class Scratch(NamedTuple):
 
 @njit()
 def astar_scratch(height: int, width: int) -> Scratch:
-    cells, below = height * width, np.uint64(width)
+    cells, down = height * width, np.uint64(width)
     return Scratch(
         np.empty(cells + 2 * width, dtype=np.int32),
         np.empty(cells, dtype=np.int32),
         np.empty((cells + 63) // 64 * 2, dtype=np.uint64),
         np.empty(2, dtype=np.uint64),
-        np.array([below, _ZERO - below, _ZERO - _ONE, _ONE], dtype=np.uint64),
+        np.array([down, _ZERO - down, _ZERO - _ONE, _ONE], dtype=np.uint64),
     )
 
 
@@ -217,7 +228,7 @@ def search_astar(
 ) -> tuple[int, int]:
     """Write the trace into `trace_E4`; return (number of cells of the path, 0 if there is none; number of events).
 
-    `scratch.came_from_C` then leads from the goal back to the start.
+    `came_from_C` then leads from the goal back to the start.
     """
     best_g_P, came_from_C, open_B2, low_2, step_D = scratch
     # Indices are uint64 here: with int64 numba would ask of every one whether it counts from the end.
@@ -300,27 +311,34 @@ def _log(trace_E4: Events, events: np.uint64, kind: int, cell: int | np.uint64, 
 
 
 @njit(nogil=True)
-def _shortest(cells_NHW: Cells, start_N: Indices, goal_N: Indices) -> tuple[Indices, Indices]:
-    """Return the steps from start to goal, -1 if there is no way, and the number of shortest paths, 2 for more."""
+def _measure(
+    cells_NHW: Cells, start_N: Indices, goal_N: Indices, path: Indices, offset_N1: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.bool_], Indices, Indices]:
+    """Return which paths are valid, the steps to the goal, -1 if there is no way, and the shortest paths, at most 2."""
     count, height, width = cells_NHW.shape
-    steps_N, ways_N = np.empty(count, np.int32), np.zeros(count, np.int32)
+    valid_N, steps_N, ways_N = np.empty(count, np.bool_), np.empty(count, np.int32), np.empty(count, np.int32)
     distance_C, ways_C = np.empty(height * width, np.int32), np.empty(height * width, np.int8)
     for i in range(count):
-        flat_C = cells_NHW[i].ravel()
-        _, queue_C, reached = search_breadth_first(cells_NHW[i], start_N[i], -1)
-        distance_C[:] = -1
-        distance_C[start_N[i]], ways_C[start_N[i]] = 0, 1
-        for here in queue_C[:reached]:
-            for bit, there in ((SOUTH, here + width), (NORTH, here - width), (WEST, here - 1), (EAST, here + 1)):
-                if not flat_C[here] & bit:
-                    continue
-                if distance_C[there] < 0:
-                    distance_C[there], ways_C[there] = distance_C[here] + 1, 0
-                if distance_C[there] == distance_C[here] + 1:
-                    ways_C[there] = min(2, ways_C[there] + ways_C[here])  # more than one is all that counts
-        steps_N[i] = distance_C[goal_N[i]]
-        ways_N[i] = ways_C[goal_N[i]]
-    return steps_N, ways_N
+        flat_C, start, own = cells_NHW[i].ravel(), start_N[i], path[offset_N1[i] : offset_N1[i + 1]]
+        valid_N[i] = own.size > 0 and own[0] == start and own[-1] == goal_N[i]
+        for k in range(own.size - 1):
+            is_step = False
+            for side, there in neighbour_sides(own[k], width):
+                is_step |= there == own[k + 1] and 0 <= own[k] < flat_C.size and flat_C[own[k]] & side != 0
+            valid_N[i] &= is_step
+
+        from_P, queue_C = spread_arrays(height, width)
+        queue = queue_C[: spread(flat_C, width, start, from_P, queue_C, True)]
+        distance_C[:], ways_C[:] = -1, 0
+        ways_C[start] = 1
+        for cell in queue:
+            distance_C[cell] = distance_C[from_P[cell + width]] + 1  # the start comes from itself
+        for here in queue:
+            for side, there in neighbour_sides(here, width):
+                if flat_C[here] & side and distance_C[there] == distance_C[here] + 1:
+                    ways_C[there] = min(2, ways_C[there] + ways_C[here])
+        steps_N[i], ways_N[i] = distance_C[goal_N[i]], ways_C[goal_N[i]]
+    return valid_N, steps_N, ways_N
 
 
 @njit(nogil=True)
@@ -359,24 +377,3 @@ def is_valid(task: Task, path: Path) -> bool:
 def is_shortest(task: Task, path: Path) -> bool:
     """Return whether `path` is valid and no valid path is shorter."""
     return is_valid(task, path) and len(path) == len(bfs_path(task) or [])
-
-
-def check_batch(batch: TaskBatch) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """Return (valid_N, shortest_N) of a batch's own paths, which may be empty or leave the maze."""
-    if batch.height == 1:  # path-star graphs are small
-        checked = [(is_valid(*pair), is_shortest(*pair)) for pair in batch]
-        return np.array([valid for valid, _ in checked], bool), np.array([shortest for _, shortest in checked], bool)
-    length_N, cell_C = batch.length_N, batch.cells_NHW.reshape(len(batch), -1)
-    row_S, here_S, there_S = np.repeat(np.arange(len(batch)), length_N)[:-1], batch.path[:-1], batch.path[1:]
-    # Steps from the end of one path to the start of the next count for neither.
-    is_step_S = ~np.isin(np.arange(len(row_S)), batch.offset_N1[1:] - 1)
-    inside_S = (here_S >= 0) & (here_S < cell_C.shape[1])
-    sides_S = cell_C[row_S, np.where(inside_S, here_S, 0)] * inside_S
-    steps = ((SOUTH, batch.width), (NORTH, -batch.width), (WEST, -1), (EAST, 1))
-    open_S = np.any([((sides_S & side) != 0) & (there_S - here_S == step) for side, step in steps], axis=0)
-    valid_N = np.bincount(row_S[is_step_S & ~open_S], minlength=len(batch)) == 0
-    valid_N &= length_N > 0
-    for end_N, place_N in ((batch.start_N, batch.offset_N1[:-1]), (batch.goal_N, batch.offset_N1[1:] - 1)):
-        valid_N[valid_N] = batch.path[place_N[valid_N]] == end_N[valid_N]
-    distance_N, _ = _shortest(batch.cells_NHW, batch.start_N, batch.goal_N)
-    return valid_N, valid_N & (length_N == distance_N + 1)
