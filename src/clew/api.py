@@ -1,21 +1,22 @@
 """The public API: what `import clew` offers, except for `register` and the lists of names.
 
-The names are imported from here when they are first used, so that `import clew` takes no time and needs no torch.
-Inside these functions too, heavy modules are imported only when they are needed.
+Heavy modules are imported inside the functions, when they are needed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, Literal
 
-from clew.errors import UserError, did_you_mean
-from clew.files import PathLike, to_plain
+from clew.errors import UserError, did_you_mean, is_quiet
+from clew.files import PathLike, read_json, to_plain
+from clew.registry import model_folder
 
 if TYPE_CHECKING:
     from clew.evaluation.scores import Evaluation
-    from clew.mazes.generate import Split
     from clew.mazes.maze import Cell, Path, Task, TaskBatch
     from clew.mazes.solvers import Event
     from clew.tokenization.read import ReadTask
@@ -39,21 +40,17 @@ def generate(
     size: int | tuple[int, int] = 10,
     n: int = 1,
     seed: int = 0,
-    split: Split = "train",
+    split: Literal["train", "test", "any"] = "train",
     first: int = 0,
 ) -> TaskBatch:
     """Return `n` mazes with start, goal and shortest path.
 
-    Maze `i` depends on the other arguments and on `first + i` alone, so more mazes of the same seed begin with the
-    same ones. Mazes of the splits "train" and "test" never share a layout.
+    Maze `i` depends on the other arguments and on `first + i` alone. Mazes of the splits "train" and "test" never share
+    a layout.
 
     Args:
         family: dfs, astar, wilson, kruskal, percolation, path-star-ARMSxLENGTH, or a registered one.
         size: rows and columns, as one number or as (rows, columns); of a path-star graph (1, labels).
-        n: how many.
-        seed: other seeds give other mazes.
-        split: train, test or any.
-        first: the index of the first maze.
 
     Example:
         >>> import clew
@@ -77,7 +74,7 @@ class ExactSolution:
     task: Task
     path: Path
     num_shortest: int  # how many shortest paths there are
-    trace: list[Event] = field(default_factory=list)  # what A* created and closed; empty for BFS
+    trace: list[Event]  # what A* created and closed; empty for BFS
 
     def __str__(self) -> str:
         from clew.tokenization.drawings import draw_ascii
@@ -160,12 +157,10 @@ def load(source: PathLike, device: str = "cpu") -> TrainedModel:
         >>> solution.is_valid, solution.path == path
         (True, True)
     """
-    from clew.registry import model_folder
-
-    model_folder(source)  # a wrong name is reported before torch is imported
+    folder = model_folder(source)  # a wrong name is reported before torch is imported
     from clew import trained
 
-    return trained.load(source, device)
+    return trained.load(folder, device)
 
 
 def config(name: str, **changes: Any) -> TrainConfig:
@@ -181,16 +176,15 @@ def config(name: str, **changes: Any) -> TrainConfig:
         >>> config = clew.config("tiny", steps=500, lr=3e-4, **{"model.width": 64})
         >>> config.budget.steps, config.optimizer.lr, config.model.width
         (500, 0.0003, 64)
-        >>> clew.config("tiny", learning_rate=1e-3)
+        >>> clew.config("tiny", batchsize=8)
         Traceback (most recent call last):
-        clew.errors.UserError: there is no setting 'learning_rate' in this config; did you mean lr?
+        clew.errors.UserError: there is no setting 'batchsize' in this config; did you mean batch_size?
     """
-    from clew.files import read_json
     from clew.paper.named_configs import config_named
     from clew.training.config import TrainConfig
 
     found = TrainConfig.from_json(read_json(name), name) if name.endswith(".json") else config_named(name)
-    folder = found.data.dataset_folder
+    folder = FilePath(found.data.folder)
     if name.endswith(".json") and found.data.folder and not folder.exists():
         # A foreign file must not create folders anywhere: a missing dataset is made in data/.
         found = replace(found, data=replace(found.data, folder=f"data/{folder.name}" if folder.name != ".." else ""))
@@ -211,10 +205,9 @@ def train(
     Args:
         config: a config, or the name of one.
         out: the folder of the run.
-        callbacks: subclasses of clew.training.callbacks.Callback, with methods such as `on_step(report)`.
+        callbacks: of clew.training.callbacks.Callback, with methods such as `on_step(report)`.
         resume: "never" refuses a folder that holds a run.
         log: clew.training.callbacks.LogOptions, for TensorBoard and Weights & Biases.
-        quiet: show no progress.
 
     Example:
         >>> import clew
@@ -225,16 +218,14 @@ def train(
         >>> run.model.name
         'example'
     """
-    from pathlib import Path
-
     import clew
     from clew.training import train as training
     from clew.training.callbacks import ProgressDisplay
 
     if isinstance(config, str):
         config = clew.config(config)
-    shown = [] if quiet else [ProgressDisplay()]
-    return training.train(config, Path(out), callbacks=[*shown, *callbacks], resume=resume, log=log)
+    shown = [] if quiet or is_quiet() else [ProgressDisplay()]
+    return training.train(config, FilePath(out), callbacks=[*shown, *callbacks], resume=resume, log=log)
 
 
 def evaluate(
@@ -253,7 +244,6 @@ def evaluate(
         family: which mazes; by default those that the model was trained on.
         size: their rows and columns; by default as in training.
         n: how many; by default 2,000 of up to 10x10 and fewer of larger ones.
-        seed: which held-out mazes.
         decoder: such as "left-to-right" or "walk-repair"; by default the model's own.
         tasks: mazes to use instead: a batch, what `read` takes, or a list of these.
 
@@ -279,22 +269,18 @@ def change_config(config: TrainConfig, changes: Mapping[str, Any]) -> TrainConfi
     plain = config.to_json()
     if kind := changes.get("model.kind"):
         plain["model"] = change_kind(plain["model"], kind)
-    names = [*SHORT_NAMES, *(name for name in flatten(plain) if not name.startswith("budget."))]
-    if any(SHORT_NAMES.get(name, name).startswith("budget.") for name in changes):
+    if {"steps", "epochs", "minutes"} & {*changes}:
         plain["budget"] = dict.fromkeys(plain["budget"])  # a budget replaces the other one
     for name, value in changes.items():
-        if name == "size":
-            value = [value] if isinstance(value, int) else value
         *groups, last = SHORT_NAMES.get(name, name).split(".")
-        part = plain
+        part: Any = plain
         for group in groups:
-            part = part.get(group) if isinstance(part, dict) else None  # type: ignore[assignment]
-        if not isinstance(part, dict) or last not in part or isinstance(part[last], dict):
-            by_last = {known.rpartition(".")[2]: known for known in reversed(names)}
-            spelled = {"learning_rate": "lr"} | by_last | {known: known for known in names}
-            hint = did_you_mean(name, spelled, f"its settings are {', '.join(names)}.")
+            part = part.get(group) if isinstance(part, dict) else None
+        if not isinstance(part, dict) or isinstance(part.get(last, {}), dict):
+            names = [*SHORT_NAMES, *_dotted(plain)]
+            hint = did_you_mean(name, names, f"its settings are {', '.join(names)}.")
             raise UserError(f"there is no setting {name!r} in this config; {hint}")
-        part[last] = to_plain(value)
+        part[last] = [value] if name == "size" and isinstance(value, int) else to_plain(value)
     data = adopt_dataset(plain["data"], config.data)
     if plain["model"].get("vocabulary", 0) is None:  # the former kind had none
         plain["model"]["vocabulary"] = data.vocabulary
@@ -306,9 +292,7 @@ def change_config(config: TrainConfig, changes: Mapping[str, Any]) -> TrainConfi
     return TrainConfig.from_json(plain | {"data": to_plain(data), "model": to_json(model)})
 
 
-def flatten(plain: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested settings by dotted names."""
-    found: dict[str, Any] = {}
-    for name, value in plain.items():
-        found |= flatten(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
-    return found
+def _dotted(plain: Mapping[str, Any], prefix: str = "") -> list[str]:
+    """Return the dotted names of nested settings."""
+    nested = [_dotted(v, f"{prefix}{k}.") if isinstance(v, dict) else [prefix + k] for k, v in plain.items()]
+    return [*chain.from_iterable(nested)]

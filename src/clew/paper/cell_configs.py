@@ -11,8 +11,7 @@ from typing import Literal
 from clew.data.config import DataConfig
 from clew.models.config import CellNetworkConfig
 from clew.objectives.config import ObjectiveConfig, RateConfig
-from clew.training.config import Budget, TrainConfig
-from clew.training.optimizers import OptimizerConfig, ScheduleConfig
+from clew.training.config import Budget, OptimizerConfig, ScheduleConfig, TrainConfig
 
 CellFamily = Literal["dfs", "astar"]
 

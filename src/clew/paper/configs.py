@@ -20,8 +20,7 @@ from clew.errors import UserError
 from clew.models.config import PositionChoice, published_tokens, sized_config
 from clew.objectives.config import ObjectiveConfig, ObjectiveName
 from clew.tokenization.tokens import padded_size
-from clew.training.config import LEFT_TO_RIGHT, Budget, TrainConfig
-from clew.training.optimizers import OptimizerConfig, ScheduleConfig
+from clew.training.config import LEFT_TO_RIGHT, Budget, OptimizerConfig, ScheduleConfig, TrainConfig
 
 PaperFamily = Literal["dfs", "astar"]
 ModelSize = Literal["3m", "8m", "25m"]

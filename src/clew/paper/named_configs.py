@@ -20,8 +20,7 @@ from clew.models.config import DecoderOnlyConfig, EncoderDecoderConfig, Initiali
 from clew.objectives.config import ObjectiveConfig, ObjectiveName, RateConfig
 from clew.paper import cell_configs
 from clew.paper.configs import NAME_PATTERN, paper_config_named
-from clew.training.config import LEFT_TO_RIGHT, Budget, TrainConfig
-from clew.training.optimizers import OptimizerConfig, OptimizerKind, ScheduleConfig
+from clew.training.config import LEFT_TO_RIGHT, Budget, OptimizerConfig, OptimizerKind, ScheduleConfig, TrainConfig
 
 WIDTH, HEADS, DEPTH = 64, 4, 12
 OPTIMIZER = OptimizerConfig("muon", lr=3e-3, beta2=0.95, muon_lr=0.007)

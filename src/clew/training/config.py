@@ -10,27 +10,93 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 from clew.data.config import CELL_LABELS, DataConfig
 from clew.errors import UserError
 from clew.files import from_plain, to_plain
 from clew.models.config import CONFIGS, EncoderDecoderConfig, ModelConfig, from_json, kind_of, to_json
 from clew.objectives.config import OBJECTIVES, ObjectiveConfig
-from clew.training.optimizers import OptimizerConfig, ScheduleConfig
 
 # Objectives that reveal the response from left to right, the only order of a causal model.
 LEFT_TO_RIGHT = ("next-token", "trace")
+
+
+OptimizerKind = Literal["adamw", "muon"]
+ScheduleKind = Literal["one-cycle", "cosine", "constant-then-decay"]
+
+
+def _check(config: Any, kinds: Any, ranges: Mapping[str, tuple[float, float]]) -> None:
+    what = "optimizer" if isinstance(config, OptimizerConfig) else "schedule"
+    if config.kind not in get_args(kinds):
+        raise UserError(f"{what} {config.kind!r} is unknown: use one of {', '.join(get_args(kinds))}.")
+    for name, (low, high) in ranges.items():
+        value = getattr(config, name)
+        if not low <= value <= high:
+            raise UserError(f"the {what}'s {name} is {value!r}: use a number from {low:g} to {high:g}.")
+
+
+@dataclass(frozen=True)
+class OptimizerConfig:
+    """The optimizer and its settings; the defaults are those of the paper's text for MLM-U."""
+
+    kind: OptimizerKind = "adamw"  # adamw, or muon for matrices with adamw for the rest
+    lr: float = 1e-3  # the highest learning rate of AdamW's parameters
+    beta1: float = 0.9  # AdamW's decay of the mean gradient
+    beta2: float = 0.999  # AdamW's decay of the squared gradient
+    eps: float = 1e-8  # AdamW's constant in the denominator
+    weight_decay: float = 0.0  # of matrices only
+    muon_lr: float = 0.02  # with muon: the highest learning rate of the matrices
+    muon_momentum: float = 0.95  # the momentum of Muon
+    muon_steps: int = 5  # Newton-Schulz steps of Muon
+
+    def __post_init__(self) -> None:
+        rates = dict.fromkeys(("lr", "muon_lr", "weight_decay"), (0.0, 10.0))
+        decays = dict.fromkeys(("beta1", "beta2", "muon_momentum"), (0.0, 0.99999))
+        _check(self, OptimizerKind, rates | decays | {"eps": (1e-20, 1.0), "muon_steps": (1, 100)})
+
+
+@dataclass(frozen=True)
+class ScheduleConfig:
+    """The learning rate over a run; the defaults are the published code's, without its cycle of beta1.
+
+    - one-cycle: along a cosine from `start` up to 1 during `warmup`, then along a cosine down to `end`; step for step
+      torch's OneCycleLR;
+    - cosine: along a line up to 1 during `warmup`, then along a cosine down to `end`;
+    - constant-then-decay: along a line up to 1 during `warmup`, constant, and along a line down to `end` during the
+      last `decay`; `power` above 1 makes it fall faster at first: (remaining share of the decay) ** power.
+    """
+
+    kind: ScheduleKind = "one-cycle"  # the shape of the learning rate over the budget
+    warmup: float = 0.05  # the share of the budget in which the learning rate rises
+    decay: float = 0.2  # the share of the budget at the end in which constant-then-decay falls
+    power: float = 1.0  # the exponent of the decay of constant-then-decay
+    start: float = 1 / 25  # the first learning rate, as a share of the highest
+    end: float = 1 / 625  # the last learning rate, as a share of the highest
+    # With one-cycle: AdamW's beta1 falls from 0.95 to 0.85 while the rate rises, and rises again while the rate falls.
+    # Torch's OneCycleLR does so by default, whatever beta1 the optimizer has.
+    cycle_beta1: bool = False
+
+    def __post_init__(self) -> None:
+        shares = dict.fromkeys(("warmup", "decay", "start", "end"), (0.0, 1.0))
+        _check(self, ScheduleKind, shares | {"power": (1e-9, 10.0)})
+        if self.cycle_beta1 and self.kind != "one-cycle":
+            raise UserError(f"the schedule {self.kind!r} has no cycle for beta1: use one-cycle, or leave it off.")
+        if self.kind == "constant-then-decay" and self.warmup + self.decay > 1:
+            raise UserError(
+                f"the schedule's warmup {self.warmup} and decay {self.decay} exceed the whole: lower one of them."
+            )
 
 
 @dataclass(frozen=True)
 class Budget:
     """The length of a run: exactly one of the three. Minutes are those of training alone, without evaluation."""
 
-    steps: int | None = None
-    epochs: int | None = None
-    minutes: float | None = None
+    steps: int | None = None  # the budget in optimizer steps
+    epochs: int | None = None  # the budget in epochs of a dataset
+    minutes: float | None = None  # the budget in minutes of training, without evaluation
 
     def __post_init__(self) -> None:
         given = [value for value in (self.steps, self.epochs, self.minutes) if value is not None]
