@@ -26,13 +26,8 @@ if TYPE_CHECKING:
     from clew.training.train import Run
 
 # Short names of `config` for fields that are changed often.
-SHORT_NAMES = {
-    "steps": "budget.steps",
-    "epochs": "budget.epochs",
-    "minutes": "budget.minutes",
-    "lr": "optimizer.lr",
-    "size": "data.sizes",
-}
+SHORT_NAMES = {name: f"budget.{name}" for name in ("steps", "epochs", "minutes")}
+SHORT_NAMES |= {"lr": "optimizer.lr", "size": "data.sizes"}
 
 
 def generate(
@@ -54,8 +49,7 @@ def generate(
 
     Example:
         >>> import clew
-        >>> batch = clew.generate("dfs", size=5, n=3, seed=0)
-        >>> task, path = batch[0]
+        >>> task, path = clew.generate("dfs", size=5, n=3, seed=0)[0]
         >>> task.start == path[0], task.goal == path[-1]
         (True, True)
     """
@@ -97,10 +91,8 @@ def solve(task: Any, method: Literal["astar", "bfs"] = "astar") -> ExactSolution
     Example:
         >>> import clew
         >>> solution = clew.solve("S#G\\n...")
-        >>> solution.path
-        [(0, 0), (1, 0), (1, 1), (1, 2), (0, 2)]
-        >>> solution.trace[0]
-        Event(kind='create', cell=(0, 0), g=0, h=2)
+        >>> solution.path, solution.trace[0]
+        ([(0, 0), (1, 0), (1, 1), (1, 2), (0, 2)], Event(kind='create', cell=(0, 0), g=0, h=2))
         >>> print(solution)
         S#G
         >>^
@@ -125,8 +117,7 @@ def read(source: Any, start: Cell | None = None, goal: Cell | None = None) -> li
         source: a drawing or token text, or a list of its lines or tokens; the name of a file of those or of an image;
             a 0/1 grid or an RGB array (numpy or lists); a networkx grid graph; a maze of maze-dataset or mazelib; a
             pillow image; bytes.
-        start: (row, column), where the source does not have it.
-        goal: (row, column), where the source does not have it.
+        start: (row, column), where the source does not have it; `goal` likewise.
 
     Example:
         >>> import clew
@@ -150,82 +141,14 @@ def load(source: PathLike, device: str = "cpu") -> TrainedModel:
     Example:
         >>> import clew
         >>> model = clew.load("cells-dfs")
-        >>> model.name, model.parameters
-        ('cells-dfs', 60097)
         >>> task, path = clew.generate("dfs", size=5, split="test")[0]
-        >>> solution = model.solve(task)
-        >>> solution.is_valid, solution.path == path
-        (True, True)
+        >>> model.parameters, model.solve(task).path == path
+        (60097, True)
     """
     folder = model_folder(source)  # a wrong name is reported before torch is imported
     from clew import trained
 
     return trained.load(folder, device)
-
-
-def config(name: str, **changes: Any) -> TrainConfig:
-    """Return the training config of a name (see `list_configs`), or of a config.json, with some fields changed.
-
-    Args:
-        name: such as "laptop-dfs-4-mlmu" or "paper-dfs-10-mlmu-8m", or the path of a run's config.json.
-        changes: steps, epochs, minutes, lr, size, seed, batch_size or any other field of a TrainConfig; nested
-            fields have dotted names, given as `**{"optimizer.weight_decay": 0.1}`.
-
-    Example:
-        >>> import clew
-        >>> config = clew.config("tiny", steps=500, lr=3e-4, **{"model.width": 64})
-        >>> config.budget.steps, config.optimizer.lr, config.model.width
-        (500, 0.0003, 64)
-        >>> clew.config("tiny", batchsize=8)
-        Traceback (most recent call last):
-        clew.errors.UserError: there is no setting 'batchsize' in this config; did you mean batch_size?
-    """
-    from clew.paper.named_configs import config_named
-    from clew.training.config import TrainConfig
-
-    found = TrainConfig.from_json(read_json(name), name) if name.endswith(".json") else config_named(name)
-    folder = FilePath(found.data.folder)
-    if name.endswith(".json") and found.data.folder and not folder.exists():
-        # A foreign file must not create folders anywhere: a missing dataset is made in data/.
-        found = replace(found, data=replace(found.data, folder=f"data/{folder.name}" if folder.name != ".." else ""))
-    return change_config(found, changes) if changes else found
-
-
-def train(
-    config: TrainConfig | str,
-    out: PathLike,
-    *,
-    callbacks: Sequence[Callback] = (),
-    resume: Literal["auto", "never"] = "auto",
-    log: LogOptions | None = None,
-    quiet: bool = False,
-) -> Run:
-    """Train a model, or resume the run in the folder `out`; make the dataset if needed, evaluate on held-out mazes.
-
-    Args:
-        config: a config, or the name of one.
-        out: the folder of the run.
-        callbacks: of clew.training.callbacks.Callback, with methods such as `on_step(report)`.
-        resume: "never" refuses a folder that holds a run.
-        log: clew.training.callbacks.LogOptions, for TensorBoard and Weights & Biases.
-
-    Example:
-        >>> import clew
-        >>> config = clew.config("tiny", steps=2, batch_size=4, held_out=4)
-        >>> run = clew.train(config, out="runs/example", quiet=True)
-        >>> run.end.reason, run.metrics[-1]["step"]
-        ('done', 2)
-        >>> run.model.name
-        'example'
-    """
-    import clew
-    from clew.training import train as training
-    from clew.training.callbacks import ProgressDisplay
-
-    if isinstance(config, str):
-        config = clew.config(config)
-    shown = [] if quiet or is_quiet() else [ProgressDisplay()]
-    return training.train(config, FilePath(out), callbacks=[*shown, *callbacks], resume=resume, log=log)
 
 
 def evaluate(
@@ -241,20 +164,82 @@ def evaluate(
 
     Args:
         model: a model, or what `load` takes.
-        family: which mazes; by default those that the model was trained on.
-        size: their rows and columns; by default as in training.
+        family: which mazes; `family`, `size` and `seed` are by default those that the model was trained on.
         n: how many; by default 2,000 of up to 10x10 and fewer of larger ones.
         decoder: such as "left-to-right" or "walk-repair"; by default the model's own.
         tasks: mazes to use instead: a batch, what `read` takes, or a list of these.
 
     Example:
         >>> import clew
-        >>> scores = clew.evaluate("cells-dfs", size=5, n=20)
-        >>> scores.exact.share
+        >>> clew.evaluate("cells-dfs", size=5, n=20).exact.share
         1.0
     """
     found = load(model) if isinstance(model, str) or hasattr(model, "__fspath__") else model
-    return found.evaluate(family=family, size=size, n=n, seed=seed, decoder=decoder, tasks=tasks)
+    return found.evaluate(family, size, n, seed=seed, decoder=decoder, tasks=tasks)
+
+
+def train(
+    config: TrainConfig | str,
+    out: PathLike,
+    *,
+    callbacks: Sequence[Callback] = (),
+    resume: Literal["auto", "never"] = "auto",
+    log: LogOptions | None = None,
+    quiet: bool = False,
+) -> Run:
+    """Train a model, or resume the run in the folder `out`; make the dataset if needed, evaluate on held-out mazes.
+
+    Args:
+        config: a config, or the name of one.
+        callbacks: of clew.training.callbacks.Callback, with methods such as `on_step(report)`.
+        resume: "never" refuses a folder that holds a run.
+        log: clew.training.callbacks.LogOptions, for TensorBoard and Weights & Biases.
+        quiet: show no progress.
+
+    Example:
+        >>> import clew
+        >>> config = clew.config("tiny", steps=2, batch_size=4, held_out=4)
+        >>> run = clew.train(config, out="runs/example", quiet=True)
+        >>> run.end.reason, run.metrics[-1]["step"], run.model.name
+        ('done', 2, 'example')
+    """
+    import clew
+    from clew.training import train as training
+    from clew.training.callbacks import ProgressDisplay
+
+    if isinstance(config, str):
+        config = clew.config(config)
+    shown = [] if quiet or is_quiet() else [ProgressDisplay()]
+    return training.train(config, FilePath(out), callbacks=[*shown, *callbacks], resume=resume, log=log)
+
+
+def config(name: str, **changes: Any) -> TrainConfig:
+    """Return the training config of a name (see `list_configs`), or of a config.json, with some fields changed.
+
+    Args:
+        name: such as "laptop-dfs-4-mlmu" or "paper-dfs-10-mlmu-8m", or the path of a run's config.json.
+        changes: steps, epochs, minutes, lr, size, seed, batch_size or any other field of a TrainConfig; nested
+            fields have dotted names, given as `**{"optimizer.weight_decay": 0.1}`.
+
+    Example:
+        >>> import clew
+        >>> config = clew.config("tiny", steps=500, lr=3e-4, **{"model.width": 64})
+        >>> config.budget.steps, config.optimizer.lr, config.model.width
+        (500, 0.0003, 64)
+    """
+    from clew.paper.named_configs import config_named
+    from clew.training.config import TrainConfig
+
+    if not name.endswith(".json"):
+        found = config_named(name)
+    else:
+        found = TrainConfig.from_json(read_json(name), name)
+        folder = FilePath(found.data.folder)
+        if found.data.folder and not folder.exists():
+            # A foreign file must not create folders anywhere: a missing dataset is made in data/.
+            new = f"data/{folder.name}" if folder.name != ".." else ""
+            found = replace(found, data=replace(found.data, folder=new))
+    return change_config(found, changes) if changes else found
 
 
 def change_config(config: TrainConfig, changes: Mapping[str, Any]) -> TrainConfig:

@@ -15,7 +15,7 @@ from clew.errors import UsageError, did_you_mean, guarded
 
 # Name: (module:function, summary). A name may have two words.
 COMMANDS = {
-    "generate": ("clew.commands.generate:generate", "make a dataset of mazes with their solutions"),
+    "generate": ("clew.commands.data:generate", "make a dataset of mazes with their solutions"),
     "train": ("clew.commands.train:train", "train a model, or resume a run"),
     "evaluate": ("clew.commands.evaluate:evaluate", "evaluate a model on held-out mazes"),
     "solve": ("clew.commands.solve:solve", "solve mazes exactly, by BFS or A*, or with a model"),

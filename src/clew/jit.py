@@ -40,10 +40,9 @@ def njit(**options: Any) -> Callable[[Function], Function]:
         before = config.CACHE_DIR
         config.CACHE_DIR = before or cache_folder()
         try:
-            compiled: Function = numba.njit(cache=True, **options)(function)
+            return _with_fixed_identity(numba.njit(cache=True, **options)(function), function)
         finally:
             config.CACHE_DIR = before
-        return _with_fixed_identity(compiled, function)
 
     return compile_function
 
@@ -53,7 +52,7 @@ def intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:
     return _with_fixed_identity(numba.extending.intrinsic(prefer_literal=True)(function), function)
 
 
-def _with_fixed_identity(compiled: Any, function: Callable[..., Any]) -> Any:
+def _with_fixed_identity(compiled: Any, function: Function) -> Function:
     """Give a compiled function the same id in every process.
 
     The id is part of the cache key of a closure that calls it; numba's own is random, so the caller would be compiled
@@ -64,7 +63,7 @@ def _with_fixed_identity(compiled: Any, function: Callable[..., Any]) -> Any:
         compiled._set_uuid(f"{function.__module__}.{function.__qualname__} {values}")
     except ValueError:  # it calls a function that is defined below it
         pass
-    return compiled
+    return compiled  # type: ignore[no-any-return]
 
 
 @functools.cache
@@ -87,7 +86,7 @@ def cache_folder() -> str:
     return temporary
 
 
-class _Announcement(event.Listener):  # type: ignore[misc]
+class _Announcement(event.Listener):
     announced = False
 
     def on_start(self, event: object) -> None:
@@ -98,4 +97,4 @@ class _Announcement(event.Listener):  # type: ignore[misc]
     def on_end(self, event: object) -> None: ...
 
 
-event.register("numba:compile", _Announcement())
+event.register("numba:compile", _Announcement())  # type: ignore[no-untyped-call]

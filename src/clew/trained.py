@@ -94,7 +94,12 @@ class TrainedModel:
         on_step: Callable[[Step], None] = lambda step: None,
     ) -> list[Solution]:
         """Solve mazes of any sizes and return the solutions in their order; a maze without a path has none."""
-        read = [read_maze(task) for task in tasks]
+        read = list[Task]()
+        for number, task in enumerate(tasks, start=1):
+            try:
+                read.append(read_maze(task))
+            except UserError as error:
+                raise UserError(f"maze {number}: {error}" if len(tasks) > 1 else str(error)) from None
         shortest = [bfs_path(task) for task in read]
         solutions: dict[int, Solution] = {}
         groups: dict[tuple[int, ...], list[int]] = {}

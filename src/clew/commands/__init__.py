@@ -42,27 +42,17 @@ class Refused(list[str]):
 
 @contextmanager
 def progress_bar(description: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """Show how much is done: a bar on a terminal, elsewhere a line on stderr every half minute.
-
-    Yields a function that takes how much is done.
-    """
+    """Yield a function that shows how much is done: a bar on a terminal, elsewhere a line every half minute."""
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich.markup import escape
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
-    console, description = Console(stderr=True), printable(description)
-    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    console = Console(stderr=True)
     has_bar = console.is_terminal and not is_quiet()
-    bar = Progress(
-        TextColumn("{task.description}", markup=False), *columns, console=console, transient=True, disable=not has_bar
-    )
-    task, ended, began = bar.add_task(description, total=total), threading.Event(), time.monotonic()
+    columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    bar = Progress(*columns, console=console, transient=True, disable=not has_bar)
+    task = bar.add_task(escape(printable(description)), total=total)
+    ended, began = threading.Event(), time.monotonic()
 
     def print_lines() -> None:
         while not ended.wait(HEARTBEAT):
@@ -80,10 +70,9 @@ def progress_bar(description: str, total: int | None) -> Iterator[Callable[[int]
 
 def format_table(rows: Sequence[Sequence[str]], left: int = 2) -> str:
     """Return rows of words in aligned columns; all but the first `left` columns are aligned to the right."""
-    rows = [[printable(word) for word in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        cells = [w.ljust(n) if i < left else w.rjust(n) for i, (w, n) in enumerate(zip(row, widths, strict=True))]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
+    columns = []
+    for i, column in enumerate(zip(*rows, strict=True)):
+        words = [printable(word) for word in column]
+        width = max(map(len, words))
+        columns.append([word.ljust(width) if i < left else word.rjust(width) for word in words])
+    return "\n".join("  ".join(row).rstrip() for row in zip(*columns, strict=True))

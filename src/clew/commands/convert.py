@@ -19,8 +19,7 @@ def convert(
     size: int | None = None,  # rows and columns of the mazes that the model was trained on
     family: str = "dfs",  # the mazes that the model was trained on: dfs, or astar (the A* mazes)
     heads: int | None = None,  # attention heads; by default those in a Lightning checkpoint or the JSON file, or 4
-    # what the model was trained with; by default that of a Lightning checkpoint, or else mlm-u for an encoder-decoder
-    # and next-token for GPT-2
+    # what it was trained with (default: that of a Lightning checkpoint, else mlm-u, and next-token for GPT-2)
     objective: Literal["mlm-u", "next-token"] | None = None,
 ) -> None:
     """Make a run folder of a published model, to evaluate it or solve mazes with it.

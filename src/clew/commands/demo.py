@@ -45,50 +45,41 @@ def demo(
     for option, value in (("--minutes", minutes), ("--star-minutes", star_minutes)):
         if not 0 < value <= 60:
             raise UsageError(f"{value:g} minutes of training cannot be used; give {option} a number above 0, up to 60.")
-    if not 0 <= seed < 2**63:
-        raise UsageError(f"the seed {seed} cannot be used; give --seed a whole number from 0 to 2**63 - 1.")
-    if out.exists() and not out.is_dir():
-        raise UsageError(f"{out} is a file; give --out the name of a folder.")
+    out.mkdir(parents=True, exist_ok=True)
     models = [clew.load(name) for name in weights or SHIPPED]
     for model in models:
         if model.codec.vocabulary is not None:
             raise UserError(f"{model.name} reads text of one size; give --weights a model that reads cells.")
 
     from clew.provenance import provenance
-    from clew.training.callbacks import read_metrics
+    from clew.training.callbacks import curve
     from clew.viz.charts import Panel, Point, Series
     from clew.viz.pages import Page, percent_point, write_page
 
     began = time.perf_counter()
-    out.mkdir(parents=True, exist_ok=True)
-    draw_mazes(out / "mazes.png")
+    draw_mazes(out / "mazes.png", seed)
     say(f"A cell network learns 10x10 mazes in {minutes:g} minutes.")
     trained = [learn(CELLS, minutes, out)]
-    evaluations = [solve(trained[0], 10, MAZES, seed)]
-    by_size = [Series(CELLS[0], [percent_point(10.0, evaluations[0].exact)])]
     say(f"MLM-U and next token learn path-star graphs of 2 arms of 5, {star_minutes:g} minutes each.")
-    for star in (MLMU, NEXT):
-        trained.append(learn(star, star_minutes, out))
-        evaluations.append(solve(trained[-1], None, GRAPHS, seed))
-    say("Models that trained for longer, and mazes of growing size.")
-    for model in models:
-        solved = [solve(model, size, min(200, 20_000 // size**2), seed) for size in sizes]
-        by_size.append(
-            Series(
-                model.name, [percent_point(float(size), each.exact) for size, each in zip(sizes, solved, strict=True)]
-            )
-        )
-        evaluations += solved
+    trained += [learn(star, star_minutes, out) for star in (MLMU, NEXT)]
+    say("These models, and those that trained for longer, solve held-out mazes.")
+    trials = [(model, size, min(200, 20_000 // size**2)) for model in models for size in sizes]
+    trials = [(trained[0], 10, MAZES), (trained[1], 0, GRAPHS), (trained[2], 0, GRAPHS), *trials]
+    evaluations, by_size = [], dict[str, list[Point]]()
+    for model, size, count in trials:
+        evaluations.append(solve(model, size, count, seed))
+        if size:
+            by_size.setdefault(model.name, []).append(percent_point(float(size), evaluations[-1].exact))
     print(f"\n{scores_table(evaluations)}\n")
 
     notes = [f"{each.name}: {each.parameters:,} parameters, trained on {each.tasks}." for each in [*trained, *models]]
-    notes.append("No maze here was trained on. A* mazes often have several shortest paths.")
-    notes.append(f"This command trained the first for {minutes:g} minutes, the next two for {star_minutes:g} each.")
-    lines = [line for line in read_metrics(out / CELLS[2]) if line["kind"] == "evaluation"]
-    learned = Series("", [Point(line["elapsed"] / 60, 100 * line["scores"]["exact"]) for line in lines])
+    notes += ["No maze here was trained on. A* mazes often have several shortest paths."]
+    notes += [f"This command trained the first for {minutes:g} minutes, the next two for {star_minutes:g} each."]
+    learned = Series("", [Point(*each) for each in curve(out / CELLS[2], "exact", "mazes")])
+    sizes_of = [Series(*each) for each in by_size.items()]
     panels = [
-        Panel("Exact path, by size of the maze", "cells a side", "exact %", by_size),
-        Panel("The cell network trained here, on held-out mazes", "minutes of training", "exact %", [learned]),
+        Panel("Exact path, by size of the maze", "cells a side", "exact %", sizes_of),
+        Panel("The cell network trained here, on held-out mazes", "mazes seen in training", "exact %", [learned]),
     ]
     title = "Clew: a model that learns to plan, and mazes of growing size"
     page = Page(title, evaluations, provenance(typed_command(), [seed]), notes, panels)
@@ -97,7 +88,7 @@ def demo(
     say(f"Next: clew evaluate {out / CELLS[2]} --decoder all --report report.html, or clew --help.")
 
 
-def draw_mazes(picture: Path) -> None:
+def draw_mazes(picture: Path, seed: int) -> None:
     """Generate mazes of both families, solve them, draw some to a file and print a small one of each."""
     from clew.mazes.solvers import astar, bfs_path, num_shortest
     from clew.viz.drawing import save_picture
@@ -105,7 +96,7 @@ def draw_mazes(picture: Path) -> None:
     drawn = []
     for family, name in FAMILIES.items():
         began = time.perf_counter()
-        batch = clew.generate(family, FIRST_SIZE, FIRST_MAZES, seed=2, split="test")
+        batch = clew.generate(family, FIRST_SIZE, FIRST_MAZES, seed=seed, split="test")
         for task, path in batch:
             assert len(bfs_path(task) or []) == len(astar(task).path or []) == len(path)
         unique = sum(num_shortest(task) == 1 for task, _ in batch) / len(batch)
@@ -114,7 +105,7 @@ def draw_mazes(picture: Path) -> None:
             f"{time.perf_counter() - began:.1f} s: paths of {batch.length_N.mean():.0f} cells on average, "
             f"{batch.length_N.max()} at most; {unique:.0%} of the mazes have one shortest path only."
         )
-        print(f"\n{clew.solve(clew.generate(family, 8, seed=2, split='test')[0][0])}\n", flush=True)
+        print(f"\n{clew.solve(clew.generate(family, 8, seed=seed, split='test')[0][0])}\n", flush=True)
         title = f"{name} {FIRST_SIZE}x{FIRST_SIZE}"
         drawn += [(*batch[i], None, f"{title}, {batch.length_N[i]} cells") for i in range(DRAWN)]
     save_picture(picture, drawn, DRAWN)
@@ -133,11 +124,11 @@ def learn(what: tuple[str, str, str], minutes: float, out: Path) -> TrainedModel
     return model
 
 
-def solve(model: TrainedModel, size: int | None, count: int, seed: int) -> Evaluation:
-    """Evaluate a model on held-out mazes of a size, or on graphs like those of its training."""
+def solve(model: TrainedModel, size: int, count: int, seed: int) -> Evaluation:
+    """Evaluate a model on held-out mazes of a size, or, if that is 0, on graphs like those of its training."""
     kind = FAMILIES.get(model.family, model.family.replace("path-star-", "star "))
     # One pass shows what the network has learned; repair is a search, which solves perfect mazes with any labels.
-    found = model.evaluate(size=size, n=count, seed=seed, decoder="one-pass" if size else None)
+    found = model.evaluate(size=size or None, n=count, seed=seed, decoder="one-pass" if size else None)
     found = replace(found, name=f"{model.name}: {kind} {size}x{size}" if size else f"{model.name}: {kind}")
     say(f"{found.name}: {found.exact.hits:,} of {found.exact.count:,} exact, {found.seconds:.1f} s")
     return found

@@ -11,20 +11,15 @@ from clew.errors import UsageError, UserError, counted
 
 
 def draw(
-    # mazes as drawings, edge-list, wall-list, grid or path-star text, or JSON lines; - for standard input. Without one,
-    # a held-out maze of the model.
-    files: tuple[str, ...] = (),
+    files: tuple[str, ...] = (),  # mazes in any form (docs/data.md), - for standard input; default: one of the model's
     *,
     out: Path | None = None,  # the picture to write; it ends in .png or .svg
     no_path: bool = False,  # draw the mazes alone; otherwise with the path that the file gives, or else a shortest one
-    columns: int | None = None,  # how many mazes stand side by side; by default as many as there are rows
     limit: int = 16,  # how many mazes to draw at most
-    # draw the paths of this model instead: the folder of a run, or the name of a shipped model
-    model: str | None = None,
+    model: str | None = None,  # draw the paths of this model instead: a run's folder, or a shipped model's name
     decoder: str | None = None,  # how to decode the model's answer, as in `clew evaluate`
     animate: Path | None = None,  # write a GIF of how the model decodes the first maze; needs --model
-    # write a GIF of which cells a text model attends to at each step of the first maze; needs --model
-    attention: Path | None = None,
+    attention: Path | None = None,  # write a GIF of which cells a text model attends to at each step; needs --model
 ) -> int:
     """Draw the mazes of files to a PNG or SVG picture, or animate how a model decodes the first one.
 
@@ -42,8 +37,6 @@ def draw(
     for gif in filter(None, (animate, attention)):
         if gif.suffix != ".gif":
             raise UserError(f"{gif} must end in .gif, the only format of animations.")
-    if columns is not None and columns < 1:
-        raise UserError(f"{columns} columns hold no maze; use 1 or more.")
     if limit < 1:
         raise UserError(f"a limit of {limit} leaves no maze to draw; use 1 or more.")
     check_files(*files)
@@ -60,13 +53,14 @@ def draw(
     refused = Refused()
     if files:
         # One more, to know whether there are more.
-        read = [*islice(chain.from_iterable(iter_mazes(file, refused) for file in files), limit + 1)]
-        mazes = [(each.task, each.path) for each in read[:limit]]
+        read = islice(chain.from_iterable(iter_mazes(file, refused) for file in files), limit + 1)
+        mazes = [(each.task, each.path) for each in read]
     else:
         assert trained is not None
-        mazes = read = [*trained.held_out(n=1)[0]]
+        mazes = [*trained.held_out(n=1)[0]]
     if not mazes:
         return 1
+    more, mazes = len(mazes) > limit, mazes[:limit]
     solutions = (
         [] if trained is None else trained.solve_many([task for task, _ in mazes[: limit if out else 1]], decoder)
     )
@@ -90,8 +84,8 @@ def draw(
             shown = None if no_path else path or astar(task).path
             title = "" if no_path or shown else "no way through"
             pictures.append((task, shown, solutions[i].path if solutions else None, title))
-        save_picture(out, pictures, columns)
+        save_picture(out, pictures)
         say(f"{out}: {counted(len(pictures), 'maze')}")
-        if len(read) > limit:
+        if more:
             say(f"only the first {limit} are drawn, there are more; --limit draws more")
     return 1 if refused else 0

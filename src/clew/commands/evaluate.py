@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as json_module
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import clew
 from clew.commands import Refused, check_files, format_table, progress_bar, say, typed_command
@@ -19,29 +19,22 @@ if TYPE_CHECKING:
 def evaluate(
     run: str,  # the folder of a run or of one of its checkpoints, or the name of a model that comes with Clew
     *,
-    # how many held-out mazes. By default 2,000 of up to 10x10, and fewer of larger ones, which take longer: 125 of
-    # 20x20, 24 of 30x30.
-    mazes: int | None = None,
-    # a file of mazes instead, in any form that `clew solve` reads (docs/data.md); - for standard input
-    input: str | None = None,
-    # the folder of a dataset, whose test split is used instead; --mazes takes the first of them
-    data: Path | None = None,
+    mazes: int | None = None,  # how many held-out mazes (default 2,000 up to 10x10, 125 of 20x20, 24 of 30x30)
+    input: str | None = None,  # a file of mazes instead, in any form (docs/data.md); - for standard input
+    data: Path | None = None,  # the folder of a dataset, whose test split is used instead; --mazes takes the first
     # one or more decoders: for text models left-to-right (the default), right-to-left, both-ends, certainty,
     # certainty-margin, certainty-entropy, threshold, entropy-bound, repair; for a cell network walk-repair (the
     # default), walk, one-pass; with options as in certainty:count=4 or walk:origin=goal; or all
     decoder: tuple[str, ...] = (),
     compare: tuple[str, ...] = (),  # other runs to evaluate on the same mazes
     family: str | None = None,  # which held-out mazes; by default those that the run was trained on
-    # their rows and columns; by default the (largest) size that the run was trained on. Path-star graphs have none.
-    size: int | None = None,
+    size: int | None = None,  # their rows and columns; by default the (largest) size that the run was trained on
     embedded_in: int | None = None,  # put each maze into the upper left corner of a random maze of this size
-    # joined to the rest by one passage, so that the whole is a perfect maze (the default), or cut-off from it, as in
-    # the paper's published code
+    # joined to the rest by one passage (default), or cut-off from it, as in the paper's published code
     embedding: Literal["joined", "cut-off"] | None = None,
     seed: int | None = None,  # which held-out mazes; by default the run's own
     batch_size: int | None = None,  # mazes that are solved at once; by default as many as fit into memory
-    # of the matrix products. By default that of the run's own evaluations while it was trained, as in the paper; fp32
-    # is the same on every machine.
+    # of the matrix products (default: that of the run's own evaluations); fp32 is the same on every machine
     precision: Literal["fp32", "bf16", "fp16"] | None = None,
     device: str = "cpu",  # cpu, or cuda
     json: bool = False,  # print one JSON document with everything that was counted
@@ -57,10 +50,10 @@ def evaluate(
     """
     if embedding is not None and embedded_in is None:
         raise UserError("--embedding needs --embedded-in, the size of the larger mazes; give both.")
-    if input is not None and (mazes, family, size, embedded_in, seed) != (None,) * 5:
-        raise UserError("give either --input or --mazes with its family, size and seed, not both.")
-    if data is not None and (input, family, size, embedded_in, seed) != (None,) * 5:
-        raise UserError("--data already selects the mazes; leave --input, --family, --size and --seed out.")
+    fresh = (family, size, embedded_in, seed)
+    for option, value, others in (("input", input, (mazes, data, *fresh)), ("data", data, fresh)):
+        if value is not None and any(other is not None for other in others):
+            raise UserError(f"--{option} already selects the mazes; leave --family, --size, --seed and the like out.")
     if report is not None and not report.parent.is_dir():
         raise UserError(f"the folder {report.parent} does not exist; make it first, or give --report another name.")
     check_files(input or "-")
@@ -76,10 +69,9 @@ def evaluate(
     chosen = []
     for model in models:
         every = decoders_for(model.model, model.codec)
-        wanted = [
-            name for each in decoder or [default_decoder(model.codec)] for name in (every if each == "all" else [each])
-        ]
-        chosen += [(model, name, parse_decoder(name)) for name in dict.fromkeys(wanted)]
+        for name in every if "all" in decoder else dict.fromkeys(decoder or [default_decoder(model.codec)]):
+            parse_decoder(name)  # before anything is computed
+            chosen.append((model, name))
     refused = Refused()
     groups: list[TaskBatch]
     if input is not None:
@@ -106,29 +98,25 @@ def evaluate(
             report_error(f"{model.name}: {leak}")
 
     evaluations = []
-    for model, name, _ in chosen:
+    settings: dict[str, Any] = {"tasks": groups, "batch_size": batch_size, "precision": precision}
+    for model, name in chosen:
         with progress_bar(f"{model.name}, {name}", sum(map(len, groups))) as progress:
-            evaluations.append(
-                model.evaluate(
-                    decoder=name, tasks=groups, batch_size=batch_size, precision=precision, progress=progress
-                )
-            )
+            evaluations.append(model.evaluate(decoder=name, progress=progress, **settings))
     origin = provenance(typed_command(), [models[0].seed if seed is None else seed])
     if report is not None:
-        precisions = {each.name: each.precision for each in evaluations}
         notes = [
-            f"{m.name}: {m.parameters:,} parameters, precision {precisions[m.name]}. {leak[0].upper()}{leak[1:]}"
-            for m, leak in zip(models, map(str, leaks), strict=True)
+            f"{model.name}: {model.parameters:,} parameters, precision {precision or model.precision}; {leak}"
+            for model, leak in zip(models, leaks, strict=True)
         ]
         write_page(report, Page(f"{' and '.join(model.name for model in models)}: {what}", evaluations, origin, notes))
     if json:
-        value = {
+        document = {
             "mazes": what,
             "leakage": [str(leak) for leak in leaks],
             "provenance": origin,
             "evaluations": [each.to_json() for each in evaluations],
         }
-        print(json_module.dumps(value, indent=2))
+        print(json_module.dumps(document, indent=2))
     else:
         say(f"{what}:")
         print(scores_table(evaluations))
@@ -142,12 +130,12 @@ def evaluate(
 
 def scores_table(evaluations: Sequence[Evaluation]) -> str:
     """Return a table of scores; the intervals of the other shares are in the JSON and in the report."""
-    shares = ["per token %", "valid %", "shortest %", "unparsable %"]
-    rows = [["model", "decoder", "precision", "mazes", "exact", *shares, "passes", "ms a maze"]]
+    names = ["per_token", "valid", "shortest", "unparsable"]
+    rows = [
+        ["model", "decoder", "precision", "mazes", "exact", *(f"{name} %" for name in names), "passes", "ms a maze"]
+    ]
     for each in evaluations:
-        scores = each.scores
-        shares = (scores.per_token, scores.valid, scores.shortest, scores.unparsable)
-        cost = f"{scores.passes:.1f}", f"{1000 * each.seconds / max(1, len(each)):.1f}"
-        head = [each.name, each.decoder, each.precision, f"{len(each):,}", str(scores.exact)]
-        rows.append([*head, *(f"{100 * share.share:.1f}" for share in shares), *cost])
+        shares = [f"{100 * getattr(each.scores, name).share:.1f}" for name in names]
+        cost = f"{each.scores.passes:.1f}", f"{1000 * each.seconds / max(1, len(each)):.1f}"
+        rows.append([each.name, each.decoder, each.precision, f"{len(each):,}", str(each.exact), *shares, *cost])
     return format_table(rows)

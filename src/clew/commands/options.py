@@ -22,7 +22,6 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal, NoReturn, get_args, get_origin, get_type_hints
 
 from clew.errors import UsageError, UserError, did_you_mean
@@ -85,12 +84,18 @@ class Parser(PlainParser):
             self.add_argument(flag, type=partial(_convert, kind), nargs="+" if many else None, **settings)
         else:
             settings["metavar"] = name.upper()
-            self.add_argument(name, type=partial(_convert, kind), nargs="*" if many else None, **settings)
+            self.add_argument(
+                name,
+                type=partial(_convert, kind),
+                nargs=("+" if default is REQUIRED else "*") if many else None,
+                **settings,
+            )
 
     def call(self, arguments: Sequence[str]) -> object:
         """Call the function with the values of the arguments; print the help instead if they ask for it."""
         if {"-h", "--help"} & {*arguments}:
-            return self.print_help()
+            self.print_help()
+            return 0
         flags = self._option_string_actions
         for flag in (word.partition("=")[0] for word in arguments if word.startswith("--")):
             if flag not in flags:
@@ -114,10 +119,10 @@ def _convert(hint: Any, text: str) -> Any:
 
 
 def _metavar(hint: Any) -> str:
+    parts = get_args(hint)
     if get_origin(hint) is Literal:
-        return "|".join(map(str, get_args(hint)))
-    names = {int: "INT", float: "FLOAT", Path: "PATH"}
-    return next((names[kind] for kind in (hint, *get_args(hint)) if kind in names), "TEXT")
+        return "|".join(map(str, parts))
+    return _metavar(parts[0]) if parts else str(hint.__name__).upper()
 
 
 def comments_of(source: Callable[..., object]) -> dict[str, str]:

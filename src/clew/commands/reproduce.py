@@ -26,25 +26,16 @@ def reproduce(
     names: tuple[str, ...] = (),  # the studies, as --list names them, or all
     *,
     list: bool = False,  # print what each needs at each scale, and do nothing
-    # print what every training needs (parameters, tokens, memory of a GPU, hours) and what would be started or
-    # submitted, and do nothing
-    dry_run: bool = False,
+    dry_run: bool = False,  # print what every training needs (parameters, tokens, memory, hours), and do nothing
     collect: bool = False,  # train and evaluate nothing; write the result from what has been evaluated
-    # smoke takes seconds and its numbers mean nothing; laptop has smaller mazes and models; paper has the settings of
-    # the paper's text, for GPUs
-    scale: Literal["smoke", "laptop", "paper"] = "laptop",
+    scale: Literal["smoke", "laptop", "paper"] = "laptop",  # smoke takes seconds and means nothing; paper is for GPUs
     seeds: int | None = None,  # how many seeds each training has
     minutes: float | None = None,  # of each training, instead of its own budget
     threads: int | None = None,  # CPU threads of each training; 1 at laptop scale by default
-    # mazes that a process puts through one forward and backward pass; fewer need less memory, and the result stays the
-    # same. On a GPU, by default as many as fit.
-    micro_batch: int | None = None,
-    # that share each training on this machine; by default one, at paper scale one for each visible GPU
-    processes: int | None = None,
+    micro_batch: int | None = None,  # mazes in one forward and backward pass; fewer need less memory
+    processes: int | None = None,  # that share each training; by default one, at paper scale one for each visible GPU
     timeout_hours: float = 4.0,  # how long one of several processes waits for the others
-    # local trains here; slurm submits a job for every training, and after each one for its evaluation, and returns.
-    # When the jobs are done, the same command writes the result, and so does --collect.
-    launcher: Literal["local", "slurm"] = "local",
+    launcher: Literal["local", "slurm"] = "local",  # slurm submits jobs for trainings and evaluations, and returns
     slurm: SlurmOptions = SlurmOptions(),  # noqa: B008  (frozen)
     root: Path = Path(),  # the folder in which runs/reproduce, data and results are
 ) -> int:
@@ -52,7 +43,8 @@ def reproduce(
 
     For example: clew reproduce accuracy-by-size --scale laptop --seeds 3
 
-    The same command resumes what was stopped. Numbers go to results/NAME/SCALE.json, the picture beside it.
+    The same command resumes what was stopped, and writes the result when Slurm's jobs are done. Numbers go to
+    results/NAME/SCALE.json, the picture beside it.
     """
     # A file, since to compute it takes seconds and needs torch.
     needs = json.loads((resources.files("clew.paper") / "needs.json").read_text(encoding="utf-8"))
@@ -134,28 +126,20 @@ def print_plan(studies: Sequence[Study], options: Options, slurm: SlurmOptions |
     from clew.paper.runner import unique_runs
 
     runs = [*unique_runs(studies, options).values()]
-    train = sum(not options.is_trained(run) for run in runs)
-    evaluate = sum(not options.is_scored(run) for run in runs)
     visible = torch.cuda.device_count()
     gpus = processes or ((visible or PAPER_GPUS) if options.scale == "paper" else 1)
-    gpus = slurm.nodes * slurm.tasks if slurm else gpus
-    print(format_table(plan(runs, gpus), left=99))
-    say("")
-    say(
-        f"Memory of one of {gpus} GPUs; a pass has as many mazes as fit 32 GB. Memory and hours are estimates, with "
-        "one constant fitted to the two runs whose hours the paper gives (docs/reproduce.md#on-gpus)."
-    )
+    how = "in one process" if gpus == 1 else f"in {gpus} processes, one for each GPU"
     if slurm:
-        where = f"{slurm.nodes} node{'s' * (slurm.nodes > 1)} with {slurm.gpus_per_node} GPUs each"
-        say(
-            f"Would submit {train} training jobs ({where}, {slurm.hours:g} hours a part) and {evaluate} evaluation "
-            "jobs (one GPU, each after its training)."
-        )
-    else:
-        what = f"{gpus} processes" if gpus > 1 else "one process"
-        what += ", one for each GPU" if gpus > 1 and (visible or not processes) else ""
-        assumed = "" if visible or processes or gpus == 1 else " No GPU is visible here: the paper's 8 are assumed."
-        say(f"Would train {train} runs in {what}, one run after the other, and evaluate {evaluate}.{assumed}")
+        gpus = slurm.nodes * slurm.tasks
+        how = f"as Slurm jobs of {slurm.nodes} x {slurm.gpus_per_node} GPUs and {slurm.hours:g} hours a part"
+    print(format_table(plan(runs, gpus), left=99))
+    train, evaluate = (sum(not is_done(run) for run in runs) for is_done in (options.is_trained, options.is_scored))
+    print(
+        f"\nMemory of one of {gpus} GPUs; a pass has as many mazes as fit 32 GB. Memory and hours are estimates, with "
+        "one constant fitted to the two runs whose hours the paper gives (docs/reproduce.md#on-gpus).\n"
+        f"Would train {train} runs {how}, one after the other, and evaluate {evaluate}."
+        + (" No GPU is visible here." if gpus > 1 and not visible and not slurm else "")
+    )
 
 
 def submit_jobs(studies: Sequence[Study], options: Options, slurm: SlurmOptions) -> None:
@@ -165,28 +149,20 @@ def submit_jobs(studies: Sequence[Study], options: Options, slurm: SlurmOptions)
 
     options = replace(options, root=options.root.absolute())  # jobs may start elsewhere
     queued = queued_jobs()
-    trainings = scorings = waiting = 0
     for folder, run in unique_runs(studies, options).items():
-        scores = folder.with_name(f"{folder.name}-score")
         if options.is_scored(run):
             continue
         folder.parent.mkdir(parents=True, exist_ok=True)
-        after = sorted(queued & submitted_jobs(folder))
+        scores, after = folder.with_name(f"{folder.name}-score"), sorted(queued & submitted_jobs(folder))
         if not after and not options.is_trained(run):
             [job] = submit([partial(train_run, run, options)], folder, slurm)
             say(f"job {job.job_id} trains {folder.name}")
-            trainings, after = trainings + 1, [job.job_id]
+            after = [job.job_id]
         if queued & submitted_jobs(scores):
-            waiting += 1
-            continue
-        [job] = submit([partial(score_run, run, options)], scores, slurm.for_scoring(), after=after)
-        say(f"job {job.job_id} evaluates {folder.name}")
-        scorings += 1
+            say(f"{folder.name} is in the queue")
+        else:
+            [job] = submit([partial(score_run, run, options)], scores, slurm.for_scoring(), after=after)
+            say(f"job {job.job_id} evaluates {folder.name}")
     for study in studies:
         if all(options.is_scored(run) for run in unique_runs([study], options).values()):
             collect(study, options, log)
-    if trainings + scorings + waiting:
-        say(
-            f"{trainings} trainings and {scorings} evaluations were submitted, and {waiting} runs were in the queue "
-            "before; when they are done, the same command with --collect writes the result."
-        )

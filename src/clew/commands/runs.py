@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from clew.commands import format_table, say
-from clew.errors import UsageError, UserError, counted
+from clew.errors import UserError, counted
 from clew.files import read_json
 from clew.training.callbacks import check_metrics, curve, find_runs, format_duration, run_status
 
@@ -37,7 +37,7 @@ def runs(
 
 
 def plot(
-    runs: tuple[Path, ...] = (),  # run folders, or folders that hold some
+    runs: tuple[Path, ...],  # run folders, or folders that hold some
     *,
     out: Path = Path("curves.png"),  # the PNG file to write
     y: Literal["loss", "exact"] = "loss",  # loss (training loss) or exact (exact paths on held-out mazes, %)
@@ -47,8 +47,6 @@ def plot(
 
     For example: clew plot runs/mlmu runs/next --y exact --x hours --out curves.png
     """
-    if not runs:
-        raise UsageError("give the folders of runs: clew plot RUN ... --out curves.png.")
     if out.suffix != ".png":
         raise UserError(f"{out} does not end in .png, the only format of `clew plot`.")
 

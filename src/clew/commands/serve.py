@@ -22,13 +22,10 @@ def serve(
 
     For example: clew serve --runs runs
     """
-    for option, value, low, high in (
-        ("port", port, 0, 65535),
-        ("solves", solves, 1, 1000),
-        ("seconds", seconds, 1, 3600),
-    ):
-        if value is not None and not low <= value <= high:
-            raise UsageError(f"--{option} cannot be {value:g}; use {low} to {high}.")
+    if not 0 <= port <= 65535:
+        raise UsageError(f"there is no port {port}; use 0 to 65535.")
+    if (solves is not None and solves < 1) or not 0 < seconds <= 3600:
+        raise UsageError("--solves must be 1 or more, and --seconds a number above 0 and up to 3600.")
     if runs is not None and not runs.is_dir():
         raise UsageError(f"the folder {runs} does not exist; give the folder that holds your runs.")
     try:

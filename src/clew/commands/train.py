@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -33,13 +32,12 @@ def train(
     out: Path,  # the folder of the run; a run that it holds is resumed
     lr: float | None = None,  # the learning rate (--optimizer.lr)
     size: int | None = None,  # rows and columns of the mazes (--data.sizes)
-    # fields with values to try, such as lr=1e-3,3e-4; every combination is a run in a folder below --out
-    sweep: tuple[str, ...] = (),
-    # how many seeds of each run to train, from the config's seed on, each in a folder below --out
-    seeds: int | None = None,
+    sweep: tuple[
+        str, ...
+    ] = (),  # values to try, such as lr=1e-3,3e-4; each combination is a run in a folder below --out
+    seeds: int | None = None,  # how many seeds of each run to train, from the config's on, in folders below --out
     resume: Literal["auto", "never"] = "auto",  # auto resumes the run in the folder, if there is one; never refuses it
-    # local trains here; slurm submits the run to the cluster and returns
-    launcher: Literal["local", "slurm"] = "local",
+    launcher: Literal["local", "slurm"] = "local",  # slurm submits the run to the cluster and returns
     slurm: SlurmOptions = SlurmOptions(),  # noqa: B008  (frozen)
     log: LogOptions = LogOptions(),  # noqa: B008  (frozen)
     **others: Any,
@@ -77,17 +75,16 @@ def parse(parser: Parser, words: Sequence[str]) -> object:
             print(f"{pattern}\n  {summary}")
         return 0
     if words and not words[0].startswith("-"):
-        from clew.models.config import config_class, kind_of
+        from clew.models.config import change_kind, config_class, kind_of, to_json
 
         base = clew.config(words[0])
-        own = kind_of(base.model)
         first = PlainParser(add_help=False, allow_abbrev=False, usage=parser.usage)
-        first.add_argument("--model.kind", dest="kind", default=own)
-        kind = first.parse_known_args(words)[0].kind
-        model = vars(base.model) if kind == own else {field.name: field.default for field in fields(config_class(kind))}
+        first.add_argument("--model.kind", dest="kind", default=kind_of(base.model))
+        model = change_kind(to_json(base.model), first.parse_known_args(words)[0].kind)
+        kind = model.pop("kind")
         parser.add(type(base.budget), vars(base.budget))
         parser.add(type(base), {name: value for name, value in vars(base).items() if name not in ("budget", "model")})
-        parser.add(config_class(kind), {n: None if v is MISSING else v for n, v in model.items()}, prefix="model.")
+        parser.add(config_class(kind), model, prefix="model.")
         parser.add_option("model.kind", str, kind, "another kind of model, such as decoder-only, or a registered one")
     elif words and words[0] not in ("-h", "--help"):
         raise UsageError("the config comes first: clew train CONFIG --out RUN; `clew train --list` lists the configs.")
@@ -96,20 +93,17 @@ def parse(parser: Parser, words: Sequence[str]) -> object:
 
 def combinations(seed: int, sweep: Sequence[str], seeds: int | None) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the folder name and the changes of every run of a sweep."""
-    axes = [
-        (field.replace("-", "_"), values.split(",")) for field, _, values in (text.partition("=") for text in sweep)
-    ]
-    for text, (_, values) in zip(sweep, axes, strict=True):
-        if not all(values):
-            raise UsageError(f"--sweep cannot be {text!r}; give a field and its values, such as lr=1e-3,3e-4.")
-    if seeds is not None:
-        axes.append(("seed", [str(seed + i) for i in range(seeds)]))
-    tried = {field: [from_text(object, value) for value in values] for field, values in axes}
-    if len(tried) < len(axes) or any(len({*map(repr, values)}) < len(values) for values in tried.values()):
-        raise UsageError("--sweep repeats a field or a value; give each once.")
-    names = itertools.product(*([f"{field}={value}" for value in values] for field, values in axes))
-    for name, chosen in zip(names, itertools.product(*tried.values()), strict=True):
-        yield "-".join(name), dict(zip(tried, chosen, strict=True))
+    axes: dict[str, list[str]] = {}
+    seeded = [f"seed={','.join(str(seed + i) for i in range(seeds))}"] if seeds else []
+    for text in (*sweep, *seeded):
+        field, words = text.partition("=")[0].replace("-", "_"), text.partition("=")[2].split(",")
+        if not all(words) or field in axes or len({repr(from_text(object, word)) for word in words}) < len(words):
+            raise UsageError(f"--sweep cannot be {text!r}; give each field and value once, such as lr=1e-3,3e-4.")
+        axes[field] = words
+    for chosen in itertools.product(*axes.values()):
+        named = dict(zip(axes, chosen, strict=True))
+        name = "-".join(f"{field}={word}" for field, word in named.items())
+        yield name, {field: from_text(object, word) for field, word in named.items()}
 
 
 def submit(runs: Mapping[Path, TrainConfig], out: Path, resume: str, slurm: SlurmOptions, log: LogOptions) -> None:
