@@ -16,7 +16,6 @@ import dataclasses
 import errno
 import hashlib
 import json
-import math
 import os
 import secrets
 import stat
@@ -184,25 +183,22 @@ def from_plain(kind: type[T], value: Any, where: str, readers: Mapping[str, Call
 
 
 def _read(hint: Any, value: Any, where: str) -> Any:
+    """Return a JSON value of this type; true is no number, and 1 is a float."""
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         return from_plain(hint, value, where)
     if get_origin(hint) is tuple and isinstance(value, list):
         return tuple(_read(get_args(hint)[0], item, where) for item in value)
-    if get_origin(hint) is tuple or not _fits(hint, value):
-        raise UserError(f"{where} cannot be {value!r}; it must be {type_name(hint)}.")
-    return float(value) if float in (hint, *get_args(hint)) and type(value) is int else value
-
-
-def _fits(hint: Any, value: Any) -> bool:
-    """Return whether a JSON value has this type; true is no number, and 1 is a float."""
-    if get_origin(hint) is Literal:
-        return value in get_args(hint)
-    if get_origin(hint) in (Union, UnionType):
-        return any(_fits(part, value) for part in get_args(hint))
-    if hint in (int, float):
-        number = isinstance(value, int if hint is int else int | float) and not isinstance(value, bool)
-        return number and not (hint is float and abs(value) > 1e308)  # a larger integer has no float
-    return isinstance(value, hint)
+    for kind in get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,):
+        if get_origin(kind) is Literal:
+            fits = value in get_args(kind)
+        elif kind in (int, float):  # a larger integer has no float
+            fits = type(value) is int or (kind is float and type(value) is float)
+            fits = fits and (kind is int or abs(value) < 1e308)
+        else:
+            fits = get_origin(kind) is None and isinstance(value, kind)
+        if fits:
+            return float(value) if kind is float else value
+    raise UserError(f"{where} cannot be {value!r}; it must be {type_name(hint)}.")
 
 
 def from_text(hint: Any, text: str) -> Any:
@@ -215,11 +211,9 @@ def from_text(hint: Any, text: str) -> Any:
     if Path in (hint, *get_args(hint)):
         return Path(text)
     words = {"none": None, "null": None, "true": True, "false": False}
-    for read in (int, float, lambda word: words[word.lower()], str):
+    for read in (int, float, lambda text: words[text.lower()], str):
         with contextlib.suppress(ValueError, KeyError):
-            value = read(text)
-            if _fits(hint, value) and not (isinstance(value, float) and not math.isfinite(value)):
-                return _read(hint, value, "")
+            return _read(hint, read(text), "")
     raise UserError(f"cannot be {text!r}; give {type_name(hint)}.")
 
 

@@ -11,7 +11,6 @@ model.safetensors and model.json with a Description and checksums. `export_weigh
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -222,18 +221,13 @@ class Description:
 
 def export_weights(run: PathLike, folder: PathLike, about: str = "") -> None:
     """Write the best weights of a run as a folder of weights, which must be new or empty."""
-    trained = load(run)
-    target = Path(folder)
-    if target.exists() and any(target.iterdir()):
-        raise UserError(f"{target} is not empty; give the name of a new folder.")
+    trained, target = load(run), Path(folder)
     target.mkdir(parents=True, exist_ok=True)
+    if any(target.iterdir()):
+        raise UserError(f"{target} is not empty; give the name of a new folder.")
     same = {name: getattr(trained, name) for name in ("family", "height", "width", "seed", "precision")}
     description = Description(to_json(trained.config), trained.codec.format_name, about=about, **same)
-    try:
-        write_weights(target, vars(description), model_tensors(trained.model))
-    except BaseException:
-        shutil.rmtree(target, ignore_errors=True)
-        raise
+    write_weights(target, vars(description), model_tensors(trained.model))
 
 
 def _from_run(run: Path, step: int | None = None) -> TrainedModel:

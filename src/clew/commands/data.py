@@ -13,9 +13,7 @@ from clew.errors import UserError, counted
 
 
 def generate(
-    # dfs (the paper's perfect mazes), astar (the paper's A* mazes), wilson and kruskal (perfect mazes of other
-    # algorithms), percolation (cycles and unreachable cells) or path-star (graphs: arms from one centre)
-    family: str,
+    family: str,  # dfs, astar, wilson, kruskal, percolation (docs/mazes.md), path-star, or a registered one
     *,
     out: Path,  # the folder to make
     size: tuple[int, ...] = (),  # rows and columns of the mazes, or one number for square ones (default 10)

@@ -24,13 +24,13 @@ SHIPPED = ("cells-dfs", "cells-astar")
 CELLS = ("just trained", "cells-dfs-10", "trained-by-demo")
 MLMU = ("MLM-U", "star-2x5-mlmu-sampler", "trained-by-demo-mlmu")
 NEXT = ("next token", "star-2x5-next", "trained-by-demo-next")
-FIRST_SIZE, FIRST_MAZES, DRAWN = 20, 2_000, 4
+FIRST_SIZE, FIRST_MAZES = 20, 2_000
 MAZES, GRAPHS = 500, 1_000  # that the trained models solve
 
 
 def demo(
     *,
-    out: Path = Path("demo"),  # the folder for the pictures, the page and the runs
+    out: Path = Path("demo"),  # the folder for the page and the runs
     minutes: float = 2.0,  # of training a cell network on 10x10 mazes
     star_minutes: float = 1.0,  # of training MLM-U on path-star graphs, and of training next token on them
     sizes: tuple[int, ...] = (5, 10, 20, 30),  # rows and columns of the mazes that trained models solve
@@ -57,7 +57,7 @@ def demo(
     from clew.viz.pages import Page, percent_point, write_page
 
     began = time.perf_counter()
-    draw_mazes(out / "mazes.png", seed)
+    show_mazes(seed)
     say(f"A cell network learns 10x10 mazes in {minutes:g} minutes.")
     trained = [learn(CELLS, minutes, out)]
     say(f"MLM-U and next token learn path-star graphs of 2 arms of 5, {star_minutes:g} minutes each.")
@@ -88,12 +88,10 @@ def demo(
     say(f"Next: clew evaluate {out / CELLS[2]} --decoder all --report report.html, or clew --help.")
 
 
-def draw_mazes(picture: Path, seed: int) -> None:
-    """Generate mazes of both families, solve them, draw some to a file and print a small one of each."""
+def show_mazes(seed: int) -> None:
+    """Generate mazes of both families, solve them exactly and print a small one of each."""
     from clew.mazes.solvers import astar, bfs_path, num_shortest
-    from clew.viz.drawing import save_picture
 
-    drawn = []
     for family, name in FAMILIES.items():
         began = time.perf_counter()
         batch = clew.generate(family, FIRST_SIZE, FIRST_MAZES, seed=seed, split="test")
@@ -106,10 +104,6 @@ def draw_mazes(picture: Path, seed: int) -> None:
             f"{batch.length_N.max()} at most; {unique:.0%} of the mazes have one shortest path only."
         )
         print(f"\n{clew.solve(clew.generate(family, 8, seed=seed, split='test')[0][0])}\n", flush=True)
-        title = f"{name} {FIRST_SIZE}x{FIRST_SIZE}"
-        drawn += [(*batch[i], None, f"{title}, {batch.length_N[i]} cells") for i in range(DRAWN)]
-    save_picture(picture, drawn, DRAWN)
-    say(f"{picture}: {len(drawn)} of them")
 
 
 def learn(what: tuple[str, str, str], minutes: float, out: Path) -> TrainedModel:

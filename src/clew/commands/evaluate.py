@@ -22,10 +22,7 @@ def evaluate(
     mazes: int | None = None,  # how many held-out mazes (default 2,000 up to 10x10, 125 of 20x20, 24 of 30x30)
     input: str | None = None,  # a file of mazes instead, in any form (docs/data.md); - for standard input
     data: Path | None = None,  # the folder of a dataset, whose test split is used instead; --mazes takes the first
-    # one or more decoders: for text models left-to-right (the default), right-to-left, both-ends, certainty,
-    # certainty-margin, certainty-entropy, threshold, entropy-bound, repair; for a cell network walk-repair (the
-    # default), walk, one-pass; with options as in certainty:count=4 or walk:origin=goal; or all
-    decoder: tuple[str, ...] = (),
+    decoder: tuple[str, ...] = (),  # such as left-to-right or certainty:count=4 (docs/decoding.md lists them), or all
     compare: tuple[str, ...] = (),  # other runs to evaluate on the same mazes
     family: str | None = None,  # which held-out mazes; by default those that the run was trained on
     size: int | None = None,  # their rows and columns; by default the (largest) size that the run was trained on

@@ -18,7 +18,6 @@ import argparse
 import dataclasses
 import inspect
 import re
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -43,11 +42,10 @@ class Parser(PlainParser):
     """Options of a function; its docstring is the help."""
 
     def __init__(self, prog: str, function: Callable[..., object]) -> None:
-        width = min(shutil.get_terminal_size().columns, 110)
         super().__init__(
             prog,
             description=inspect.getdoc(function),
-            formatter_class=partial(argparse.RawDescriptionHelpFormatter, max_help_position=30, width=width),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
             argument_default=argparse.SUPPRESS,
             allow_abbrev=False,
         )

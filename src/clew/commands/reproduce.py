@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from clew.commands import format_table, say, typed_command
 from clew.errors import UsageError, did_you_mean, is_quiet, report_error
+from clew.training.callbacks import format_duration
 from clew.training.slurm import SlurmOptions
 
 if TYPE_CHECKING:
@@ -112,9 +113,7 @@ def log(line: str) -> None:
 def _need(row: dict[str, Any]) -> list[str]:
     """Return what a study needs at a scale, in words."""
     counts = [f"{n / 1e6:.2g}M" if n >= 1e5 else f"{n / 1e3:.0f}K" for n in row["parameters"] if n]
-    hours, machine = row["hours"], "8 V100" if row["scale"] == "paper" else "one core"
-    time = f"{60 * hours:.0f} minutes of {machine}" if hours < 2 else f"{hours:,.0f} hours of {machine}"
-    time = "seconds" if hours < 1 / 60 else time
+    time = f"{format_duration(3600 * row['hours'])} of {'8 V100' if row['scale'] == 'paper' else 'one core'}"
     return [row["study"], row["scale"], str(row["runs"]), " to ".join(dict.fromkeys(counts)), time]
 
 

@@ -32,16 +32,8 @@ def solve(
     For example: clew solve mazes.txt --solver astar --trace --json
     or: clew solve mazes.txt --solver cells-dfs
 
-    With --json, one line a maze: {"path","length","num_shortest","prompt","plan","trace"}, and with a model
-    {"path","length","valid","shortest","problem","passes","seconds","steps"}. Cells are [x, y] everywhere in the JSON,
-    as in JSON mazes: x is the column and y the row, both from 0 at the top left. The length is the number of cells of
-    the path, both ends counted. Prompt and plan are wall-list text for mazes of wall cells and edge-list text for
-    others; of a path-star graph the path is a list of labels, and prompt and plan are path-star text. Trace and steps
-    are null without --trace. A step is {"pass","hidden","positions","tokens","cells","probabilities"}: the positions of
-    the response that a forward pass filled in, or hid again, in their order (of a cell network row * width + column).
-
-    A maze that cannot be read or solved is named on stderr and the others are solved. The exit code is 1 if there was
-    one, or if a model's path is not valid.
+    With --json, one object a line, with cells as [x, y] (docs/api.md). A maze that cannot be read or solved is named on
+    stderr and the others are solved. The exit code is 1 if there was one, or if a model's path is not valid.
     """
     is_exact = solver in ("bfs", "astar")
     if trace and solver == "bfs":
