@@ -60,9 +60,9 @@ def next_token_run(tmp_path_factory):
 
 
 def test_importing_clew_is_quick():
-    program = "import sys, clew; clew.load; print('torch' in sys.modules, 'numba' in sys.modules)"
+    program = "import sys, clew; clew.load; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["False", "False"]
+    assert done.stdout.split() == ["False"]
 
 
 def test_a_solution_has_its_path_its_checks_and_its_steps(cell_run):

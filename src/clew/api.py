@@ -1,6 +1,6 @@
 """The public API: what `import clew` offers, except for `register` and the lists of names.
 
-Heavy modules are imported inside the functions, when they are needed.
+torch is imported inside the functions, when it is needed.
 """
 
 from __future__ import annotations
@@ -11,18 +11,24 @@ from itertools import chain
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, Literal
 
+from clew.data.readers import read_maze, read_mazes
 from clew.errors import UserError, did_you_mean, is_quiet
+from clew.evaluation.scores import Evaluation
 from clew.files import PathLike, read_json, to_plain
+from clew.mazes import generate as mazes
+from clew.mazes.maze import Cell, Path, Task, TaskBatch
+from clew.mazes.solvers import Event, astar, bfs_path, num_shortest
+from clew.models.config import change_kind, from_json, to_json
+from clew.paper.named_configs import config_named
 from clew.registry import model_folder
+from clew.tokenization.drawings import draw_ascii
+from clew.tokenization.read import ReadTask
+from clew.training.callbacks import Callback, LogOptions, ProgressDisplay
+from clew.training.config import TrainConfig, vocabulary_of, with_vocabulary
+from clew.viz.drawing import task_svg
 
 if TYPE_CHECKING:
-    from clew.evaluation.scores import Evaluation
-    from clew.mazes.maze import Cell, Path, Task, TaskBatch
-    from clew.mazes.solvers import Event
-    from clew.tokenization.read import ReadTask
     from clew.trained import TrainedModel
-    from clew.training.callbacks import Callback, LogOptions
-    from clew.training.config import TrainConfig
     from clew.training.train import Run
 
 # Short names of `config` for fields that are changed often.
@@ -53,8 +59,6 @@ def generate(
         >>> task.start == path[0], task.goal == path[-1]
         (True, True)
     """
-    from clew.mazes import generate as mazes
-
     if n < 1:
         raise UserError(f"{n} mazes cannot be made; use 1 or more.")
     height, width = (size, size) if isinstance(size, int) else size
@@ -71,13 +75,9 @@ class ExactSolution:
     trace: list[Event]  # what A* created and closed; empty for BFS
 
     def __str__(self) -> str:
-        from clew.tokenization.drawings import draw_ascii
-
         return draw_ascii(self.task, self.path)
 
     def _repr_svg_(self) -> str:
-        from clew.viz.drawing import task_svg
-
         return task_svg(self.task, self.path)
 
 
@@ -97,9 +97,6 @@ def solve(task: Any, method: Literal["astar", "bfs"] = "astar") -> ExactSolution
         S#G
         >>^
     """
-    from clew.data.readers import read_maze
-    from clew.mazes.solvers import astar, bfs_path, num_shortest
-
     if method not in ("astar", "bfs"):
         raise UserError(f"there is no method {method!r}; use astar or bfs, or clew.load({method!r}).solve(task).")
     task = read_maze(task)
@@ -126,8 +123,6 @@ def read(source: Any, start: Cell | None = None, goal: Cell | None = None) -> li
         Sv#
         #>G
     """
-    from clew.data.readers import read_mazes
-
     return read_mazes(source, start, goal)
 
 
@@ -205,7 +200,6 @@ def train(
     """
     import clew
     from clew.training import train as training
-    from clew.training.callbacks import ProgressDisplay
 
     if isinstance(config, str):
         config = clew.config(config)
@@ -227,9 +221,6 @@ def config(name: str, **changes: Any) -> TrainConfig:
         >>> config.budget.steps, config.optimizer.lr, config.model.width
         (500, 0.0003, 64)
     """
-    from clew.paper.named_configs import config_named
-    from clew.training.config import TrainConfig
-
     if not name.endswith(".json"):
         found = config_named(name)
     else:
@@ -248,8 +239,6 @@ def change_config(config: TrainConfig, changes: Mapping[str, Any]) -> TrainConfi
     A dataset folder that is given decides family, size and format, and the vocabulary follows the mazes.
     """
     from clew.data.loader import adopt_dataset
-    from clew.models.config import change_kind, from_json, to_json
-    from clew.training.config import TrainConfig, vocabulary_of, with_vocabulary
 
     plain = config.to_json()
     if kind := changes.get("model.kind"):

@@ -9,7 +9,12 @@ from pathlib import Path
 from typing import Literal
 
 from clew.commands import Refused, format_table, progress_bar, say, typed_command
+from clew.data.config import SPLITS, DatasetSettings
+from clew.data.dataset import describe_split, open_dataset, verify_dataset
+from clew.data.writer import import_dataset, write_dataset
 from clew.errors import UserError, counted
+from clew.mazes.generators import StarShape
+from clew.provenance import provenance
 
 
 def generate(
@@ -45,10 +50,6 @@ def generate(
     if len(size) > 2:
         raise UserError("a maze has two sides; give --size one number, or rows and columns.")
 
-    from clew.data.config import DatasetSettings
-    from clew.data.writer import write_dataset
-    from clew.mazes.generators import StarShape
-
     rows, columns = (size or (10,))[0], (size or (10,))[-1]
     shown = f"{rows} rows by {columns} columns"
     if is_star:
@@ -80,8 +81,6 @@ def import_mazes(
     Mazes of a layout that is tested, also turned or reflected, are left out of training. A maze that cannot be used is
     named on stderr with its number, the others are imported, and the exit code is 1.
     """
-    from clew.data.writer import import_dataset
-
     refused = Refused()
     with progress_bar("mazes", None) as progress:
         settings, left_out = import_dataset(files, out, test=test, format=format, on_error=refused, progress=progress)
@@ -101,10 +100,6 @@ def describe(
 
     For example: clew data describe data/astar-10 --json
     """
-    from clew.data.config import SPLITS
-    from clew.data.dataset import describe_split, open_dataset
-    from clew.provenance import provenance
-
     datasets = [open_dataset(directory) for directory in directories]
     facts = [(dataset, name, describe_split(dataset.split(name))) for dataset in datasets for name in SPLITS]
     if json:
@@ -131,8 +126,6 @@ def verify(
     Every path must be valid and a shortest one, and no layout may be both in train and in test. If anything is
     wrong, the file is named and the exit code is 1.
     """
-    from clew.data.dataset import open_dataset, verify_dataset
-
     files = len(open_dataset(directory).files)
     with progress_bar("files", files) as progress:
         done = itertools.count(1)

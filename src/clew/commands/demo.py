@@ -12,10 +12,16 @@ from typing import TYPE_CHECKING
 import clew
 from clew.commands import say, typed_command
 from clew.commands.evaluate import scores_table
-from clew.errors import UsageError, UserError, report_error
+from clew.errors import report_error
+from clew.evaluation.scores import Evaluation
+from clew.mazes.solvers import astar, bfs_path, num_shortest
+from clew.provenance import provenance
+from clew.training.callbacks import curve
+from clew.training.config import TrainConfig
+from clew.viz.charts import Panel, Point, Series
+from clew.viz.pages import Page, percent_point, write_page
 
 if TYPE_CHECKING:
-    from clew.evaluation.scores import Evaluation
     from clew.trained import TrainedModel
 
 FAMILIES = {"dfs": "DFS", "astar": "A*"}
@@ -24,6 +30,7 @@ SHIPPED = ("cells-dfs", "cells-astar")
 CELLS = ("just trained", "cells-dfs-10", "trained-by-demo")
 MLMU = ("MLM-U", "star-2x5-mlmu-sampler", "trained-by-demo-mlmu")
 NEXT = ("next token", "star-2x5-next", "trained-by-demo-next")
+TRAINED = (CELLS, MLMU, NEXT)
 FIRST_SIZE, FIRST_MAZES = 20, 2_000
 MAZES, GRAPHS = 500, 1_000  # that the trained models solve
 
@@ -34,7 +41,6 @@ def demo(
     minutes: float = 2.0,  # of training a cell network on 10x10 mazes
     star_minutes: float = 1.0,  # of training MLM-U on path-star graphs, and of training next token on them
     sizes: tuple[int, ...] = (5, 10, 20, 30),  # rows and columns of the mazes that trained models solve
-    weights: tuple[str, ...] = (),  # models that solve them, by name or folder; by default those that come with Clew
     seed: int = 1,  # which held-out mazes are solved
 ) -> None:
     """Generate and solve mazes, train small models from nothing, and evaluate trained ones on mazes of growing size.
@@ -42,29 +48,19 @@ def demo(
     Takes some six minutes on two cores with the defaults. A table of accuracy is printed, and OUT/demo.html shows
     mazes that were solved and missed. Given again, it starts anew.
     """
-    for option, value in (("--minutes", minutes), ("--star-minutes", star_minutes)):
-        if not 0 < value <= 60:
-            raise UsageError(f"{value:g} minutes of training cannot be used; give {option} a number above 0, up to 60.")
     out.mkdir(parents=True, exist_ok=True)
-    models = [clew.load(name) for name in weights or SHIPPED]
-    for model in models:
-        if model.codec.vocabulary is not None:
-            raise UserError(f"{model.name} reads text of one size; give --weights a model that reads cells.")
-
-    from clew.provenance import provenance
-    from clew.training.callbacks import curve
-    from clew.viz.charts import Panel, Point, Series
-    from clew.viz.pages import Page, percent_point, write_page
+    often = {"evaluate_every": 100, "checkpoint_every": 100}
+    configs = [clew.config(each[1], minutes=star_minutes if each != CELLS else minutes, **often) for each in TRAINED]
+    models = [clew.load(name) for name in SHIPPED]
 
     began = time.perf_counter()
     show_mazes(seed)
     say(f"A cell network learns 10x10 mazes in {minutes:g} minutes.")
-    trained = [learn(CELLS, minutes, out)]
-    say(f"MLM-U and next token learn path-star graphs of 2 arms of 5, {star_minutes:g} minutes each.")
-    trained += [learn(star, star_minutes, out) for star in (MLMU, NEXT)]
+    say(f"Then MLM-U and next token learn path-star graphs of 2 arms of 5, {star_minutes:g} minutes each.")
+    trained = [learn(name, config, out / folder) for (name, _, folder), config in zip(TRAINED, configs, strict=True)]
     say("These models, and those that trained for longer, solve held-out mazes.")
-    trials = [(model, size, min(200, 20_000 // size**2)) for model in models for size in sizes]
-    trials = [(trained[0], 10, MAZES), (trained[1], 0, GRAPHS), (trained[2], 0, GRAPHS), *trials]
+    trials = [(trained[0], 10, MAZES), (trained[1], 0, GRAPHS), (trained[2], 0, GRAPHS)]
+    trials += [(model, size, min(200, 20_000 // size**2)) for model in models for size in sizes]
     evaluations, by_size = [], dict[str, list[Point]]()
     for model, size, count in trials:
         evaluations.append(solve(model, size, count, seed))
@@ -90,8 +86,6 @@ def demo(
 
 def show_mazes(seed: int) -> None:
     """Generate mazes of both families, solve them exactly and print a small one of each."""
-    from clew.mazes.solvers import astar, bfs_path, num_shortest
-
     for family, name in FAMILIES.items():
         began = time.perf_counter()
         batch = clew.generate(family, FIRST_SIZE, FIRST_MAZES, seed=seed, split="test")
@@ -106,12 +100,11 @@ def show_mazes(seed: int) -> None:
         print(f"\n{clew.solve(clew.generate(family, 8, seed=seed, split='test')[0][0])}\n", flush=True)
 
 
-def learn(what: tuple[str, str, str], minutes: float, out: Path) -> TrainedModel:
+def learn(name: str, config: TrainConfig, folder: Path) -> TrainedModel:
     """Train a model, and return it with its name; a run of an earlier demo is removed."""
-    name, config, folder = what[0], what[1], out / what[2]
     if (folder / "config.json").exists():
         shutil.rmtree(folder)
-    run = clew.train(clew.config(config, minutes=minutes, evaluate_every=100, checkpoint_every=100), folder)
+    run = clew.train(config, folder)
     if run.end.reason == "signal":
         sys.exit(report_error("stopped; the same command starts anew.", 128 + run.end.signal))
     model: TrainedModel = replace(run.model, name=name)

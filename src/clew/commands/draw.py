@@ -7,7 +7,10 @@ from pathlib import Path
 
 import clew
 from clew.commands import Refused, check_files, say
+from clew.data.readers import iter_mazes
 from clew.errors import UsageError, UserError, counted
+from clew.mazes.solvers import astar
+from clew.viz.drawing import check_ending, save_picture
 
 
 def draw(
@@ -41,14 +44,9 @@ def draw(
         raise UserError(f"a limit of {limit} leaves no maze to draw; use 1 or more.")
     check_files(*files)
 
-    from clew.viz.drawing import check_ending, save_picture
-
     if out is not None:
         check_ending(out)  # before anything is read
     trained = None if model is None else clew.load(model)
-
-    from clew.data.readers import iter_mazes
-    from clew.mazes.solvers import astar
 
     refused = Refused()
     if files:

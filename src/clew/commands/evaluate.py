@@ -5,15 +5,18 @@ from __future__ import annotations
 import json as json_module
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import clew
 from clew.commands import Refused, check_files, format_table, progress_bar, say, typed_command
+from clew.data.dataset import open_dataset
 from clew.errors import UserError, counted, report_error
-
-if TYPE_CHECKING:
-    from clew.evaluation.scores import Evaluation
-    from clew.mazes.maze import TaskBatch
+from clew.evaluation.scores import Evaluation
+from clew.evaluation.tasks import from_file
+from clew.mazes.generate import canonical_family, describe_tasks
+from clew.mazes.maze import TaskBatch
+from clew.provenance import provenance
+from clew.viz.pages import Page, write_page
 
 
 def evaluate(
@@ -56,12 +59,7 @@ def evaluate(
     check_files(input or "-")
     models = [clew.load(name, device) for name in (run, *compare)]
 
-    from clew.data.dataset import open_dataset
     from clew.decoding.decode import decoders_for, default_decoder, parse_decoder
-    from clew.evaluation.tasks import from_file
-    from clew.mazes.generate import canonical_family, describe_tasks
-    from clew.provenance import provenance
-    from clew.viz.pages import Page, write_page
 
     chosen = []
     for model in models:

@@ -66,14 +66,16 @@ def reproduce(
     import torch
 
     from clew.paper import runner
+    from clew.paper.estimate import PAPER_GPUS
     from clew.paper.studies import STUDIES
     from clew.training.distributed import launch
 
     studies = [*STUDIES.values()] if "all" in names else [STUDIES[name] for name in dict.fromkeys(names)]
     options = runner.Options(scale, root, seeds, minutes, threads, micro_batch, timeout_hours)
     gpus = torch.cuda.device_count()
+    count = processes or ((gpus or PAPER_GPUS * dry_run) if scale == "paper" else 1)
     if dry_run:
-        print_plan(studies, options, slurm if launcher == "slurm" else None, processes)
+        print_plan(studies, options, count, slurm if launcher == "slurm" else None)
     elif collect:
         for study in studies:
             runner.collect(study, options, log)
@@ -82,7 +84,7 @@ def reproduce(
     elif processes and 0 < gpus < processes:
         raise UsageError(f"{processes} processes cannot share {gpus} GPUs; use --processes {gpus} or fewer.")
     # torchrun, Slurm or `launch` may have started this process as one of several.
-    elif (count := processes or (gpus if scale == "paper" else 1)) > 1 and "RANK" not in os.environ:
+    elif count > 1 and "RANK" not in os.environ:
         sys.exit(launch(count, shlex.split(typed_command())[1:]))
     elif signal := runner.reproduce(studies, options, log):
         if os.environ.get("RANK", "0") == "0":
@@ -117,16 +119,12 @@ def _need(row: dict[str, Any]) -> list[str]:
     return [row["study"], row["scale"], str(row["runs"]), " to ".join(dict.fromkeys(counts)), time]
 
 
-def print_plan(studies: Sequence[Study], options: Options, slurm: SlurmOptions | None, processes: int | None) -> None:
+def print_plan(studies: Sequence[Study], options: Options, gpus: int, slurm: SlurmOptions | None) -> None:
     """Print what every training that is not finished needs, and what would be started or submitted."""
-    import torch
-
-    from clew.paper.estimate import PAPER_GPUS, plan
+    from clew.paper.estimate import plan
     from clew.paper.runner import unique_runs
 
     runs = [*unique_runs(studies, options).values()]
-    visible = torch.cuda.device_count()
-    gpus = processes or ((visible or PAPER_GPUS) if options.scale == "paper" else 1)
     how = "in one process" if gpus == 1 else f"in {gpus} processes, one for each GPU"
     if slurm:
         gpus = slurm.nodes * slurm.tasks
@@ -137,7 +135,6 @@ def print_plan(studies: Sequence[Study], options: Options, slurm: SlurmOptions |
         f"\nMemory of one of {gpus} GPUs; a pass has as many mazes as fit 32 GB. Memory and hours are estimates, with "
         "one constant fitted to the two runs whose hours the paper gives (docs/reproduce.md#on-gpus).\n"
         f"Would train {train} runs {how}, one after the other, and evaluate {evaluate}."
-        + (" No GPU is visible here." if gpus > 1 and not visible and not slurm else "")
     )
 
 

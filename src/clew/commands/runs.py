@@ -10,6 +10,7 @@ from clew.commands import format_table, say
 from clew.errors import UserError, counted
 from clew.files import read_json
 from clew.training.callbacks import check_metrics, curve, find_runs, format_duration, run_status
+from clew.viz.charts import Panel, Point, Series, draw_panels
 
 
 def runs(
@@ -49,8 +50,6 @@ def plot(
     """
     if out.suffix != ".png":
         raise UserError(f"{out} does not end in .png, the only format of `clew plot`.")
-
-    from clew.viz.charts import Panel, Point, Series, draw_panels
 
     series = []
     for run in (found for given in runs for found in find_runs(given)):

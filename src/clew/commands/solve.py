@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import clew
 from clew.commands import Refused, check_files, progress_bar
+from clew.data.readers import iter_mazes
 from clew.errors import UserError, counted, report_error
+from clew.mazes.maze import Path
+from clew.mazes.solvers import is_shortest, path_problem
+from clew.tokenization import format as forms
+from clew.tokenization.read import ReadTask
 
 if TYPE_CHECKING:
-    from clew.mazes.maze import Path
     from clew.solution import Solution
-    from clew.tokenization.read import ReadTask
     from clew.trained import TrainedModel
 
 LARGE = 10_000  # cells of a maze that a model takes long for
@@ -42,8 +45,6 @@ def solve(
         raise UserError(f"--decoder decodes a model's answer, but {solver} is exact; leave it out.")
     check_files(file)
 
-    from clew.data.readers import iter_mazes
-
     model = None if is_exact else clew.load(solver)
     if model is not None and decoder is not None:  # before any maze is read
         from clew.decoding.decode import check_decoder, parse_decoder
@@ -70,9 +71,6 @@ def solve(
 
 def _exact(read: ReadTask, method: str, trace: bool, json: bool) -> str:
     """Return what is printed of a shortest path."""
-    from clew.mazes.solvers import is_shortest, path_problem
-    from clew.tokenization import format as forms
-
     task = read.task
     if trace and read.kind == "path-star":
         raise UserError("A* searches grids, so a path-star graph has no trace; leave --trace out.")

@@ -10,20 +10,20 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import clew
 from clew.commands import format_table, say
 from clew.commands.options import Parser, PlainParser
 from clew.errors import UsageError, UserError, report_error
 from clew.files import from_text
+from clew.models.config import change_kind, config_class, kind_of, to_json
+from clew.paper.named_configs import PATTERNS
 from clew.registry import load_plugins, loaded_plugins
-from clew.training.callbacks import LogOptions
+from clew.training import slurm as cluster
+from clew.training.callbacks import LogOptions, RunEnd, build_loggers
+from clew.training.config import TrainConfig
 from clew.training.slurm import SlurmOptions
-
-if TYPE_CHECKING:
-    from clew.training.callbacks import RunEnd
-    from clew.training.config import TrainConfig
 
 
 def train(
@@ -68,15 +68,11 @@ def train(
 def parse(parser: Parser, words: Sequence[str]) -> object:
     """Run `train` with options of its own and with one for each field of the config, which is named first."""
     if words == ["--list"]:
-        from clew.paper.named_configs import PATTERNS
-
         print(format_table([*clew.list_configs().items()]))
         for pattern, summary in PATTERNS.items():
             print(f"{pattern}\n  {summary}")
         return 0
     if words and not words[0].startswith("-"):
-        from clew.models.config import change_kind, config_class, kind_of, to_json
-
         base = clew.config(words[0])
         first = PlainParser(add_help=False, allow_abbrev=False, usage=parser.usage)
         first.add_argument("--model.kind", dest="kind", default=kind_of(base.model))
@@ -108,9 +104,6 @@ def combinations(seed: int, sweep: Sequence[str], seeds: int | None) -> Iterator
 
 def submit(runs: Mapping[Path, TrainConfig], out: Path, resume: str, slurm: SlurmOptions, log: LogOptions) -> None:
     """Submit a run to Slurm, or those of a sweep as one job array."""
-    from clew.training import slurm as cluster
-    from clew.training.callbacks import build_loggers
-
     build_loggers(log)  # a missing package is reported here and not in a job's log
     for folder in runs:
         if resume == "never" and (folder / "config.json").exists():
