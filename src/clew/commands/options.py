@@ -71,23 +71,20 @@ class Parser(PlainParser):
         text = " ".join(map(str, default)) if isinstance(default, tuple) else str(default)
         if text and default not in (None, REQUIRED) and not isinstance(default, bool):
             about = f"{about} (default {text})"
-        settings: dict[str, Any] = {"help": about.replace("%", "%%")}
         flag = f"--{'no-' if default is True else ''}{name}".replace("_", "-")
+        about = about.replace("%", "%%")
+        if hint is bool:  # a setting that is on by default has a flag to turn it off
+            self.add_argument(flag, dest=name, action="store_false" if default else "store_true", help=about)
+            return
         many = get_origin(hint) is tuple
         kind = get_args(hint)[0] if many else hint
-        if hint is bool:  # a setting that is on by default has a flag to turn it off
-            self.add_argument(flag, dest=name, action="store_false" if default else "store_true", **settings)
-        elif is_option:
-            settings |= {"dest": name, "required": default is REQUIRED, "metavar": _metavar(kind)}
-            self.add_argument(flag, type=partial(_convert, kind), nargs="+" if many else None, **settings)
-        else:
-            settings["metavar"] = name.upper()
-            self.add_argument(
-                name,
-                type=partial(_convert, kind),
-                nargs=("+" if default is REQUIRED else "*") if many else None,
-                **settings,
-            )
+        nargs = None if not many else "*" if default == () and not is_option else "+"
+        settings: dict[str, Any] = {"type": partial(_convert, kind), "nargs": nargs, "help": about}
+        if is_option:
+            settings |= {"dest": name, "required": default is REQUIRED}
+        self.add_argument(
+            flag if is_option else name, metavar=_metavar(kind) if is_option else name.upper(), **settings
+        )
 
     def call(self, arguments: Sequence[str]) -> object:
         """Call the function with the values of the arguments; print the help instead if they ask for it."""
