@@ -98,19 +98,19 @@ def test_slurm_gets_each_training_and_its_evaluation_once(
     words = ["reproduce", "architectures", "accuracy-by-size", "--scale", "smoke", "--root", str(tmp_path)]
     words += ["--launcher", "slurm", "--slurm.partition", "gpu", "--slurm.gpus-per-node", "8"]
     assert run(words) == 0
-    # Two and seven trainings, of which one is the same.
+    # Two and five trainings, of which one is the same.
     printed = capsys.readouterr().out
-    assert (printed.count(" trains "), printed.count(" evaluates ")) == (8, 8)
+    assert (printed.count(" trains "), printed.count(" evaluates ")) == (6, 6)
     train, score = slurm.jobs[0::2], slurm.jobs[1::2]
     assert all(job.folder.is_absolute() for job in slurm.jobs)
-    assert [job.after for job in train] == [[]] * 8
+    assert [job.after for job in train] == [[]] * 6
     assert [job.after for job in score] == [[job.job_id] for job in train]
     assert {(job.options.partition, job.options.gpus_per_node, job.options.tasks) for job in train} == {("gpu", 8, 8)}
     assert {(job.options.partition, job.options.gpus_per_node, job.options.tasks) for job in score} == {("gpu", 1, 1)}
 
     assert run(words) == 0  # while all are in the queue
-    assert len(slurm.jobs) == 16
-    assert capsys.readouterr().out.count("is in the queue") == 8
+    assert len(slurm.jobs) == 12
+    assert capsys.readouterr().out.count("is in the queue") == 6
 
 
 def test_slurm_jobs_and_the_same_command_give_the_result(
