@@ -36,15 +36,7 @@ config: Any = numba_config  # its settings have no types
 def njit(**options: Any) -> Callable[[Function], Function]:
     """Return a decorator that compiles a function with a persistent cache; the options are numba's."""
 
-    def compile_function(function: Function) -> Function:
-        before = config.CACHE_DIR
-        config.CACHE_DIR = before or cache_folder()
-        try:
-            return _with_fixed_identity(numba.njit(cache=True, **options)(function), function)
-        finally:
-            config.CACHE_DIR = before
-
-    return compile_function
+    return lambda function: _with_fixed_identity(numba.njit(cache=True, **options)(function), function)
 
 
 def intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -97,4 +89,5 @@ class _Announcement(event.Listener):
     def on_end(self, event: object) -> None: ...
 
 
+config.CACHE_DIR = config.CACHE_DIR or cache_folder()
 event.register("numba:compile", _Announcement())  # type: ignore[no-untyped-call]

@@ -149,10 +149,9 @@ class TrainedModel:
             if not sum(map(len, groups)):
                 raise UserError("there is no maze to evaluate on; give tasks=, or leave it out for held-out mazes.")
         decoder = decoder or default_decoder(self.codec)
-        names: Any = {"name": self.name, "decoder_name": decoder, "seed": self.seed, "progress": progress}
-        how = parse_decoder(decoder)
-        precision = precision or self.precision
-        return evaluate_tasks(self.model, self.codec, groups, how, batch_size, precision=precision, **names)
+        names: Any = {"name": self.name, "decoder_name": decoder, "precision": precision or self.precision}
+        names |= {"batch_size": batch_size, "seed": self.seed, "progress": progress}
+        return evaluate_tasks(self.model, self.codec, groups, parse_decoder(decoder), **names)
 
     def held_out(
         self,

@@ -27,7 +27,7 @@ def quick() -> Iterator[None]:
     patch = pytest.MonkeyPatch()
     configs = {name: named_configs.config_named(name) for _, name, _ in (CELLS, MLMU, NEXT)}
     small = {name: replace(config, batch_size=2, held_out=12) for name, config in configs.items()}
-    patch.setattr(named_configs, "config_named", small.__getitem__)
+    patch.setattr("clew.api.config_named", small.__getitem__)
     for name, value in {"FIRST_SIZE": 6, "FIRST_MAZES": 20, "MAZES": 12, "GRAPHS": 8}.items():
         patch.setattr(module, name, value)
     yield

@@ -26,9 +26,8 @@ def convert(
 
     For example: clew convert last.ckpt --size 20 --out runs/published-dfs-20
 
-    Read are Lightning checkpoints, state dicts of torch.save and safetensors, of the MLM-U encoder-decoder and of the
-    decoder-only GPT-2. No code in a checkpoint is run. A JSON file of the same name beside the weights may give heads,
-    grid (the size of the mazes) and vocab (the tokens in the order of their ids).
+    Reads Lightning checkpoints, state dicts of torch.save and safetensors, without running code in them. A JSON file of
+    the same name beside the weights may give heads, grid (the size) and vocab (the tokens in the order of their ids).
     """
     if not weights.is_file():  # before torch is imported
         raise UserError(f"there is no file {weights}; give the weights to convert.")

@@ -43,7 +43,6 @@ def draw(
     if limit < 1:
         raise UserError(f"a limit of {limit} leaves no maze to draw; use 1 or more.")
     check_files(*files)
-
     if out is not None:
         check_ending(out)  # before anything is read
     trained = None if model is None else clew.load(model)
@@ -59,9 +58,8 @@ def draw(
     if not mazes:
         return 1
     more, mazes = len(mazes) > limit, mazes[:limit]
-    solutions = (
-        [] if trained is None else trained.solve_many([task for task, _ in mazes[: limit if out else 1]], decoder)
-    )
+    wanted = [task for task, _ in (mazes if out else mazes[:1])]
+    solutions = trained.solve_many(wanted, decoder) if trained else []
     if animate is not None:
         from clew.viz.animation import animate as write_gif
 

@@ -32,9 +32,7 @@ def train(
     out: Path,  # the folder of the run; a run that it holds is resumed
     lr: float | None = None,  # the learning rate (--optimizer.lr)
     size: int | None = None,  # rows and columns of the mazes (--data.sizes)
-    sweep: tuple[
-        str, ...
-    ] = (),  # values to try, such as lr=1e-3,3e-4; each combination is a run in a folder below --out
+    sweep: tuple[str, ...] = (),  # values to try, such as lr=1e-3,3e-4; each combination is a run below --out
     seeds: int | None = None,  # how many seeds of each run to train, from the config's on, in folders below --out
     resume: Literal["auto", "never"] = "auto",  # auto resumes the run in the folder, if there is one; never refuses it
     launcher: Literal["local", "slurm"] = "local",  # slurm submits the run to the cluster and returns
