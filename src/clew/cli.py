@@ -53,7 +53,7 @@ def _dispatch(arguments: list[str]) -> object:
     from clew.commands.options import Parser, PlainParser
     from clew.registry import load_plugins
 
-    commands.typed[:] = arguments
+    commands.arguments_given[:] = arguments
     common = PlainParser("clew", usage="clew [options]", add_help=False, allow_abbrev=False)
     common.add_argument("--plugin", action="append", default=[])
     common.add_argument("--quiet", action="store_true")

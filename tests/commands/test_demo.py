@@ -47,7 +47,7 @@ def ran(model: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, st
     folder = tmp_path_factory.mktemp("demo") / "new"
     patch = pytest.MonkeyPatch()
     printed: list[str] = []
-    for name in ("print", "say"):
+    for name in ("print", "print_line"):
         patch.setattr(module, name, lambda *words, **options: printed.extend(map(str, words)), raising=False)
     patch.setattr(module, "SHIPPED", (str(model),))
     demo(out=folder, minutes=0.003, star_minutes=0.003, sizes=(3, 6))

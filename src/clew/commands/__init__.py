@@ -12,16 +12,16 @@ from pathlib import Path
 from clew.errors import UserError, is_quiet, printable, report_error
 
 HEARTBEAT = 30.0  # seconds between two lines where there is no terminal
-typed: list[str] = []  # the arguments of the command that runs
+arguments_given: list[str] = []  # the arguments of the command that runs
 
 
 def typed_command() -> str:
     """Return the command line that was given, for the provenance of its numbers."""
-    return shlex.join(["clew", *typed])
+    return shlex.join(["clew", *arguments_given])
 
 
-def say(line: str) -> None:
-    """Print a line in which names of files are safe to show."""
+def print_line(line: str) -> None:
+    """Print a line; control characters in names of files are written as escapes."""
     print(printable(line), flush=True)
 
 
@@ -32,7 +32,7 @@ def check_files(*files: str) -> None:
             raise UserError(f"cannot read {file!r}: No such file or directory; give the name of a file, or -.")
 
 
-class Refused(list[str]):
+class ReportedErrors(list[str]):
     """Sentences about mazes that cannot be used; each is printed when it comes, and any makes the exit code 1."""
 
     def __call__(self, sentence: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from clew.commands import say
+from clew.commands import print_line
 from clew.errors import UserError
 
 # The text that the published models of a family read.
@@ -72,4 +72,4 @@ def convert(
         state = {"step": 0, "best": None, "converted_from": weights.name}
         write_checkpoint(out, 0, {"model": model_tensors(model)}, state)
     kind = "a decoder-only model" if is_gpt else "an encoder-decoder"
-    say(f"{out}: {kind} with {count_parameters(model):,} parameters for {size}x{size} {family} mazes")
+    print_line(f"{out}: {kind} with {count_parameters(model):,} parameters for {size}x{size} {family} mazes")

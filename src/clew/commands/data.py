@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
 
-from clew.commands import Refused, format_table, progress_bar, say, typed_command
+from clew.commands import ReportedErrors, format_table, print_line, progress_bar, typed_command
 from clew.data.config import SPLITS, DatasetSettings
 from clew.data.dataset import describe_split, open_dataset, verify_dataset
 from clew.data.writer import import_dataset, write_dataset
@@ -61,7 +61,7 @@ def generate(
     with progress_bar("mazes", settings.total) as progress:
         made = write_dataset(settings, out, workers=workers, progress=progress)
     what = f"{count:,} {'graphs' if is_star else 'mazes'} to train on and {test:,} to test on, {family}, {shown}"
-    say(f"{out}: {what}" if made else f"{out} is already there, whole, with these settings: {what}")
+    print_line(f"{out}: {what}" if made else f"{out} is already there, whole, with these settings: {what}")
 
 
 def import_mazes(
@@ -81,13 +81,13 @@ def import_mazes(
     Mazes of a layout that is tested, also turned or reflected, are left out of training. A maze that cannot be used is
     named on stderr with its number, the others are imported, and the exit code is 1.
     """
-    refused = Refused()
+    refused = ReportedErrors()
     with progress_bar("mazes", None) as progress:
         settings, left_out = import_dataset(files, out, test=test, format=format, on_error=refused, progress=progress)
     train = f"{counted(settings.counts['train'], 'maze')} to train on and {settings.counts['test']:,} to test on"
-    say(f"{out}: {train}, {settings.height} rows by {settings.width} columns")
+    print_line(f"{out}: {train}, {settings.height} rows by {settings.width} columns")
     if left_out:
-        say(f"left out of training, since their layout is in the test split: {counted(left_out, 'maze')}")
+        print_line(f"left out of training, since their layout is in the test split: {counted(left_out, 'maze')}")
     return 1 if refused else 0
 
 
@@ -131,4 +131,4 @@ def verify(
         done = itertools.count(1)
         counts = verify_dataset(directory, lambda size: progress(next(done))).settings.counts
     sound = f"{files} files as they were written, {counts['train']:,} + {counts['test']:,} mazes with shortest paths"
-    say(f"{directory} is sound: {sound}, no layout in both splits.")
+    print_line(f"{directory} is sound: {sound}, no layout in both splits.")

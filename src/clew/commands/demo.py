@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import clew
-from clew.commands import say, typed_command
+from clew.commands import print_line, typed_command
 from clew.commands.evaluate import scores_table
 from clew.errors import report_error
 from clew.evaluation.scores import Evaluation
@@ -55,10 +55,10 @@ def demo(
 
     began = time.perf_counter()
     show_mazes(seed)
-    say(f"A cell network learns 10x10 mazes in {minutes:g} minutes.")
-    say(f"Then MLM-U and next token learn path-star graphs of 2 arms of 5, {star_minutes:g} minutes each.")
+    print_line(f"A cell network learns 10x10 mazes in {minutes:g} minutes.")
+    print_line(f"Then MLM-U and next token learn path-star graphs of 2 arms of 5, {star_minutes:g} minutes each.")
     trained = [learn(name, config, out / folder) for (name, _, folder), config in zip(TRAINED, configs, strict=True)]
-    say("These models, and those that trained for longer, solve held-out mazes.")
+    print_line("These models, and those that trained for longer, solve held-out mazes.")
     trials = [(trained[0], 10, MAZES), (trained[1], 0, GRAPHS), (trained[2], 0, GRAPHS)]
     trials += [(model, size, min(200, 20_000 // size**2)) for model in models for size in sizes]
     evaluations, by_size = [], dict[str, list[Point]]()
@@ -80,8 +80,8 @@ def demo(
     title = "Clew: a model that learns to plan, and mazes of growing size"
     page = Page(title, evaluations, provenance(typed_command(), [seed]), notes, panels)
     write_page(out / "demo.html", page)
-    say(f"All in {time.perf_counter() - began:.0f} s. Solved and missed mazes: {out / 'demo.html'}")
-    say(f"Next: clew evaluate {out / CELLS[2]} --decoder all --report report.html, or clew --help.")
+    print_line(f"All in {time.perf_counter() - began:.0f} s. Solved and missed mazes: {out / 'demo.html'}")
+    print_line(f"Next: clew evaluate {out / CELLS[2]} --decoder all --report report.html, or clew --help.")
 
 
 def show_mazes(seed: int) -> None:
@@ -92,7 +92,7 @@ def show_mazes(seed: int) -> None:
         for task, path in batch:
             assert len(bfs_path(task) or []) == len(astar(task).path or []) == len(path)
         unique = sum(num_shortest(task) == 1 for task, _ in batch) / len(batch)
-        say(
+        print_line(
             f"{FIRST_MAZES:,} {name} mazes of {FIRST_SIZE}x{FIRST_SIZE} cells, generated and solved by BFS and A* in "
             f"{time.perf_counter() - began:.1f} s: paths of {batch.length_N.mean():.0f} cells on average, "
             f"{batch.length_N.max()} at most; {unique:.0%} of the mazes have one shortest path only."
@@ -117,5 +117,5 @@ def solve(model: TrainedModel, size: int, count: int, seed: int) -> Evaluation:
     # One pass shows what the network has learned; repair is a search, which solves perfect mazes with any labels.
     found = model.evaluate(size=size or None, n=count, seed=seed, decoder="one-pass" if size else None)
     found = replace(found, name=f"{model.name}: {kind} {size}x{size}" if size else f"{model.name}: {kind}")
-    say(f"{found.name}: {found.exact.hits:,} of {found.exact.count:,} exact, {found.seconds:.1f} s")
+    print_line(f"{found.name}: {found.exact.hits:,} of {found.exact.count:,} exact, {found.seconds:.1f} s")
     return found

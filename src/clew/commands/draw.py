@@ -6,7 +6,7 @@ from itertools import chain, islice
 from pathlib import Path
 
 import clew
-from clew.commands import Refused, check_files, say
+from clew.commands import ReportedErrors, check_files, print_line
 from clew.data.readers import iter_mazes
 from clew.errors import UsageError, UserError, counted
 from clew.mazes.solvers import astar
@@ -47,7 +47,7 @@ def draw(
         check_ending(out)  # before anything is read
     trained = None if model is None else clew.load(model)
 
-    refused = Refused()
+    refused = ReportedErrors()
     if files:
         # One more, to know whether there are more.
         read = islice(chain.from_iterable(iter_mazes(file, refused) for file in files), limit + 1)
@@ -63,7 +63,7 @@ def draw(
     if animate is not None:
         from clew.viz.animation import animate as write_gif
 
-        say(f"{animate}: {counted(write_gif(solutions[0], animate), 'frame')}")
+        print_line(f"{animate}: {counted(write_gif(solutions[0], animate), 'frame')}")
     if attention is not None:
         from clew.viz.animation import animate_attention
 
@@ -73,7 +73,7 @@ def draw(
         if not steps:
             raise UserError(f"there is no path to look at: {solution.problem}")
         count = animate_attention(solution.task, steps, trained.attention(solution.task, steps), attention)
-        say(f"{attention}: {counted(count, 'frame')}")
+        print_line(f"{attention}: {counted(count, 'frame')}")
     if out is not None:
         pictures = []
         for i, (task, path) in enumerate(mazes):
@@ -81,7 +81,7 @@ def draw(
             title = "" if no_path or shown else "no way through"
             pictures.append((task, shown, solutions[i].path if solutions else None, title))
         save_picture(out, pictures)
-        say(f"{out}: {counted(len(pictures), 'maze')}")
+        print_line(f"{out}: {counted(len(pictures), 'maze')}")
         if more:
-            say(f"only the first {limit} are drawn, there are more; --limit draws more")
+            print_line(f"only the first {limit} are drawn, there are more; --limit draws more")
     return 1 if refused else 0

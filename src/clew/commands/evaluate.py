@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import clew
-from clew.commands import Refused, check_files, format_table, progress_bar, say, typed_command
+from clew.commands import ReportedErrors, check_files, format_table, print_line, progress_bar, typed_command
 from clew.data.dataset import open_dataset
 from clew.errors import UserError, counted, report_error
 from clew.evaluation.scores import Evaluation
@@ -53,7 +53,9 @@ def evaluate(
     fresh = (family, size, embedded_in, seed)
     for option, value, others in (("input", input, (mazes, data, *fresh)), ("data", data, fresh)):
         if value is not None and any(other is not None for other in others):
-            raise UserError(f"--{option} already selects the mazes; leave --family, --size, --seed and the like out.")
+            raise UserError(
+                f"--{option} already selects the mazes; leave out what selects held-out ones, such as --size."
+            )
     if report is not None and not report.parent.is_dir():
         raise UserError(f"the folder {report.parent} does not exist; make it first, or give --report another name.")
     check_files(input or "-")
@@ -67,7 +69,7 @@ def evaluate(
         for name in every if "all" in decoder else dict.fromkeys(decoder or [default_decoder(model.codec)]):
             parse_decoder(name)  # before anything is computed
             chosen.append((model, name))
-    refused = Refused()
+    refused = ReportedErrors()
     groups: list[TaskBatch]
     if input is not None:
         groups = from_file(input, refused)
@@ -113,13 +115,13 @@ def evaluate(
         }
         print(json_module.dumps(document, indent=2))
     else:
-        say(f"{what}:")
+        print_line(f"{what}:")
         print(scores_table(evaluations))
         for each in evaluations:
             if counts := [f"{name} {count:,}" for name, count in each.failures().items() if count]:
-                say(f"{each.name}, {each.decoder} fails: {'; '.join(counts)}")
+                print_line(f"{each.name}, {each.decoder} fails: {'; '.join(counts)}")
         if report is not None:
-            say(f"the report is in {report}")
+            print_line(f"the report is in {report}")
     return 1 if refused else 0
 
 

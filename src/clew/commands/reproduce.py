@@ -13,7 +13,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from clew.commands import format_table, say, typed_command
+from clew.commands import format_table, print_line, typed_command
 from clew.errors import UsageError, did_you_mean, is_quiet, report_error
 from clew.training.callbacks import format_duration
 from clew.training.slurm import SlurmOptions
@@ -104,7 +104,7 @@ def report(
     from clew.paper.page import write_pages
 
     for page in write_pages(root):
-        say(str(page))
+        print_line(str(page))
 
 
 def log(line: str) -> None:
@@ -152,13 +152,13 @@ def submit_jobs(studies: Sequence[Study], options: Options, slurm: SlurmOptions)
         scores, after = folder.with_name(f"{folder.name}-score"), sorted(queued & submitted_jobs(folder))
         if not after and not options.is_trained(run):
             [job] = submit([partial(train_run, run, options)], folder, slurm)
-            say(f"job {job.job_id} trains {folder.name}")
+            print_line(f"job {job.job_id} trains {folder.name}")
             after = [job.job_id]
         if queued & submitted_jobs(scores):
-            say(f"{folder.name} is in the queue")
+            print_line(f"{folder.name} is in the queue")
         else:
             [job] = submit([partial(score_run, run, options)], scores, slurm.for_scoring(), after=after)
-            say(f"job {job.job_id} evaluates {folder.name}")
+            print_line(f"job {job.job_id} evaluates {folder.name}")
     for study in studies:
         if all(options.is_scored(run) for run in unique_runs([study], options).values()):
             collect(study, options, log)

@@ -6,7 +6,7 @@ import json as json_module
 from pathlib import Path
 from typing import Any, Literal
 
-from clew.commands import format_table, say
+from clew.commands import format_table, print_line
 from clew.errors import UserError, counted
 from clew.files import read_json
 from clew.training.callbacks import check_metrics, curve, find_runs, format_duration, run_status
@@ -61,7 +61,7 @@ def plot(
     label = "exact paths on held-out mazes, %" if y == "exact" else "training loss"
     x_label = {"steps": "steps", "mazes": "mazes seen", "hours": "hours of training"}[x]
     draw_panels(out, [Panel(label, x_label, label, series, percent=y == "exact")])
-    say(f"{out}: {counted(len(series), 'run')}")
+    print_line(f"{out}: {counted(len(series), 'run')}")
 
 
 def describe_run(run: Path) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import clew
-from clew.commands import Refused, check_files, progress_bar
+from clew.commands import ReportedErrors, check_files, progress_bar
 from clew.data.readers import iter_mazes
 from clew.errors import UserError, counted, report_error
 from clew.mazes.maze import Path
@@ -50,7 +50,7 @@ def solve(
         from clew.decoding.decode import check_decoder, parse_decoder
 
         check_decoder(model.model, parse_decoder(decoder), model.codec.vocabulary is None)
-    refused, valid = Refused(), list[bool]()
+    refused, valid = ReportedErrors(), list[bool]()
     with progress_bar("mazes solved", None) as progress:
         for read in iter_mazes(file, on_error=refused):
             try:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import clew
-from clew.commands import format_table, say
+from clew.commands import format_table, print_line
 from clew.commands.options import Parser, PlainParser
 from clew.errors import UsageError, UserError, report_error
 from clew.files import from_text
@@ -111,7 +111,7 @@ def submit(runs: Mapping[Path, TrainConfig], out: Path, resume: str, slurm: Slur
     out = out.absolute()
     out.parent.mkdir(parents=True, exist_ok=True)
     for job, folder in zip(cluster.submit(works, out, slurm), runs, strict=True):
-        say(f"job {job.job_id} trains {folder}; its output goes to {cluster.job_folder(out)}/{job.job_id}")
+        print_line(f"job {job.job_id} trains {folder}; its output goes to {cluster.job_folder(out)}/{job.job_id}")
 
 
 def run(
