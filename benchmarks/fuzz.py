@@ -114,8 +114,8 @@ def kinds(folder: Path) -> dict[str, Kind]:
     def read_metrics() -> None:
         callbacks.read_metrics(run)
         with contextlib.redirect_stdout(io.StringIO()):
-            runs.runs(run)
-            runs.runs(run, json=True)
+            runs.runs((run,))
+            runs.runs((run,), json=True)
         for y in ("loss", "exact"):
             for x in ("steps", "mazes", "hours"):
                 list(runs.curve(run, y, x))
@@ -124,7 +124,7 @@ def kinds(folder: Path) -> dict[str, Kind]:
     def read_config() -> None:
         clew.config(str(run / "config.json"))
         with contextlib.redirect_stdout(io.StringIO()):
-            runs.runs(run)
+            runs.runs((run,))
 
     return maze_kinds() | {
         "config.json": file(run / "config.json", read_config),

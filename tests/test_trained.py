@@ -19,7 +19,7 @@ from clew.models.build import build_model, read_weights, write_weights
 from clew.models.config import CellNetworkConfig, DecoderOnlyConfig
 from clew.registry import shipped_models
 from clew.tokenization.read import write_maze
-from clew.trained import SomeUnread, export_weights, load
+from clew.trained import export_weights, load
 from clew.training.checkpoint import begin_run, locked_run, write_checkpoint
 from clew.training.config import Budget, TrainConfig
 
@@ -59,9 +59,9 @@ def next_token_run(tmp_path_factory):
 
 
 def test_importing_clew_is_quick():
-    program = "import sys, clew; clew.load; print('torch' in sys.modules, 'numba' in sys.modules)"
+    program = "import sys, clew; clew.load; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["False", "False"]
+    assert done.stdout.split() == ["False"]
 
 
 def test_a_solution_has_its_path_its_checks_and_its_steps(cell_run):
@@ -321,8 +321,6 @@ def test_a_truncated_weights_file_is_refused(cell_run, tmp_path):
         clew.load(tmp_path)
 
 
-def test_one_maze_that_cannot_be_read_does_not_stop_the_others() -> None:
-    with pytest.raises(SomeUnread, match=r"1 of 3 mazes cannot be read; maze 2: line 1, column 2: '\?'") as caught:
+def test_a_maze_that_cannot_be_read_is_named_by_its_number() -> None:
+    with pytest.raises(UserError, match=r"maze 2: line 1, column 2: '\?'"):
         load("cells-dfs").solve_many(["S.G\n...", "S?G\n...", "S#G\n..."])
-    solved = [solution and solution.is_valid for solution in caught.value.solutions]
-    assert solved == [True, None, True]

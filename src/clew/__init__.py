@@ -24,36 +24,27 @@ Every name is imported when it is first used: `import clew` needs neither torch 
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # what type checkers and editors see
-    from clew.api import config as config
-    from clew.api import evaluate as evaluate
-    from clew.api import generate as generate
-    from clew.api import load as load
-    from clew.api import read as read
-    from clew.api import solve as solve
-    from clew.api import train as train
-    from clew.mazes.maze import Maze as Maze
-    from clew.mazes.maze import Task as Task
-    from clew.paper.named_configs import list_configs as list_configs
-    from clew.registry import list_models as list_models
-    from clew.registry import register as register
+    from clew.api import config, evaluate, generate, load, read, solve, train
+    from clew.mazes.maze import Maze, Task
+    from clew.paper.named_configs import list_configs
+    from clew.registry import list_models, register
 
 __version__ = "0.2.0"
+__all__ = ["Maze", "Task", "config", "evaluate", "generate", "list_configs", "list_models"]
+__all__ += ["load", "read", "register", "solve", "train"]
 
-_API = ("config", "evaluate", "generate", "load", "read", "solve", "train")
-_MODULE_OF = dict.fromkeys(_API, "clew.api")
-_MODULE_OF |= {"Maze": "clew.mazes.maze", "Task": "clew.mazes.maze", "list_configs": "clew.paper.named_configs"}
-_MODULE_OF |= {"list_models": "clew.registry", "register": "clew.registry"}
-__all__ = sorted(_MODULE_OF)
+_MODULE_OF = {"Maze": "mazes.maze", "Task": "mazes.maze", "list_configs": "paper.named_configs"}
+_MODULE_OF |= {"list_models": "registry", "register": "registry"}
 
 
 def __getattr__(name: str) -> object:
-    if name not in _MODULE_OF:
+    if name not in __all__:
         raise AttributeError(f"module 'clew' has no attribute {name!r}")
     from importlib import import_module
 
-    globals()[name] = value = getattr(import_module(_MODULE_OF[name]), name)
+    globals()[name] = value = getattr(import_module(f"clew.{_MODULE_OF.get(name, 'api')}"), name)
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_MODULE_OF])
+    return sorted({*globals(), *__all__})

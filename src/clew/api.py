@@ -1,37 +1,39 @@
 """The public API: what `import clew` offers, except for `register` and the lists of names.
 
-The names are imported from here when they are first used, so that `import clew` takes no time and needs no torch.
-Inside these functions too, heavy modules are imported only when they are needed.
+torch is imported inside the functions, when it is needed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, Literal
 
-from clew.errors import UserError, did_you_mean
-from clew.files import PathLike, to_plain
+from clew.data.readers import read_maze, read_mazes
+from clew.errors import UserError, did_you_mean, is_quiet
+from clew.evaluation.scores import Evaluation
+from clew.files import PathLike, read_json, to_plain
+from clew.mazes import generate as mazes
+from clew.mazes.maze import Cell, Path, Task, TaskBatch
+from clew.mazes.solvers import Event, astar, bfs_path, num_shortest
+from clew.models.config import change_kind, from_json, to_json
+from clew.paper.named_configs import config_named
+from clew.registry import model_folder
+from clew.tokenization.drawings import draw_ascii
+from clew.tokenization.read import ReadTask
+from clew.training.callbacks import Callback, Logger, LogOptions, ProgressDisplay
+from clew.training.config import TrainConfig, vocabulary_of, with_vocabulary
+from clew.viz.drawing import task_svg
 
 if TYPE_CHECKING:
-    from clew.evaluation.scores import Evaluation
-    from clew.mazes.generate import Split
-    from clew.mazes.maze import Cell, Path, Task, TaskBatch
-    from clew.mazes.solvers import Event
-    from clew.tokenization.read import ReadTask
     from clew.trained import TrainedModel
-    from clew.training.callbacks import Callback, LogOptions
-    from clew.training.config import TrainConfig
     from clew.training.train import Run
 
 # Short names of `config` for fields that are changed often.
-SHORT_NAMES = {
-    "steps": "budget.steps",
-    "epochs": "budget.epochs",
-    "minutes": "budget.minutes",
-    "lr": "optimizer.lr",
-    "size": "data.sizes",
-}
+SHORT_NAMES = {name: f"budget.{name}" for name in ("steps", "epochs", "minutes")}
+SHORT_NAMES |= {"lr": "optimizer.lr", "size": "data.sizes"}
 
 
 def generate(
@@ -39,31 +41,24 @@ def generate(
     size: int | tuple[int, int] = 10,
     n: int = 1,
     seed: int = 0,
-    split: Split = "train",
+    split: Literal["train", "test", "any"] = "train",
     first: int = 0,
 ) -> TaskBatch:
     """Return `n` mazes with start, goal and shortest path.
 
-    Maze `i` depends on the other arguments and on `first + i` alone, so more mazes of the same seed begin with the
-    same ones. Mazes of the splits "train" and "test" never share a layout.
+    Maze `i` depends on the other arguments and on `first + i` alone. Mazes of the splits "train" and "test" never share
+    a layout.
 
     Args:
         family: dfs, astar, wilson, kruskal, percolation, path-star-ARMSxLENGTH, or a registered one.
         size: rows and columns, as one number or as (rows, columns); of a path-star graph (1, labels).
-        n: how many.
-        seed: other seeds give other mazes.
-        split: train, test or any.
-        first: the index of the first maze.
 
     Example:
         >>> import clew
-        >>> batch = clew.generate("dfs", size=5, n=3, seed=0)
-        >>> task, path = batch[0]
+        >>> task, path = clew.generate("dfs", size=5, n=3, seed=0)[0]
         >>> task.start == path[0], task.goal == path[-1]
         (True, True)
     """
-    from clew.mazes import generate as mazes
-
     if n < 1:
         raise UserError(f"{n} mazes cannot be made; use 1 or more.")
     height, width = (size, size) if isinstance(size, int) else size
@@ -77,16 +72,12 @@ class ExactSolution:
     task: Task
     path: Path
     num_shortest: int  # how many shortest paths there are
-    trace: list[Event] = field(default_factory=list)  # what A* created and closed; empty for BFS
+    trace: list[Event]  # what A* created and closed; empty for BFS
 
     def __str__(self) -> str:
-        from clew.tokenization.drawings import draw_ascii
-
         return draw_ascii(self.task, self.path)
 
     def _repr_svg_(self) -> str:
-        from clew.viz.drawing import task_svg
-
         return task_svg(self.task, self.path)
 
 
@@ -100,17 +91,12 @@ def solve(task: Any, method: Literal["astar", "bfs"] = "astar") -> ExactSolution
     Example:
         >>> import clew
         >>> solution = clew.solve("S#G\\n...")
-        >>> solution.path
-        [(0, 0), (1, 0), (1, 1), (1, 2), (0, 2)]
-        >>> solution.trace[0]
-        Event(kind='create', cell=(0, 0), g=0, h=2)
+        >>> solution.path, solution.trace[0]
+        ([(0, 0), (1, 0), (1, 1), (1, 2), (0, 2)], Event(kind='create', cell=(0, 0), g=0, h=2))
         >>> print(solution)
         S#G
         >>^
     """
-    from clew.data.readers import read_maze
-    from clew.mazes.solvers import astar, bfs_path, num_shortest
-
     if method not in ("astar", "bfs"):
         raise UserError(f"there is no method {method!r}; use astar or bfs, or clew.load({method!r}).solve(task).")
     task = read_maze(task)
@@ -128,8 +114,7 @@ def read(source: Any, start: Cell | None = None, goal: Cell | None = None) -> li
         source: a drawing or token text, or a list of its lines or tokens; the name of a file of those or of an image;
             a 0/1 grid or an RGB array (numpy or lists); a networkx grid graph; a maze of maze-dataset; a
             pillow image; bytes.
-        start: (row, column), where the source does not have it.
-        goal: (row, column), where the source does not have it.
+        start: (row, column), where the source does not have it; `goal` likewise.
 
     Example:
         >>> import clew
@@ -138,8 +123,6 @@ def read(source: Any, start: Cell | None = None, goal: Cell | None = None) -> li
         Sv#
         #>G
     """
-    from clew.data.readers import read_mazes
-
     return read_mazes(source, start, goal)
 
 
@@ -153,88 +136,14 @@ def load(source: PathLike, device: str = "cpu") -> TrainedModel:
     Example:
         >>> import clew
         >>> model = clew.load("cells-dfs")
-        >>> model.name, model.parameters
-        ('cells-dfs', 60097)
         >>> task, path = clew.generate("dfs", size=5, split="test")[0]
-        >>> solution = model.solve(task)
-        >>> solution.is_valid, solution.path == path
-        (True, True)
+        >>> model.parameters, model.solve(task).path == path
+        (60097, True)
     """
-    from clew.registry import model_folder
-
-    model_folder(source)  # a wrong name is reported before torch is imported
+    folder = model_folder(source)  # a wrong name is reported before torch is imported
     from clew import trained
 
-    return trained.load(source, device)
-
-
-def config(name: str, **changes: Any) -> TrainConfig:
-    """Return the training config of a name (see `list_configs`), or of a config.json, with some fields changed.
-
-    Args:
-        name: such as "laptop-dfs-4-mlmu" or "paper-dfs-10-mlmu-8m", or the path of a run's config.json.
-        changes: steps, epochs, minutes, lr, size, seed, batch_size or any other field of a TrainConfig; nested
-            fields have dotted names, given as `**{"optimizer.weight_decay": 0.1}`.
-
-    Example:
-        >>> import clew
-        >>> config = clew.config("tiny", steps=500, lr=3e-4, **{"model.width": 64})
-        >>> config.budget.steps, config.optimizer.lr, config.model.width
-        (500, 0.0003, 64)
-        >>> clew.config("tiny", learning_rate=1e-3)
-        Traceback (most recent call last):
-        clew.errors.UserError: there is no setting 'learning_rate' in this config; did you mean lr?
-    """
-    from clew.files import read_json
-    from clew.paper.named_configs import config_named
-    from clew.training.config import TrainConfig
-
-    found = TrainConfig.from_json(read_json(name), name) if name.endswith(".json") else config_named(name)
-    folder = found.data.dataset_folder
-    if name.endswith(".json") and found.data.folder and not folder.exists():
-        # A foreign file must not create folders anywhere: a missing dataset is made in data/.
-        found = replace(found, data=replace(found.data, folder=f"data/{folder.name}" if folder.name != ".." else ""))
-    return change_config(found, changes) if changes else found
-
-
-def train(
-    config: TrainConfig | str,
-    out: PathLike,
-    *,
-    callbacks: Sequence[Callback] = (),
-    resume: Literal["auto", "never"] = "auto",
-    log: LogOptions | None = None,
-    quiet: bool = False,
-) -> Run:
-    """Train a model, or resume the run in the folder `out`; make the dataset if needed, evaluate on held-out mazes.
-
-    Args:
-        config: a config, or the name of one.
-        out: the folder of the run.
-        callbacks: subclasses of clew.training.callbacks.Callback, with methods such as `on_step(report)`.
-        resume: "never" refuses a folder that holds a run.
-        log: clew.training.callbacks.LogOptions, for TensorBoard and Weights & Biases.
-        quiet: show no progress.
-
-    Example:
-        >>> import clew
-        >>> config = clew.config("tiny", steps=2, batch_size=4, held_out=4)
-        >>> run = clew.train(config, out="runs/example", quiet=True)
-        >>> run.end.reason, run.metrics[-1]["step"]
-        ('done', 2)
-        >>> run.model.name
-        'example'
-    """
-    from pathlib import Path
-
-    import clew
-    from clew.training import train as training
-    from clew.training.callbacks import Logger, ProgressDisplay
-
-    if isinstance(config, str):
-        config = clew.config(config)
-    own = [*([] if quiet else [ProgressDisplay()]), *([] if log is None else [Logger(log)])]
-    return training.train(config, Path(out), callbacks=[*own, *callbacks], resume=resume)
+    return trained.load(folder, device)
 
 
 def evaluate(
@@ -250,21 +159,79 @@ def evaluate(
 
     Args:
         model: a model, or what `load` takes.
-        family: which mazes; by default those that the model was trained on.
-        size: their rows and columns; by default as in training.
+        family: which mazes; `family`, `size` and `seed` are by default those that the model was trained on.
         n: how many; by default 2,000 of up to 10x10 and fewer of larger ones.
-        seed: which held-out mazes.
         decoder: such as "left-to-right" or "walk-repair"; by default the model's own.
         tasks: mazes to use instead: a batch, what `read` takes, or a list of these.
 
     Example:
         >>> import clew
-        >>> scores = clew.evaluate("cells-dfs", size=5, n=20)
-        >>> scores.exact.share
+        >>> clew.evaluate("cells-dfs", size=5, n=20).exact.share
         1.0
     """
     found = load(model) if isinstance(model, str) or hasattr(model, "__fspath__") else model
-    return found.evaluate(family=family, size=size, n=n, seed=seed, decoder=decoder, tasks=tasks)
+    return found.evaluate(family, size, n, seed=seed, decoder=decoder, tasks=tasks)
+
+
+def train(
+    config: TrainConfig | str,
+    out: PathLike,
+    *,
+    callbacks: Sequence[Callback] = (),
+    resume: Literal["auto", "never"] = "auto",
+    log: LogOptions | None = None,
+    quiet: bool = False,
+) -> Run:
+    """Train a model, or resume the run in the folder `out`; make the dataset if needed, evaluate on held-out mazes.
+
+    Args:
+        config: a config, or the name of one.
+        callbacks: of clew.training.callbacks.Callback, with methods such as `on_step(report)`.
+        resume: "never" refuses a folder that holds a run.
+        log: clew.training.callbacks.LogOptions, for TensorBoard and Weights & Biases.
+        quiet: show no progress.
+
+    Example:
+        >>> import clew
+        >>> config = clew.config("tiny", steps=2, batch_size=4, held_out=4)
+        >>> run = clew.train(config, out="runs/example", quiet=True)
+        >>> run.end.reason, run.metrics[-1]["step"], run.model.name
+        ('done', 2, 'example')
+    """
+    import clew
+    from clew.training import train as training
+
+    if isinstance(config, str):
+        config = clew.config(config)
+    own: list[Callback] = [] if quiet or is_quiet() else [ProgressDisplay()]
+    own += [] if log is None else [Logger(log)]
+    return training.train(config, FilePath(out), callbacks=[*own, *callbacks], resume=resume)
+
+
+def config(name: str, **changes: Any) -> TrainConfig:
+    """Return the training config of a name (see `list_configs`), or of a config.json, with some fields changed.
+
+    Args:
+        name: such as "laptop-dfs-4-mlmu" or "paper-dfs-10-mlmu-8m", or the path of a run's config.json.
+        changes: steps, epochs, minutes, lr, size, seed, batch_size or any other field of a TrainConfig; nested
+            fields have dotted names, given as `**{"optimizer.weight_decay": 0.1}`.
+
+    Example:
+        >>> import clew
+        >>> config = clew.config("tiny", steps=500, lr=3e-4, **{"model.width": 64})
+        >>> config.budget.steps, config.optimizer.lr, config.model.width
+        (500, 0.0003, 64)
+    """
+    if not name.endswith(".json"):
+        found = config_named(name)
+    else:
+        found = TrainConfig.from_json(read_json(name), name)
+        folder = FilePath(found.data.folder)
+        if found.data.folder and not folder.exists():
+            # A foreign file must not create folders anywhere: a missing dataset is made in data/.
+            new = f"data/{folder.name}" if folder.name != ".." else ""
+            found = replace(found, data=replace(found.data, folder=new))
+    return change_config(found, changes) if changes else found
 
 
 def change_config(config: TrainConfig, changes: Mapping[str, Any]) -> TrainConfig:
@@ -273,28 +240,22 @@ def change_config(config: TrainConfig, changes: Mapping[str, Any]) -> TrainConfi
     A dataset folder that is given decides family, size and format, and the vocabulary follows the mazes.
     """
     from clew.data.loader import adopt_dataset
-    from clew.models.config import change_kind, from_json, to_json
-    from clew.training.config import TrainConfig, vocabulary_of, with_vocabulary
 
     plain = config.to_json()
     if kind := changes.get("model.kind"):
         plain["model"] = change_kind(plain["model"], kind)
-    names = [*SHORT_NAMES, *(name for name in flatten(plain) if not name.startswith("budget."))]
-    if any(SHORT_NAMES.get(name, name).startswith("budget.") for name in changes):
+    if {"steps", "epochs", "minutes"} & {*changes}:
         plain["budget"] = dict.fromkeys(plain["budget"])  # a budget replaces the other one
     for name, value in changes.items():
-        if name == "size":
-            value = [value] if isinstance(value, int) else value
         *groups, last = SHORT_NAMES.get(name, name).split(".")
-        part = plain
+        part: Any = plain
         for group in groups:
-            part = part.get(group) if isinstance(part, dict) else None  # type: ignore[assignment]
-        if not isinstance(part, dict) or last not in part or isinstance(part[last], dict):
-            by_last = {known.rpartition(".")[2]: known for known in reversed(names)}
-            spelled = {"learning_rate": "lr"} | by_last | {known: known for known in names}
-            hint = did_you_mean(name, spelled, f"its settings are {', '.join(names)}.")
+            part = part.get(group) if isinstance(part, dict) else None
+        if not isinstance(part, dict) or isinstance(part.get(last, {}), dict):
+            names = [*SHORT_NAMES, *_dotted(plain)]
+            hint = did_you_mean(name, names, f"its settings are {', '.join(names)}.")
             raise UserError(f"there is no setting {name!r} in this config; {hint}")
-        part[last] = to_plain(value)
+        part[last] = [value] if name == "size" and isinstance(value, int) else to_plain(value)
     data = adopt_dataset(plain["data"], config.data)
     if plain["model"].get("vocabulary", 0) is None:  # the former kind had none
         plain["model"]["vocabulary"] = data.vocabulary
@@ -306,9 +267,7 @@ def change_config(config: TrainConfig, changes: Mapping[str, Any]) -> TrainConfi
     return TrainConfig.from_json(plain | {"data": to_plain(data), "model": to_json(model)})
 
 
-def flatten(plain: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested settings by dotted names."""
-    found: dict[str, Any] = {}
-    for name, value in plain.items():
-        found |= flatten(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
-    return found
+def _dotted(plain: Mapping[str, Any], prefix: str = "") -> list[str]:
+    """Return the dotted names of nested settings."""
+    nested = [_dotted(v, f"{prefix}{k}.") if isinstance(v, dict) else [prefix + k] for k, v in plain.items()]
+    return [*chain.from_iterable(nested)]

@@ -6,11 +6,16 @@ its docstring their help (see clew/commands/options.py). A command's module is i
 
 from __future__ import annotations
 
+import importlib
 import os
+from functools import partial
+
+from clew import __version__
+from clew.errors import UsageError, did_you_mean, guarded
 
 # Name: (module:function, summary). A name may have two words.
 COMMANDS = {
-    "generate": ("clew.commands.generate:generate", "make a dataset of mazes with their solutions"),
+    "generate": ("clew.commands.data:generate", "make a dataset of mazes with their solutions"),
     "train": ("clew.commands.train:train", "train a model, or resume a run"),
     "evaluate": ("clew.commands.evaluate:evaluate", "evaluate a model on held-out mazes"),
     "solve": ("clew.commands.solve:solve", "solve mazes exactly, by BFS or A*, or with a model"),
@@ -26,92 +31,58 @@ COMMANDS = {
     "serve": ("clew.commands.serve:serve", "serve a page to draw mazes and watch models solve them"),
     "demo": ("clew.commands.demo:demo", "train small models and solve mazes, in six minutes"),
 }
+HELP = """usage: clew COMMAND [options]
+
+{}
+
+`clew COMMAND --help` lists the options of a command; `clew --version` prints the version.
+Every command takes --quiet (show no progress) and --plugin MODULE (it registers components)."""
 
 
 def run(arguments: list[str]) -> int:
     """Run a command and return its exit code."""
-    from clew.errors import guarded
-
-    quiet = os.environ.get("CLEW_QUIET")
+    quiet = os.environ.get("CLEW_QUIET", "")
     try:
-        return guarded(lambda: _dispatch(list(arguments)))
+        return guarded(partial(_dispatch, arguments))
     finally:  # a caller in the same process, as a test, is not affected
-        os.environ.update({"CLEW_QUIET": quiet or ""})
+        os.environ["CLEW_QUIET"] = quiet
 
 
 def _dispatch(arguments: list[str]) -> object:
-    from clew.commands import set_command
-    from clew.commands.options import Parser
-    from clew.errors import UsageError
+    from clew import commands
+    from clew.commands.options import Parser, PlainParser
+    from clew.registry import load_plugins
 
-    set_command(arguments)
-    common = Parser("clew", add_help=False)
+    commands.arguments_given[:] = arguments
+    common = PlainParser("clew", usage="clew [options]", add_help=False, allow_abbrev=False)
     common.add_argument("--plugin", action="append", default=[])
     common.add_argument("--quiet", action="store_true")
-    given, arguments = common.parse_known_args(arguments)
-    if hasattr(given, "quiet"):
+    given, words = common.parse_known_args(arguments)
+    if given.quiet:
         os.environ["CLEW_QUIET"] = "1"  # processes that the command starts read it too
-    if not arguments or arguments[0] in ("-h", "--help", "help"):
-        print(help_text())
-    elif arguments[0] in ("-V", "--version"):
-        from clew import __version__
-
+    for count in (2, 1):
+        if (name := " ".join(words[:count])) in COMMANDS:
+            path, function = COMMANDS[name][0].split(":")
+            module = importlib.import_module(path)
+            load_plugins(given.plugin)
+            # The options of `clew train` depend on the config.
+            parse = getattr(module, "parse", Parser.call)
+            return parse(Parser(f"clew {name}", getattr(module, function)), words[count:])
+    first = words[0] if words else "help"
+    group = [name for name in COMMANDS if name.startswith(f"{first} ")]
+    if first in ("-h", "--help", "help"):
+        print(HELP.format(_table([*COMMANDS])))
+    elif first in ("-V", "--version"):
         print(f"clew {__version__}")
-    elif (name := " ".join(arguments[:2])) in COMMANDS:
-        return _call(name, arguments[2:], given.plugin)
-    elif (name := arguments[0]) in COMMANDS:
-        return _call(name, arguments[1:], given.plugin)
-    elif name in _groups() and (len(arguments) == 1 or arguments[1] in ("-h", "--help")):
-        print(help_text(name))
+    elif group and words[1:] in ([], ["-h"], ["--help"]):
+        print(HELP.format(_table(group)))
     else:
-        raise UsageError(_unknown(arguments))
+        word = " ".join(words[: 2 if group else 1])
+        hint = did_you_mean(word, COMMANDS, "`clew --help` lists the commands.")
+        raise UsageError(f"there is no command `{word}`; {hint}")
     return None
 
 
-def _call(name: str, arguments: list[str], plugins: list[str]) -> object:
-    """Import the command's function and run it with the options that its signature declares."""
-    import importlib
-
-    from clew.commands.options import run_function
-    from clew.registry import load_plugins
-
-    module, function_name = COMMANDS[name][0].split(":")
-    function = getattr(importlib.import_module(module), function_name)
-    load_plugins(plugins)
-    # A command whose options depend on its first argument parses them itself.
-    parse_and_run = getattr(function, "parse_and_run", None)
-    return parse_and_run(arguments) if parse_and_run else run_function(function, arguments, f"clew {name}")
-
-
-def help_text(group: str | None = None) -> str:
-    """Return the list of commands, or of those that begin with one word."""
-    names = [name for name in COMMANDS if group in (None, name.split()[0])]
+def _table(names: list[str]) -> str:
     width = max(map(len, names))
-    lines = [f"  {name:<{width}}  {COMMANDS[name][1]}" for name in names]
-    return "\n".join(
-        [
-            "usage: clew COMMAND [options]",
-            "",
-            *lines,
-            "",
-            "`clew COMMAND --help` lists the options of a command; `clew --version` prints the version.",
-            "Every command takes --quiet (show no progress) and --plugin MODULE (it registers components).",
-        ]
-    )
-
-
-def _groups() -> set[str]:
-    return {name.split()[0] for name in COMMANDS if " " in name}
-
-
-def _unknown(arguments: list[str]) -> str:
-    """Return a sentence that names the word that is not a command, and the nearest one that is."""
-    from clew.errors import did_you_mean
-
-    group = arguments[0] in _groups()
-    word = " ".join(arguments[:2]) if group else arguments[0]
-    # The first word of two is often left out (`clew verify`), so the last word is compared as well.
-    spellings = {key: f"`clew {name}`" for name in reversed(COMMANDS) for key in (*name.split()[::-1], name)}
-    first = next((f"did you mean `clew {name}`?" for name in COMMANDS if name.split()[0] == arguments[0]), "")
-    hint = did_you_mean(word, spellings, first or "`clew --help` lists the commands.", cutoff=0.5)
-    return f"there is no command `{word}`; {hint}"
+    return "\n".join(f"  {name:<{width}}  {COMMANDS[name][1]}" for name in names)

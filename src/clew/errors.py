@@ -1,9 +1,7 @@
-"""Errors that a user can cause, and how the command line reports them.
+"""Errors that a user can cause: one sentence on stderr and an exit code. Other exceptions keep their traceback.
 
-    raise UserError("a maze of 1 row is too small; use 2 or more.")
-    sys.exit(guarded(lambda: main()))       # one sentence on stderr, and an exit code
-
-Exit codes: 0 done, 1 failed, 2 wrong call, 130 after Ctrl-C. Any other exception is a bug and keeps its traceback.
+raise UserError("a maze of 1 row is too small; use 2 or more.")
+sys.exit(guarded(main))       # 0 done, 1 failed, 2 wrong call, 130 after Ctrl-C, or what main returns
 """
 
 from __future__ import annotations
@@ -11,8 +9,9 @@ from __future__ import annotations
 import difflib
 import errno
 import os
+import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 
 class UserError(ValueError):
@@ -24,22 +23,16 @@ class UsageError(UserError):
 
 
 def guarded(work: Callable[[], object]) -> int:
-    """Run `work` and return the exit code; an error that a user can cause is one line on stderr.
-
-    `work` may return an exit code of its own.
-    """
+    """Run `work` and return its exit code; an error that a user can cause is one line on stderr."""
     try:
         code = work()
         if sys.stdout is not None:  # it is None if the caller closed it
             sys.stdout.flush()  # here and not at exit, so that a closed pipe is met inside this `try`
-    except BrokenPipeError:
-        # The reader has exited, as in `clew solve ... | head`.
+    except BrokenPipeError:  # as in `clew solve ... | head`
         _discard_output()
         return report_error("the reader of the output went away before all of it was written.")
-    except UsageError as error:
-        return report_error(str(error), code=2)
     except UserError as error:
-        return report_error(str(error))
+        return report_error(str(error), code=2 if isinstance(error, UsageError) else 1)
     except OSError as error:
         if error.filename is None:
             _discard_output()  # stdout itself may have failed, and exit would flush it again
@@ -63,7 +56,7 @@ def report_error(sentence: str, code: int = 1) -> int:
 
 
 def is_quiet() -> bool:
-    """Return whether `--quiet` was given, here or to the command that started this process: show no progress."""
+    """Return whether `--quiet` was given, here or to the command that started this process."""
     return os.environ.get("CLEW_QUIET") == "1"
 
 
@@ -82,45 +75,39 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def did_you_mean(word: str, known: Iterable[str] | Mapping[str, str], otherwise: str, cutoff: float = 0.6) -> str:
-    """Return a question for the nearest known word, or what it stands for; `otherwise` if none is near.
+def did_you_mean(word: str, known: Iterable[str], otherwise: str) -> str:
+    """Return a question for the nearest known name, also by its last part; `otherwise` if none is near.
 
     Example:
-        >>> did_you_mean("sovle", ["solve", "draw"], "`clew --help` lists all.")
-        'did you mean solve?'
+        >>> did_you_mean("verfy", ["solve", "data verify"], "`clew --help` lists all.")
+        'did you mean data verify?'
     """
-    names = known if isinstance(known, Mapping) else {name: name for name in known}
-    near = difflib.get_close_matches(word, names, n=1, cutoff=cutoff)
-    return f"did you mean {names[near[0]]}?" if near else otherwise
+    parts = {part: name for name in reversed([*known]) for part in (re.sub(r"[\w-]+[. ]", "", name), name)}
+    near = difflib.get_close_matches(word, parts, n=1)
+    return f"did you mean {parts[near[0]]}?" if near else otherwise
 
 
 def os_error_sentence(error: OSError) -> str:
     """Return one sentence for an error of the operating system."""
-    name = str(error.filename) if error.filename is not None else "the input or output"
-    if isinstance(error, FileNotFoundError):
-        return f"{name} does not exist."
-    if isinstance(error, PermissionError):
-        return f"there is no permission to use {name}."
-    if isinstance(error, IsADirectoryError):
-        return f"{name} is a folder; give the name of a file."
+    name = error.filename
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        name = name if error.filename is not None else "the output"
-        return f"the disk is full, so {name} could not be written; make room and run the command again."
-    return f"{name} cannot be used: {error.strerror or error}."
+        return f"the disk is full, so {name or 'the output'} could not be written; make room and run the command again."
+    sentences = {
+        FileNotFoundError: f"{name} does not exist.",
+        PermissionError: f"there is no permission to use {name}.",
+        IsADirectoryError: f"{name} is a folder; give the name of a file.",
+    }
+    return sentences.get(type(error), f"{name or 'the input or output'} cannot be used: {error.strerror or error}.")
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Return whether an error says that memory ran out, of the machine or of a GPU."""
-    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # torch's, without importing it
-        return True
-    return isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error)
+    """Return whether an error says that memory ran out, of the machine or of a GPU; torch is not imported."""
+    return type(error).__name__ in ("MemoryError", "OutOfMemoryError") or "DefaultCPUAllocator" in str(error)
 
 
 def machine_memory() -> int:
     """Return the bytes of memory of this machine."""
-    if sys.platform == "win32":
-        return 2**63
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return 2**63 if sys.platform == "win32" else os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _discard_output() -> None:

@@ -20,35 +20,28 @@ import os
 import secrets
 import stat
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import IO, Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints, overload
+from typing import IO, Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from clew.errors import UserError
 
 PathLike: TypeAlias = str | os.PathLike[str]
+T = TypeVar("T")
 CHECKSUM = "sha256"
 
 _unfinished: set[Path] = set()  # temporary files that are being written
 
 
-@overload
-def atomic_write(path: PathLike, mode: Literal["w"] = "w") -> AbstractContextManager[IO[str]]: ...
-@overload
-def atomic_write(path: PathLike, mode: Literal["wb"]) -> AbstractContextManager[IO[bytes]]: ...
-def atomic_write(path: PathLike, mode: Literal["w", "wb"] = "w") -> AbstractContextManager[IO[Any]]:
+@contextmanager
+def atomic_write(path: PathLike, mode: Literal["w", "wb"] = "w") -> Iterator[IO[Any]]:
     """Open a file that gets its name when the block ends without an exception.
 
     Text is UTF-8 with plain newlines. An OSError names `path`, not the temporary file.
     """
-    return _atomic_write(Path(path), mode)
-
-
-@contextmanager
-def _atomic_write(path: Path, mode: str) -> Iterator[IO[Any]]:
     text: dict[str, Any] = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
-    target = _target(path)
+    target = _target(Path(path))
     if target is None:
         # A second open of /dev/stdout would have a position of its own where that is a regular file.
         standard = {"/dev/stdout": 1, "/dev/stderr": 2}.get(str(path))
@@ -108,16 +101,9 @@ def sync_folder(folder: Path) -> None:
 
 
 def open_own(path: PathLike, mode: Literal["a+b", "w+b"] = "a+b") -> IO[bytes]:
-    """Open a file that grows, or a lock; UserError if it is a link.
-
-    The folder may come from somebody else: a link in it must not change a file elsewhere.
-    """
-
-    def opener(name: str, flags: int) -> int:
-        return os.open(name, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
-
+    """Open a file that grows, or a lock; UserError if it is a link, which could change a file elsewhere."""
     try:
-        return open(path, mode, opener=opener)
+        return open(path, mode, opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NOFOLLOW", 0), 0o666))
     except OSError as error:
         if error.errno != errno.ELOOP:
             raise
@@ -163,71 +149,72 @@ def read_json(path: PathLike) -> Any:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    value = dict(pairs)
-    if len(value) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the key {twice!r} stands twice in one object")
+    value: dict[str, Any] = {}
+    for name, item in pairs:
+        if name in value:
+            raise ValueError(f"the key {name!r} stands twice in one object")
+        value[name] = item
     return value
-
-
-T = TypeVar("T")
-Reader = Callable[[Any], Any]
-
-_TYPE_NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "a word", NoneType: "null"}
 
 
 def to_plain(value: Any) -> Any:
     """Return a dataclass as dicts, lists, words and numbers; a tuple becomes a list, as in JSON."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: to_plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
-    if isinstance(value, tuple | list):
-        return [to_plain(item) for item in value]
-    return value
+    return [to_plain(item) for item in value] if isinstance(value, tuple | list) else value
 
 
-def from_plain(kind: type[T], value: Any, where: str, readers: Mapping[str, Reader] | None = None) -> T:
+def from_plain(kind: type[T], value: Any, where: str, readers: Mapping[str, Callable[[Any], Any]] | None = None) -> T:
     """Return the dataclass that `to_plain` wrote; `readers` read the fields whose type does not say how."""
-    readers = readers or {}
     assert dataclasses.is_dataclass(kind)
     fields = {f.name: f for f in dataclasses.fields(kind)}
+    hints, readers = get_type_hints(kind), readers or {}
     if not isinstance(value, dict):
         raise UserError(f"{where} must be an object with the fields {', '.join(fields)}, not {value!r}.")
-    if unknown := [name for name in value if name not in fields]:
-        raise UserError(f"{where} has no field {unknown[0]!r}; its fields are {', '.join(fields)}.")
-    hints = get_type_hints(kind)
     given: dict[str, Any] = {}
+    for name, item in value.items():
+        if name not in fields:
+            raise UserError(f"{where} has no field {name!r}; its fields are {', '.join(fields)}.")
+        given[name] = readers[name](item) if name in readers else _read(hints[name], item, f"{name} of {where}")
     for name, field in fields.items():
-        if name not in value:
-            if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
-                raise UserError(f"{where} lacks the field {name!r}; add it.")
-        elif name in readers:
-            given[name] = readers[name](value[name])
-        else:
-            given[name] = _read(hints[name], value[name], f"{name} of {where}")
+        if name not in given and field.default is field.default_factory is dataclasses.MISSING:
+            raise UserError(f"{where} lacks the field {name!r}; add it.")
     return kind(**given)
 
 
 def _read(hint: Any, value: Any, where: str) -> Any:
+    """Return a JSON value of this type; true is no number, and 1 is a float."""
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         return from_plain(hint, value, where)
     if get_origin(hint) is tuple and isinstance(value, list):
         return tuple(_read(get_args(hint)[0], item, where) for item in value)
-    if get_origin(hint) is tuple or not _fits(hint, value):
-        raise UserError(f"{where} cannot be {value!r}; it must be {type_name(hint)}.")
-    return float(value) if float in (hint, *get_args(hint)) and type(value) is int else value
+    for kind in get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,):
+        if get_origin(kind) is Literal:
+            fits = value in get_args(kind)
+        elif kind in (int, float):  # a larger integer has no float
+            fits = type(value) is int or (kind is float and type(value) is float)
+            fits = fits and (kind is int or abs(value) < 1e308)
+        else:
+            fits = get_origin(kind) is None and isinstance(value, kind)
+        if fits:
+            return float(value) if kind is float else value
+    raise UserError(f"{where} cannot be {value!r}; it must be {type_name(hint)}.")
 
 
-def _fits(hint: Any, value: Any) -> bool:
-    """Return whether a JSON value has this type; true is no number, and 1 is a float."""
-    if get_origin(hint) is Literal:
-        return value in get_args(hint)
-    if get_origin(hint) in (Union, UnionType):
-        return any(_fits(part, value) for part in get_args(hint))
-    if hint in (int, float):
-        number = isinstance(value, int if hint is int else int | float) and not isinstance(value, bool)
-        return number and not (hint is float and abs(value) > 1e308)  # a larger integer has no float
-    return isinstance(value, hint)
+def from_text(hint: Any, text: str) -> Any:
+    """Return the value of a type that a word of the command line stands for; UserError if it stands for none.
+
+    Example:
+        >>> from_text(float | None, "1"), from_text(float | None, "none"), from_text(str, "1")
+        (1.0, None, '1')
+    """
+    if Path in (hint, *get_args(hint)):
+        return Path(text)
+    words = {"none": None, "null": None, "true": True, "false": False}
+    for read in (int, float, lambda text: words[text.lower()], str):
+        with contextlib.suppress(ValueError, KeyError):
+            return _read(hint, read(text), "")
+    raise UserError(f"cannot be {text!r}; give {type_name(hint)}.")
 
 
 def type_name(hint: Any) -> str:
@@ -235,7 +222,8 @@ def type_name(hint: Any) -> str:
     if get_origin(hint) is Literal:
         return "one of " + ", ".join(map(str, get_args(hint)))
     if get_origin(hint) in (Union, UnionType):
-        return " or ".join(type_name(part) for part in get_args(hint))
+        return " or ".join(map(type_name, get_args(hint)))
     if get_origin(hint) is tuple:
         return f"a list, each {type_name(get_args(hint)[0])}"
-    return _TYPE_NAMES.get(hint, getattr(hint, "__name__", str(hint)))
+    names = {int: "a whole number", float: "a number", bool: "true or false", str: "a word", NoneType: "null"}
+    return names.get(hint, getattr(hint, "__name__", str(hint)))

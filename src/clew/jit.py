@@ -3,10 +3,10 @@
     @njit(nogil=True)
     def kernel(x): ...
 
-numba stores compiled code beside the sources and only notices when the file of the function itself changes. After an
-upgrade in place, cached code would refer to modules that no longer exist. The cache is therefore a folder named after
-the version and the modules of the package: beside the sources, or else, where these cannot be written to, in the user's
-cache folder, or else a temporary one. NUMBA_CACHE_DIR takes precedence.
+numba only notices when the file of the function itself changes, so after an upgrade in place cached code would refer to
+modules that no longer exist. The cache is therefore a folder named after the version and the modules of the package:
+beside the sources, or else in the user's cache folder, or else a temporary one. NUMBA_CACHE_DIR takes precedence. When
+a kernel is compiled that is not in the cache, a line on stderr says so, once.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ from typing import Any, TypeVar
 import numba
 import numba.extending
 from numba.core import config as numba_config
+from numba.core import event
 
 from clew import __version__
+from clew.errors import is_quiet, report_error
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 config: Any = numba_config  # its settings have no types
@@ -34,27 +36,15 @@ config: Any = numba_config  # its settings have no types
 def njit(**options: Any) -> Callable[[Function], Function]:
     """Return a decorator that compiles a function with a persistent cache; the options are numba's."""
 
-    def compile_function(function: Function) -> Function:
-        before = config.CACHE_DIR
-        config.CACHE_DIR = before or cache_folder()
-        try:
-            compiled: Function = numba.njit(cache=True, **options)(function)
-        finally:
-            config.CACHE_DIR = before
-        _fix_identity(compiled, function)
-        return compiled
-
-    return compile_function
+    return lambda function: _with_fixed_identity(numba.njit(cache=True, **options)(function), function)
 
 
 def intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return numba's intrinsic of a module's function, which writes code for the compiler; it prefers literal types."""
-    made: Callable[..., Any] = numba.extending.intrinsic(prefer_literal=True)(function)
-    _fix_identity(made, function)
-    return made
+    return _with_fixed_identity(numba.extending.intrinsic(prefer_literal=True)(function), function)
 
 
-def _fix_identity(compiled: Any, function: Callable[..., Any]) -> None:
+def _with_fixed_identity(compiled: Any, function: Function) -> Function:
     """Give a compiled function the same id in every process.
 
     The id is part of the cache key of a closure that calls it; numba's own is random, so the caller would be compiled
@@ -62,17 +52,18 @@ def _fix_identity(compiled: Any, function: Callable[..., Any]) -> None:
     """
     try:
         values = [cell.cell_contents for cell in function.__closure__ or ()]
+        compiled._set_uuid(f"{function.__module__}.{function.__qualname__} {values}")
     except ValueError:  # it calls a function that is defined below it
-        return
-    compiled._set_uuid(f"{function.__module__}.{function.__qualname__} {values}")
+        pass
+    return compiled  # type: ignore[no-any-return]
 
 
 @functools.cache
 def cache_folder() -> str:
     """Return the folder for compiled code, made if it does not exist."""
     package = Path(__file__).parent
-    modules = sorted(str(file.relative_to(package)) for file in package.rglob("*.py"))
-    name = f"numba-{__version__}-{hashlib.sha256(' '.join(modules).encode()).hexdigest()[:12]}"
+    modules = " ".join(sorted(str(file.relative_to(package)) for file in package.rglob("*.py")))
+    name = f"numba-{__version__}-{hashlib.sha256(modules.encode()).hexdigest()[:12]}"
     user = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     for parent in (package / "__pycache__", Path(user, "clew")):
         try:
@@ -82,6 +73,21 @@ def cache_folder() -> str:
                 return str(folder)
         except (OSError, RuntimeError):
             continue
-    folder = Path(tempfile.mkdtemp(prefix="clew-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return str(folder)
+    temporary = tempfile.mkdtemp(prefix="clew-")
+    atexit.register(shutil.rmtree, temporary, ignore_errors=True)
+    return temporary
+
+
+class _Announcement(event.Listener):
+    announced = False
+
+    def on_start(self, event: object) -> None:
+        if not self.announced and not is_quiet():
+            self.announced = True
+            report_error("compiling kernels; this takes up to half a minute, once.")
+
+    def on_end(self, event: object) -> None: ...
+
+
+config.CACHE_DIR = config.CACHE_DIR or cache_folder()
+event.register("numba:compile", _Announcement())  # type: ignore[no-untyped-call]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -21,32 +23,27 @@ def provenance(command: str, seeds: Sequence[int]) -> dict[str, Any]:
         "command": command,
         "seeds": list(seeds),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "cpu": cpu_model(),
+        "cpu": _cpu_model(),
         "cores": os.cpu_count(),
         "system": platform.system(),
         "versions": {"python": platform.python_version(), "clew": __version__, **packages},
-        "commit": git_commit(),
+        "commit": _git_commit(),
     }
 
 
-def cpu_model() -> str:
-    """Return the processor's name where Linux has it, else its architecture."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
+def _cpu_model() -> str:
+    with suppress(OSError):
+        if name := re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE):
+            return name[1]
+    return platform.processor() or platform.machine()
 
 
-def git_commit() -> str | None:
+def _git_commit() -> str | None:
     """Return the commit of the repository that tracks this file; None for an installed package."""
     here = Path(__file__)
-    git = ["git", "-C", str(here.parent)]
-    try:
+    git: Any = {"cwd": here.parent, "capture_output": True, "check": True, "timeout": 10, "text": True}
+    with suppress(OSError, subprocess.SubprocessError):
         # An installed copy may lie inside some other repository, whose commit would say nothing.
-        subprocess.run([*git, "ls-files", "--error-unmatch", here.name], capture_output=True, check=True, timeout=10)
-        head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, check=True, timeout=10, text=True)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return head.stdout.strip()
+        subprocess.run(["git", "ls-files", "--error-unmatch", here.name], **git)
+        return str(subprocess.run(["git", "rev-parse", "HEAD"], **git).stdout).strip()
+    return None

@@ -22,7 +22,6 @@ from clew.errors import UserError
 from clew.files import PathLike
 
 Kind = Literal["family", "format", "objective", "mask-rate", "model", "decoder"]
-ENTRY_POINT_GROUP = "clew.plugins"
 T = TypeVar("T")
 
 # Shipped weights are inside an installed package, or beside the sources.
@@ -48,14 +47,18 @@ def register(kind: Kind, name: str) -> Callable[[T], T]:
         raise UserError(f"{name!r} cannot name a {kind}; use letters, digits and hyphens.")
 
     def add(component: T) -> T:
-        known = _components[kind].get(name)
+        known = _components[kind].setdefault(name, component)
         # A module that is imported a second time, as in a notebook, replaces its own component.
-        if known is not None and _origin(known) != _origin(component):
+        if _origin(known) != _origin(component):
             raise UserError(f"the {kind} {name!r} is already registered by {_origin(known)[0]}; use another name.")
         _components[kind][name] = component
         return component
 
     return add
+
+
+def _origin(component: Any) -> tuple[str, str]:
+    return getattr(component, "__module__", "?"), getattr(component, "__qualname__", repr(component))
 
 
 def registered(kind: Kind, name: str) -> Any | None:
@@ -64,7 +67,6 @@ def registered(kind: Kind, name: str) -> Any | None:
 
 
 def registered_names(kind: Kind) -> list[str]:
-    """Return the names of all registered components of a kind."""
     return sorted(_components[kind])
 
 
@@ -79,12 +81,18 @@ def unknown_component(kind: Kind, name: str, built_in: Iterable[str]) -> UserErr
 
 def load_plugins(modules: Sequence[str]) -> None:
     """Import the modules that `--plugin` names, and those of installed packages' entry points `clew.plugins`."""
-    for entry in entry_points(group=ENTRY_POINT_GROUP):
-        _import(entry.value.split(":")[0], f"the installed plug-in {entry.name}")
-    for module in modules:
-        _import(module, f"--plugin {module}")
-        if module not in _loaded:
-            _loaded.append(module)
+    _loaded.extend(module for module in modules if module not in _loaded)
+    # A plug-in is usually a file in the current folder, which is not on the path of an installed command.
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    found = [(f"the installed plug-in {each.name}", each.module) for each in entry_points(group="clew.plugins")]
+    for source, module in [*found, *((f"--plugin {module}", module) for module in modules)]:
+        try:
+            importlib.import_module(module.removesuffix(".py"))
+        except UserError:
+            raise
+        except Exception as error:
+            raise UserError(f"{source} cannot be imported: {type(error).__name__}: {error}.") from error
 
 
 def loaded_plugins() -> tuple[str, ...]:
@@ -117,22 +125,6 @@ def model_folder(source: PathLike) -> Path:
         return given.resolve()
     if str(source) in shipped:
         return shipped[str(source)]
-    names = f"one of the shipped models ({', '.join(shipped)})" if shipped else "a folder that `clew train` made"
     what = "is no run and no weights" if given.exists() else "does not exist"
+    names = f"one of the shipped models ({', '.join(shipped)})"
     raise UserError(f"{source} {what}; give the folder of a run, or {names}.")
-
-
-def _import(module: str, source: str) -> None:
-    # A plug-in is usually a file in the current folder, which is not on the path of an installed command.
-    if "" not in sys.path:
-        sys.path.insert(0, "")
-    try:
-        importlib.import_module(module.removesuffix(".py"))
-    except UserError:
-        raise
-    except Exception as error:
-        raise UserError(f"{source} cannot be imported: {type(error).__name__}: {error}.") from error
-
-
-def _origin(component: Any) -> tuple[str, str]:
-    return getattr(component, "__module__", "?"), getattr(component, "__qualname__", repr(component))

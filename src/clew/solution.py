@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from clew.decoding.cells import loop_probabilities
-from clew.decoding.codec import Codec, Probabilities, Step
-from clew.decoding.decode import TaskStep, default_decoder, parse_decoder
+from clew.decoding.codec import Probabilities
+from clew.decoding.decode import TaskStep
 from clew.errors import counted
-from clew.evaluation.evaluate import evaluate_tasks
 from clew.files import PathLike
-from clew.mazes.maze import Path, Task, TaskBatch
-from clew.mazes.solvers import bfs_path, path_problem
+from clew.mazes.maze import Path, Task
 from clew.models.cell_network import CellNetwork
 from clew.models.config import Model
 from clew.tokenization.drawings import draw_ascii
@@ -51,10 +49,9 @@ class Solution:
         if self.problem is not None:
             return f"not valid: {self.problem}"
         word = self.task.maze.cell_word
-        valid = f"a path of {counted(len(self.path), word)}, valid"
-        if self.is_shortest:
-            return f"{valid} and a shortest one."
-        return f"{valid}, but {counted(len(self.path) - len(self.shortest_path), word)} longer than a shortest one."
+        longer = counted(len(self.path) - len(self.shortest_path), word)
+        rest = " and a shortest one." if self.is_shortest else f", but {longer} longer than a shortest one."
+        return f"a path of {counted(len(self.path), word)}, valid{rest}"
 
     @property
     def cost(self) -> str:
@@ -83,31 +80,3 @@ class Solution:
         from clew.viz.animation import animate
 
         animate(self, path)
-
-
-def solve_tasks(
-    model: Model,
-    codec: Codec,
-    tasks: Sequence[Task],
-    decoder: str | None = None,
-    batch_size: int | None = None,
-    on_step: Callable[[Step], None] = lambda step: None,
-) -> list[Solution]:
-    """Solve tasks of any sizes and return the solutions in their order."""
-    shortest = [bfs_path(task) for task in tasks]
-    groups: dict[tuple[int, ...], list[int]] = {}
-    solutions: dict[int, Solution] = {}
-    for i, task in enumerate(tasks):
-        if shortest[i] is None:
-            solutions[i] = Solution(task, None, f"no path leads {task.ends}.", False, None, (), 0, 0.0)
-        else:
-            groups.setdefault(task.maze.cells.shape, []).append(i)
-    chosen = parse_decoder(decoder or default_decoder(codec))
-    for indices in groups.values():
-        batch = TaskBatch.from_tasks([tasks[i] for i in indices], [shortest[i] or [] for i in indices])
-        evaluation = evaluate_tasks(model, codec, batch, chosen, batch_size, record_steps=True, on_step=on_step)
-        for i, each in zip(indices, evaluation.outcomes, strict=True):
-            problem = each.problem if each.predicted is None else path_problem(each.task, each.predicted)
-            found = (each.task, each.predicted, problem, each.shortest, each.path)
-            solutions[i] = Solution(*found, each.steps, each.passes, each.seconds, model)
-    return [solutions[i] for i in range(len(tasks))]

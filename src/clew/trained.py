@@ -11,9 +11,9 @@ model.safetensors and model.json with a Description and checksums. `export_weigh
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -30,34 +30,18 @@ from clew.decoding.codec import Codec, Step
 from clew.decoding.decode import default_decoder, parse_decoder
 from clew.decoding.text_decoders import attention_on_cells
 from clew.errors import UserError
+from clew.evaluation import tasks as sets
 from clew.evaluation.evaluate import evaluate_tasks
 from clew.evaluation.scores import Evaluation
-from clew.evaluation.tasks import (
-    Embedding,
-    Leakage,
-    check_leakage,
-    default_count,
-    group_tasks,
-    held_out,
-    training_layouts,
-)
 from clew.files import PathLike, from_plain
 from clew.mazes.generate import canonical_family, describe_tasks
 from clew.mazes.maze import MAX_SIDE, Cell, Task, TaskBatch
+from clew.mazes.solvers import bfs_path, path_problem
 from clew.models.build import WEIGHTS_FILE, WEIGHTS_JSON, build_trained, count_parameters, read_weights, write_weights
 from clew.models.config import Precision, from_json, to_json
 from clew.registry import model_folder
-from clew.solution import Solution, solve_tasks
+from clew.solution import Solution
 from clew.training.checkpoint import CONFIG_FILE, STATE_FILE, load_model
-
-
-class SomeUnread(UserError):
-    """Some of the mazes cannot be read; `solutions` has those of the others, and None for these."""
-
-    def __init__(self, problems: dict[int, str], solutions: list[Solution | None]) -> None:
-        number, problem = next(iter(problems.items()))
-        super().__init__(f"{len(problems)} of {len(solutions)} mazes cannot be read; maze {number}: {problem}")
-        self.problems, self.solutions = problems, solutions
 
 
 @dataclass(frozen=True, repr=False)
@@ -108,27 +92,32 @@ class TrainedModel:
         batch_size: int | None = None,
         on_step: Callable[[Step], None] = lambda step: None,
     ) -> list[Solution]:
-        """Solve mazes of any sizes and return the solutions in their order; a maze without a path has none.
-
-        Where some cannot be read, the others are solved: SomeUnread has their solutions.
-        """
-        read, problems = list[Task](), dict[int, str]()
+        """Solve mazes of any sizes and return the solutions in their order; a maze without a path has none."""
+        read = list[Task]()
         for number, task in enumerate(tasks, start=1):
             try:
                 read.append(read_maze(task))
             except UserError as error:
-                problems[number] = str(error)
-        found = solve_tasks(self.model, self.codec, read, decoder, batch_size, on_step)
-        if problems:
-            solved = iter(found)
-            raise SomeUnread(problems, [None if i in problems else next(solved) for i in range(1, len(tasks) + 1)])
-        return found
+                raise UserError(f"maze {number}: {error}" if len(tasks) > 1 else str(error)) from None
+        shortest = [bfs_path(task) for task in read]
+        solutions: dict[int, Solution] = {}
+        groups: dict[tuple[int, ...], list[int]] = {}
+        for i, task in enumerate(read):
+            if shortest[i] is None:
+                solutions[i] = Solution(task, None, f"no path leads {task.ends}.", False, None, (), 0, 0.0)
+            else:
+                groups.setdefault(task.maze.cells.shape, []).append(i)
+        batches = [TaskBatch.from_tasks([read[i] for i in g], [shortest[i] or [] for i in g]) for g in groups.values()]
+        chosen = parse_decoder(decoder or default_decoder(self.codec))
+        found = evaluate_tasks(self.model, self.codec, batches, chosen, batch_size, record_steps=True, on_step=on_step)
+        for i, each in zip(chain.from_iterable(groups.values()), found.outcomes, strict=True):
+            problem = each.problem if each.predicted is None else path_problem(each.task, each.predicted)
+            path = (each.task, each.predicted, problem, each.shortest, each.path)
+            solutions[i] = Solution(*path, each.steps, each.passes, each.seconds, self.model)
+        return [solutions[i] for i in range(len(read))]
 
     def attention(self, task: Task, path: Sequence[Cell]) -> npt.NDArray[np.float32]:
-        """Return how much a text model attends to each cell at each step of a path, [S, H, W].
-
-        See clew.decoding.text_decoders; `clew draw --model NAME --attention FILE` draws it.
-        """
+        """Return how much a text model attends to each cell at each step of a path, [S, H, W]."""
         return attention_on_cells(self.model, self.codec, task, list(path))
 
     def evaluate(
@@ -147,23 +136,22 @@ class TrainedModel:
         """Evaluate on held-out mazes, by default of the training family, size and seed, or on given tasks.
 
         The arguments are those of `clew.evaluate`. `batch_size` mazes are decoded at once, by default as many as fit
-        into memory; `precision` is by default that of the evaluations during training; `progress` is called with the
-        number of mazes done.
+        into memory; `progress` is called with the number of mazes done.
         """
         if tasks is None:
             groups = self.held_out(family, size, n, seed=seed)
         else:
             items = tasks if isinstance(tasks, list | tuple) else [tasks]
-            read = [maze for each in items if not isinstance(each, TaskBatch) for maze in read_mazes(each)]
             groups = [each for each in items if isinstance(each, TaskBatch)]
-            given = enumerate(read, start=1)
-            groups += group_tasks((maze.task, true_path(maze.task, maze.path, f"maze {i}: ")) for i, maze in given)
+            read = [maze for each in items if not isinstance(each, TaskBatch) for maze in read_mazes(each)]
+            paths = [true_path(maze.task, maze.path, f"maze {i}: ") for i, maze in enumerate(read, start=1)]
+            groups += sets.group_tasks((maze.task, path) for maze, path in zip(read, paths, strict=True))
             if not sum(map(len, groups)):
                 raise UserError("there is no maze to evaluate on; give tasks=, or leave it out for held-out mazes.")
         decoder = decoder or default_decoder(self.codec)
-        names = {"name": self.name, "decoder_name": decoder, "precision": precision or self.precision}
-        settings: dict[str, Any] = {"batch_size": batch_size, "seed": self.seed, "progress": progress, **names}
-        return evaluate_tasks(self.model, self.codec, groups, parse_decoder(decoder), **settings)
+        names: Any = {"name": self.name, "decoder_name": decoder, "precision": precision or self.precision}
+        names |= {"batch_size": batch_size, "seed": self.seed, "progress": progress}
+        return evaluate_tasks(self.model, self.codec, groups, parse_decoder(decoder), **names)
 
     def held_out(
         self,
@@ -173,7 +161,7 @@ class TrainedModel:
         *,
         seed: int | None = None,
         embedded_in: int | None = None,
-        embedding: Embedding = "joined",
+        embedding: sets.Embedding = "joined",
     ) -> list[TaskBatch]:
         """Return held-out mazes, by default of the training family, size and seed."""
         family = canonical_family(family or self.family)
@@ -183,22 +171,22 @@ class TrainedModel:
                 raise UserError(problem)
             return [open_dataset(self.training_set).split("test")[:n]]
         height, width = (self.height, self.width) if size is None else (size, size)
-        return held_out(
+        return sets.held_out(
             family,
             height,
             width,
-            count=default_count(height * width) if n is None else n,
+            count=sets.default_count(height * width) if n is None else n,
             seed=self.seed if seed is None else seed,
             embedded_in=embedded_in,
             embedding=embedding,
             draws=held_out_draws(family, self.training_set if family == self.family else None),
         )
 
-    def leakage(self, groups: Sequence[TaskBatch]) -> Leakage:
+    def leakage(self, groups: Sequence[TaskBatch]) -> sets.Leakage:
         """Count the mazes whose layout may have been in training."""
         folder = self.training_set
         known = folder is not None and (folder / DATASET_FILE).is_file()
-        return check_leakage(groups, training_layouts(open_dataset(folder)) if folder and known else None)
+        return sets.check_leakage(groups, sets.training_layouts(open_dataset(folder)) if folder and known else None)
 
 
 def load(source: PathLike, device: str = "cpu") -> TrainedModel:
@@ -232,24 +220,18 @@ class Description:
 
 def export_weights(run: PathLike, folder: PathLike, about: str = "") -> None:
     """Write the best weights of a run as a folder of weights, which must be new or empty."""
-    trained = load(run)
-    target = Path(folder)
-    if target.exists() and any(target.iterdir()):
-        raise UserError(f"{target} is not empty; give the name of a new folder.")
+    trained, target = load(run), Path(folder)
     target.mkdir(parents=True, exist_ok=True)
+    if any(target.iterdir()):
+        raise UserError(f"{target} is not empty; give the name of a new folder.")
     same = {name: getattr(trained, name) for name in ("family", "height", "width", "seed", "precision")}
-    about_it = Description(to_json(trained.config), trained.codec.format_name, about=about, **same)
-    try:
-        write_weights(target, vars(about_it), trained.model.state_dict())
-    except BaseException:
-        shutil.rmtree(target, ignore_errors=True)
-        raise
+    description = Description(to_json(trained.config), trained.codec.format_name, about=about, **same)
+    write_weights(target, vars(description), trained.model.state_dict())
 
 
 def _from_run(run: Path, step: int | None = None) -> TrainedModel:
     model, config = load_model(run, "best" if step is None else step)
-    data = config.data
-    height, width = data.shapes[-1]
+    data, (height, width) = config.data, config.data.shapes[-1]
     codec, folder = Codec.of(data.format, height, width), data.dataset_folder if data.source == "dataset" else None
     name = run.resolve().name + (f"-{step}" if step is not None else "")
     return TrainedModel(name, model, codec, data.family, height, width, data.seed, folder, config.precision)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import importlib
-import inspect
 import os
 import subprocess
 import sys
@@ -25,13 +24,13 @@ from clew.registry import loaded_plugins, registered_names
 BUFFERED = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
 
 
-def fake(*, count: int = 1, problem: str = "") -> None:
-    """Do what a test asks for.
-
-    Args:
-        count: how many lines to print.
-        problem: how to fail.
-    """
+def fake(
+    *,
+    count: int = 1,  # how many lines to print
+    # how to fail
+    problem: str = "",
+) -> None:
+    """Do what a test asks for."""
     if problem:
         raise {
             "user": UserError("the maze is upside down; turn it."),
@@ -124,7 +123,7 @@ def test_a_misspelled_option_is_reported_without_heavy_imports(arguments: list[s
     assert done.returncode == 2
     assert done.stderr.endswith(f"; did you mean {near}?\n")
     assert done.stderr.count("\n") == 1
-    assert not {"torch", "numba", "matplotlib"} & set(done.stdout.split())
+    assert not {"torch", "matplotlib"} & set(done.stdout.split())
 
 
 @pytest.mark.parametrize(
@@ -133,7 +132,6 @@ def test_a_misspelled_option_is_reported_without_heavy_imports(arguments: list[s
         (["sovle", "x"], "solve"),
         (["verify"], "data verify"),
         (["data", "verfy"], "data verify"),
-        (["data", "xyzzy"], "data verify"),
         (["Draw"], "draw"),
         (["run"], "runs"),
     ],
@@ -144,7 +142,7 @@ def test_an_unknown_command_names_the_nearest(
     assert run(arguments) == 2
     error = capsys.readouterr().err
     assert error.startswith("clew: there is no command")
-    assert error.endswith(f"did you mean `clew {near}`?\n")
+    assert error.endswith(f"did you mean {near}?\n")
 
 
 def test_nothing_near_points_to_the_help(capsys: pytest.CaptureFixture[str]) -> None:
@@ -182,8 +180,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_exists_and_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     module, function = COMMANDS[name][0].split(":")
-    parser = Parser(name, inspect.getdoc(getattr(importlib.import_module(module), function)) or "")
-    parser.add_parameters(getattr(importlib.import_module(module), function))
+    parser = Parser(name, getattr(importlib.import_module(module), function))
     assert run([*name.split(), "--help"]) == 0
     assert f"usage: clew {name}" in capsys.readouterr().out
     assert [action.dest for action in parser._actions if not action.help] == []
@@ -191,15 +188,15 @@ def test_every_command_exists_and_has_help(name: str, capsys: pytest.CaptureFixt
 
 @pytest.mark.parametrize("name", ["tiny", "cells-dfs", "laptop-dfs-4-next"])
 def test_every_field_of_a_config_has_help_of_its_own(name: str) -> None:
-    parser = Parser("clew train")
-    parser.add_fields(clew.config(name), skip=("budget",))
+    parser, config = Parser("clew train", lambda: None), clew.config(name)
+    parser.add(type(config), vars(config))
     texts = [str(action.help).partition("(default")[0].strip() for action in parser._actions]
     assert all(texts)
     assert sorted({text for text in texts if texts.count(text) > 1}) == []
 
 
 def test_terminal_escapes_are_shown_and_not_sent(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["solve", "x", "--solver", "\x1b[31mrun\nnext"]) == 1
+    assert run(["evaluate", "\x1b[31mrun\nnext"]) == 1
     error = capsys.readouterr().err
     assert "\\x1b[31mrun\\nnext" in error
     assert "\x1b" not in error
@@ -326,10 +323,7 @@ def test_long_work_prints_a_line_where_there_is_no_terminal(
 
 @pytest.mark.parametrize(("quiet", "lines"), [("", 1), ("1", 0)])
 def test_compiling_is_announced_once(quiet: str, lines: int) -> None:
-    code = (
-        "from clew.commands import announce_compilation; announce_compilation(); announce_compilation()\n"
-        "import numba; numba.njit(lambda x: x + 1)(1); numba.njit(lambda x: x + 2)(1)"
-    )
+    code = "import clew.jit, numba; numba.njit(lambda x: x + 1)(1); numba.njit(lambda x: x + 2)(1)"
     environment = os.environ | {"CLEW_QUIET": quiet}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert done.stderr == lines * "clew: compiling kernels; this takes up to half a minute, once.\n"

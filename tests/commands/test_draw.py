@@ -100,7 +100,6 @@ def test_missing_options_are_a_wrong_call(words: list[str], capsys: pytest.Captu
         (["dfs-5.txt", "--out", "no/a.png"], "the folder no does not exist"),
         (["missing.txt", "--out", "a.png"], "cannot read 'missing.txt'"),
         (["mlmu-tiny.safetensors", "--out", "a.png"], "not text"),
-        (["dfs-5.txt", "--out", "a.png", "--columns", "0"], "0 columns hold no maze"),
         (["dfs-5.txt", "--out", "a.png", "--limit", "0"], "a limit of 0 leaves no maze"),
     ],
 )

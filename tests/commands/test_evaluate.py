@@ -92,7 +92,7 @@ def test_larger_mazes_are_fewer_where_nothing_is_said():
 def test_the_table(cell_run, capsys):
     assert run(["evaluate", cell_run, "--mazes", "5", "--decoder", "one-pass", "walk:origin=goal"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "5 held-out dfs mazes of 4x4, precision fp32"
+    assert lines[0] == "5 held-out dfs mazes of 4x4:"
     assert lines[2].split()[:2] == ["cells", "one-pass"]
     assert lines[3].split()[:2] == ["cells", "walk:origin=goal"]
 
@@ -146,7 +146,8 @@ def test_a_run_is_scored_in_its_own_precision_or_in_float32(text_run, tmp_path, 
     assert precisions("--compare", text_run) == ["fp16", "fp32"]
     assert precisions("--precision", "fp32") == ["fp32"]
     assert run(["evaluate", half, "--mazes", "3", "--compare", text_run]) == 0
-    assert capsys.readouterr().out.startswith("3 held-out dfs mazes of 4x4, precision fp16 (half), fp32 (mlmu)\n")
+    rows = [line.split()[:3] for line in capsys.readouterr().out.splitlines()[2:4]]
+    assert rows == [["half", "left-to-right", "fp16"], ["mlmu", "left-to-right", "fp32"]]
     export_weights(half, tmp_path / "weights")
     assert load(tmp_path / "weights").precision == "fp16"
 
@@ -236,7 +237,7 @@ def test_a_model_of_another_size_or_format(text_run, tmp_path, capsys):
 
 def test_wrong_calls(cell_run, next_token_run, tmp_path, capsys):
     expect(capsys, ["evaluate", "no-such-run"], "no-such-run does not exist; give the folder of a run")
-    expect(capsys, ["evaluate", cell_run, "--input", "x", "--mazes", "3"], "give either --input or --mazes")
+    expect(capsys, ["evaluate", cell_run, "--input", "x", "--mazes", "3"], "--input already selects the mazes")
     expect(capsys, ["evaluate", cell_run, "--input", str(tmp_path / "none")], "No such file")
     expect(capsys, ["evaluate", cell_run, "--mazes", "0"], "0 mazes leave nothing to evaluate")
     expect(capsys, ["evaluate", cell_run, "--decoder", "magic"], "there is no decoder 'magic'")

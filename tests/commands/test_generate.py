@@ -43,7 +43,7 @@ def test_the_former_name_of_astar_makes_the_same_dataset(tmp_path: Path) -> None
 
 
 def test_options_reach_the_dataset(tmp_path: Path) -> None:
-    command = ["generate", "percolation", "--height", "3", "--width", "6", "--count", "8", "--test", "0"]
+    command = ["generate", "percolation", "--size", "3", "6", "--count", "8", "--test", "0"]
     assert run([*command, "--open-share", "0.8", "--workers", "1", "--format", "grid", "--out", str(tmp_path)]) == 0
     settings = open_dataset(tmp_path).settings
     assert (settings.height, settings.width, settings.open_share, settings.format) == (3, 6, 0.8, "grid")
@@ -52,8 +52,7 @@ def test_options_reach_the_dataset(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["dfs", "--size", "5", "--height", "4", "--width", "4"], "either --size or --height and --width"),
-        (["dfs", "--height", "4"], "--height and --width go together"),
+        (["dfs", "--size", "5", "4", "4"], "give --size one number, or rows and columns"),
         (["dfs", "--size", "1"], "1 row and 1 column"),
         (["dfs", "--count", "0"], "at least 1 maze"),
         (["dfs", "--seed", "-1"], "seed -1 is out of range"),

@@ -144,8 +144,7 @@ def test_a_large_maze_says_how_long_a_model_takes(
     monkeypatch.setattr("clew.commands.solve.LARGE", 8)
     assert run(["solve", str(tmp_path / "maze.txt"), "--solver", "cells-astar"]) == 0
     assert (
-        "clew: a pass over 3 by 3 cells takes the model 0 s or more; --solver astar is fast.\n"
-        in capsys.readouterr().err
+        "clew: a pass over 3 by 3 cells may take a minute or more; --solver astar is fast.\n" in capsys.readouterr().err
     )
 
 

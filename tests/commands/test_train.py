@@ -68,7 +68,7 @@ def test_a_missing_dataset_is_made_and_said(
 
 def test_a_folder_of_ones_own_is_all_there_is_to_say(tmp_path: Path) -> None:
     folder = str(tmp_path / "mine")
-    made = ["generate", "astar", "--height", "4", "--width", "5", "--count", "8", "--test", "4", "--seed", "3"]
+    made = ["generate", "astar", "--size", "4", "5", "--count", "8", "--test", "4", "--seed", "3"]
     assert run([*made, "--out", folder]) == 0
     command = ["train", "tiny", *SMALL, "--data.source", "dataset", "--data.folder", folder]
     assert run([*command, "--out", str(tmp_path / "run")]) == 0
@@ -80,8 +80,7 @@ def test_a_folder_of_ones_own_is_all_there_is_to_say(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["--out", "x"], 2, "required: CONFIG"),
-        (["--out", "x", "--optimizer.lr", "1"], 2, "the config comes first"),
+        (["--out", "x"], 2, "the config comes first"),
         (["tinny", "--out", "x"], 1, "did you mean tiny"),
         (["tiny", "--out", "x", "--steps", "1", "--minutes", "1"], 1, "exactly one"),
         (["tiny", "--out", "x", "--steps", "0"], 1, "above 0"),
@@ -114,9 +113,9 @@ def test_mistakes_get_one_sentence(
         (["--batch-size", "many"], 2, "--batch-size cannot be 'many'; give a whole number."),
         (["--objective.weighting", "on"], 2, "--objective.weighting cannot be 'on'"),
         (["--model.width", "15"], 1, "15"),
-        (["--sweep", "lr"], 2, "--sweep cannot be 'lr'; give a field and its values, such as lr=1e-3,3e-4."),
-        (["--sweep", "lr=1e-3,0.001"], 2, "--sweep lr=1e-3,0.001 repeats a field or a value; give each once."),
-        (["--sweep", "lr=1e-3", "lr=1e-4"], 2, "--sweep lr=1e-4 repeats a field or a value; give each once."),
+        (["--sweep", "lr"], 2, "--sweep cannot be 'lr'; give each field and value once, such as lr=1e-3,3e-4."),
+        (["--sweep", "lr=1e-3,0.001"], 2, "--sweep cannot be 'lr=1e-3,0.001'; give each"),
+        (["--sweep", "lr=1e-3", "lr=1e-4"], 2, "--sweep cannot be 'lr=1e-4'; give each"),
         (["--sweep", "lrr=1"], 1, "there is no setting 'lrr' in this config; did you mean lr?"),
         (["--seeds", "0"], 1, "0 seeds train nothing"),
         (["--model.kind", "none-such"], 1, "needs the model 'none-such', which is not registered"),

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import functools
 import shlex
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from clew.errors import UserError, is_quiet, printable
+from clew.errors import UserError, is_quiet, printable, report_error
 
 HEARTBEAT = 30.0  # seconds between two lines where there is no terminal
-_typed: list[str] = []
-
-
-def set_command(arguments: Sequence[str]) -> None:
-    """Keep the arguments of the command that runs, for `typed_command`."""
-    _typed[:] = arguments
+arguments_given: list[str] = []  # the arguments of the command that runs
 
 
 def typed_command() -> str:
     """Return the command line that was given, for the provenance of its numbers."""
-    return shlex.join(["clew", *_typed])
+    return shlex.join(["clew", *arguments_given])
+
+
+def print_line(line: str) -> None:
+    """Print a line; control characters in names of files are written as escapes."""
+    print(printable(line), flush=True)
 
 
 def check_files(*files: str) -> None:
@@ -34,73 +32,47 @@ def check_files(*files: str) -> None:
             raise UserError(f"cannot read {file!r}: No such file or directory; give the name of a file, or -.")
 
 
+class ReportedErrors(list[str]):
+    """Sentences about mazes that cannot be used; each is printed when it comes, and any makes the exit code 1."""
+
+    def __call__(self, sentence: str) -> None:
+        self.append(sentence)
+        report_error(sentence)
+
+
 @contextmanager
-def progress_bar(description: str, total: int | None, in_bytes: bool = False) -> Iterator[Callable[[int], None]]:
-    """Show how much is done: a bar on a terminal, elsewhere a line on stderr every half minute.
-
-    Yields a function that takes how much is done, or how many bytes more.
-    """
+def progress_bar(description: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    """Yield a function that shows how much is done: a bar on a terminal, elsewhere a line every half minute."""
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        DownloadColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich.markup import escape
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
-    counter = DownloadColumn() if in_bytes else MofNCompleteColumn()
-    console, description = Console(stderr=True), printable(description)
-    text = TextColumn("{task.description}", markup=False)
-    columns = (text, BarColumn(), counter, TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=is_quiet() or not console.is_terminal) as bar:
-        task = bar.add_task(description, total=total)
-        ended, began = threading.Event(), time.monotonic()
+    console = Console(stderr=True)
+    has_bar = console.is_terminal and not is_quiet()
+    columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    bar = Progress(*columns, console=console, transient=True, disable=not has_bar)
+    task = bar.add_task(escape(printable(description)), total=total)
+    ended, began = threading.Event(), time.monotonic()
 
-        def print_lines() -> None:
-            while not ended.wait(HEARTBEAT):
-                share = f"{bar.tasks[task].completed:,.0f}" + (f" of {total:,}" if total else "")
-                seconds = time.monotonic() - began
-                print(f"clew: {description}: {share} after {seconds:.0f} s", file=sys.stderr, flush=True)
+    def print_lines() -> None:
+        while not ended.wait(HEARTBEAT):
+            share = f"{bar.tasks[task].completed:,.0f}" + (f" of {total:,}" if total else "")
+            report_error(f"{description}: {share} after {time.monotonic() - began:.0f} s")
 
-        lines = threading.Thread(target=print_lines, daemon=True)
-        if not is_quiet() and not console.is_terminal:
-            lines.start()
+    if not has_bar and not is_quiet():
+        threading.Thread(target=print_lines, daemon=True).start()
+    with bar:
         try:
-            yield lambda done: bar.advance(task, done) if in_bytes else bar.update(task, completed=done)
+            yield lambda done: bar.update(task, completed=done)
         finally:
             ended.set()
 
 
 def format_table(rows: Sequence[Sequence[str]], left: int = 2) -> str:
     """Return rows of words in aligned columns; all but the first `left` columns are aligned to the right."""
-    rows = [[printable(word) for word in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        cells = [w.ljust(n) if i < left else w.rjust(n) for i, (w, n) in enumerate(zip(row, widths, strict=True))]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
-
-
-@functools.cache
-def announce_compilation() -> None:
-    """Print one line on stderr when numba compiles a kernel that is not in its cache: the first time takes long."""
-    if is_quiet():
-        return
-    from numba.core import event
-
-    class Announce(event.Listener):
-        announced = False
-
-        def on_start(self, event: object) -> None:
-            if not self.announced:
-                self.announced = True
-                print("clew: compiling kernels; this takes up to half a minute, once.", file=sys.stderr, flush=True)
-
-        def on_end(self, event: object) -> None:
-            pass
-
-    event.register("numba:compile", Announce())  # type: ignore[no-untyped-call]
+    columns = []
+    for i, column in enumerate(zip(*rows, strict=True)):
+        words = [printable(word) for word in column]
+        width = max(map(len, words))
+        columns.append([word.ljust(width) if i < left else word.rjust(width) for word in words])
+    return "\n".join("  ".join(row).rstrip() for row in zip(*columns, strict=True))

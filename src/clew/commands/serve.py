@@ -6,36 +6,26 @@ import socket
 from pathlib import Path
 from typing import Any
 
-from clew.commands import announce_compilation
 from clew.errors import UsageError, UserError
 
 
 def serve(
-    host: str = "127.0.0.1",
-    port: int = 8765,
-    runs: Path | None = None,
-    results: Path = Path("results"),
-    solves: int | None = None,
-    seconds: float = 30.0,
+    *,
+    host: str = "127.0.0.1",  # the address to listen on; another one than 127.0.0.1 lets other machines in
+    port: int = 8765,  # the port to listen on; 0 takes a free one
+    runs: Path | None = None,  # a folder of runs whose models and curves are shown
+    results: Path = Path("results"),  # the folder of measured results that /results shows
+    solves: int | None = None,  # how many mazes are solved at once; by default one for each core
+    seconds: float = 30.0,  # the longest that one solve may take
 ) -> None:
     """Serve a local page to draw mazes and watch models solve them.
 
     For example: clew serve --runs runs
-
-    Args:
-        host: the address to listen on; another one than 127.0.0.1 lets other machines in.
-        port: the port to listen on; 0 takes a free one.
-        runs: a folder of runs whose models and curves are shown.
-        results: the folder of measured results that /results shows.
-        solves: how many mazes are solved at once; by default one for each core.
-        seconds: the longest that one solve may take.
     """
     if not 0 <= port <= 65535:
         raise UsageError(f"there is no port {port}; use 0 to 65535.")
-    if solves is not None and solves < 1:
-        raise UsageError(f"{solves} solves at once are impossible; use 1 or more.")
-    if not 0 < seconds <= 3600:
-        raise UsageError(f"a time limit of {seconds} seconds is impossible; use a number above 0 and up to 3600.")
+    if (solves is not None and solves < 1) or not 0 < seconds <= 3600:
+        raise UsageError("--solves must be 1 or more, and --seconds a number above 0 and up to 3600.")
     if runs is not None and not runs.is_dir():
         raise UsageError(f"the folder {runs} does not exist; give the folder that holds your runs.")
     try:
@@ -44,22 +34,18 @@ def serve(
     except ImportError:
         raise UserError("the page needs starlette and uvicorn; install them with `pip install 'clew[web]'`.") from None
 
-    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener.bind((host, port))
+        listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
         reason = error.strerror or error
         raise UserError(f"cannot listen on {host} port {port}: {reason}; use another --port or --host.") from None
 
     from clew.web.app import Settings, create_app
 
-    announce_compilation()
     local = Settings()
     # Another address may be reached under names that are not known here.
     hosts = local.hosts if host in ("127.0.0.1", "localhost", "::1") else ("*",)
     app = create_app(Settings(runs, results, hosts, solves or local.workers, seconds=seconds), warm=True)
-    listener.listen()  # before the address is printed, so that a client that reads it is not refused
     shown = f"[{host}]" if ":" in host else host
     print(f"http://{shown}:{listener.getsockname()[1]}/  (Ctrl-C to stop)", flush=True)
 

@@ -159,8 +159,7 @@ def result_json(folder: Path) -> dict[str, Any]:
     """Return the accuracy of shipped models, the paper's main claims, and every study: its tables beside ours."""
     results = read_results(folder)
     claims = [
-        {"verdict": main.verdict, "text": f"{main.text} (the paper, {main.paper})"}
-        for main in main_verdicts(results)
+        {"verdict": main.verdict, "text": f"{main.text} (the paper, {main.paper})"} for main in main_verdicts(results)
     ]
     studies = []
     for name, study in STUDIES.items():
