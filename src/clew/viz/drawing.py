@@ -103,14 +103,16 @@ def task_shapes(task: Task | Maze, path: Cells = None, predicted: Cells = None) 
     width, height = drawing_size(maze)
     frame: Polygon = [(0, 0), (width, 0), (width, height), (0, height)]
     shapes, words = [Shape(PAPER, [frame])], []
+    line = Shape(TRUE_PATH, [[centre[cell] for cell in true]], 0.2)
     if isinstance(maze, PathStar):
-        shapes.append(Shape(STONE, [[centre[a], centre[b]] for a, b in maze.edges()], 0.08))
-        shapes.append(Shape(GRID, [disc(middle, 0.3) for middle in centre.values()]))
+        edges = Shape(STONE, [[centre[a], centre[b]] for a, b in maze.edges()], 0.08)
+        shapes += [edges, line, Shape(GRID, [disc(middle, 0.3) for middle in centre.values()])]
         shapes += [Shape(colour, [disc(centre[node], 0.3)]) for colour, node in ends]
         words = [Word(INK, 0.3, maze.name(node), middle) for node, middle in centre.items()]
     else:
-        shapes += _maze_shapes(maze, frame, [Shape(colour, [square(centre[cell], 0.36)]) for colour, cell in ends])
-    shapes += [Shape(TRUE_PATH, [[centre[cell] for cell in true]], 0.2), *_arrows(maze, inside, centre)]
+        squares = [Shape(colour, [square(centre[cell], 0.34)]) for colour, cell in ends]
+        shapes += [*_maze_shapes(maze, frame, squares), line]
+    shapes += _arrows(maze, inside, centre)
     number = len(predicted or []) - len(inside)
     note = f"{counted(number, f'predicted {maze.cell_word}')} outside the maze" if number else ""
     return [*(shape for shape in shapes if any(shape.lines)), *words], note

@@ -7,11 +7,10 @@ docs/web.md describes the API. Every error is JSON with one sentence.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import tempfile
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -42,11 +41,8 @@ from clew.registry import registered_names, shipped_models
 from clew.solution import Solution
 from clew.viz.animation import shown_loops
 from clew.web.models import (
-    MAX_BODY_BYTES,
     MAX_SIDE,
     ModelStore,
-    NotFound,
-    TooLarge,
     check_size,
     json_object,
     maze_json,
@@ -59,12 +55,12 @@ from clew.web.models import (
     task_from,
     text_field,
 )
-from clew.web.solving import Emit, Finished, SolveQueue
+from clew.web.solving import Emit, Finished, RequestError, SolveQueue
 
 STATIC = Path(__file__).parent / "static"
 PAGES = {"/": STATIC / "index.html", "/runs": STATIC / "runs.html", "/results": STATIC / "results.html"}
 FIRST_MODELS = {"cells-dfs", "cells-astar"}
-CLIENT_LEFT = "the client closed the connection."
+MAX_BODY_BYTES = 1_000_000
 FAMILIES = {
     "dfs": "DFS mazes (the paper)",
     "astar": "A* mazes (the paper)",
@@ -101,14 +97,14 @@ class Settings:
 def create_app(settings: Settings, warm: bool = False) -> App:
     """Return the application; if `warm`, load models and compile kernels first, so that a first visit is fast."""
     api = Api(settings)
-    routes = [Route(path, lambda request: FileResponse(PAGES[request.url.path])) for path in PAGES]
-    routes += [Route(f"/api/{each.__name__}", each, methods=["POST"]) for each in api.posts]
-    routes += [
-        Route("/api/models", api.models),
-        Route("/api/runs", api.runs),
-        Route("/api/runs/{name:path}", api.run),
-        Route("/api/results", api.results),
-        Route("/api/results/{name}.png", api.picture),
+    posts = (api.generate, api.read, api.solve, api.loops, api.animate)
+    gets = {"models": api.models, "runs": api.runs, "runs/{name:path}": api.run, "results": api.results}
+    gets["results/{name}.png"] = api.picture
+    routes = [
+        *(Route(path, lambda request: FileResponse(PAGES[request.url.path])) for path in PAGES),
+        *(Route(f"/api/{each.__name__}", each, methods=["POST"]) for each in posts),
+        *(Route(f"/api/{path}", each) for path, each in gets.items()),
+        Mount("/static", StaticFiles(directory=STATIC)),
     ]
     handlers: Any = {
         HTTPException: _http_failure,
@@ -118,8 +114,7 @@ def create_app(settings: Settings, warm: bool = False) -> App:
     }
     if warm:
         api.warm_up()
-    static = Mount("/static", StaticFiles(directory=STATIC))
-    return App(Starlette(routes=[*routes, static], exception_handlers=handlers), settings.hosts, api.queue.stopping.set)
+    return App(Starlette(routes=routes, exception_handlers=handlers), settings.hosts, api.queue.stopping.set)
 
 
 def _failure(status: int, sentence: str) -> JSONResponse:
@@ -159,23 +154,16 @@ class App:
         return None
 
 
-def check_decoder(decoder: str | None) -> None:
-    """UserError for options with which one call of compiled code, which cannot be stopped, would run for minutes."""
-    walk = parse_decoder(decoder) if decoder else None
-    if isinstance(walk, CellWalk) and (walk.loops > 4 or walk.tolerance < 0.01 or walk.every > 16):
-        raise UserError("a decoder on the page has loops up to 4, every up to 16 and a tolerance of at least 0.01.")
-
-
-async def body_of(request: Request) -> bytes:
+async def _body(request: Request) -> bytes:
     """Return the body of a request, at most MAX_BODY_BYTES."""
     body = b""
     try:
         async for chunk in request.stream():
             body += chunk
             if len(body) > MAX_BODY_BYTES:
-                raise TooLarge(f"the request is larger than {MAX_BODY_BYTES:,} bytes.")
+                raise RequestError(413, f"the request is larger than {MAX_BODY_BYTES:,} bytes.")
     except ClientDisconnect:
-        raise UserError(CLIENT_LEFT) from None
+        raise UserError("the client closed the connection.") from None
     return body
 
 
@@ -186,7 +174,6 @@ class Api:
         self.settings = settings
         self.store = ModelStore(settings.runs)
         self.queue = SolveQueue(settings.workers, settings.max_waiting, settings.seconds)
-        self.posts = (self.generate, self.read, self.solve, self.loops, self.animate)
 
     def warm_up(self) -> None:
         """Do once what a first visit does."""
@@ -198,20 +185,19 @@ class Api:
     async def models(self, request: Request) -> Response:
         """The models with their decoders, and the maze families: built in, registered, and those of the models."""
         models = await run_in_threadpool(self.store.listed)
-        others = [*registered_names("family"), *(model["family"] for model in models)]
-        families = FAMILIES | {name: name for name in others if name not in FAMILIES}
-        listed = [{"name": name, "title": title} for name, title in families.items()]
-        return JSONResponse({"models": models, "families": listed})
+        names = [*FAMILIES, *registered_names("family"), *(model["family"] for model in models)]
+        families = [{"name": name, "title": FAMILIES.get(name, name)} for name in dict.fromkeys(names)]
+        return JSONResponse({"models": models, "families": families})
 
     async def generate(self, request: Request) -> Response:
         """A maze of a family, of the test split."""
-        value = json_object(await body_of(request))
+        value = json_object(await _body(request))
         family = text_field(value, "family", "dfs")
         seed = number_field(value, "seed", 0, 2**63 - 1, 0)
         if star := star_shape(family):
-            height, width = 1, number_field(value, "labels", star.nodes, 1000, star.nodes)
-            if star.nodes > 1000:
-                raise TooLarge("a path-star graph on the page has at most 1,000 nodes.")
+            height, width = 1, star.nodes
+            if width > 1000:
+                raise RequestError(413, "a path-star graph on the page has at most 1,000 nodes.")
         else:
             height, width = (number_field(value, name, 2, MAX_SIDE, 10) for name in ("height", "width"))
         batch = await run_in_threadpool(
@@ -221,33 +207,31 @@ class Api:
 
     async def read(self, request: Request) -> Response:
         """The first maze of a pasted text or of a file's bytes, and how many there are."""
-        body = await body_of(request)
+        body = await _body(request)
         if request.headers.get("content-type", "").startswith("application/json"):
             body = text_field(json_object(body), "text").encode()  # not as text, which may be the name of a file
         found = await run_in_threadpool(read_mazes, body)
         if not found:
             raise UserError("there is no maze in this.")
-        check_size(found[0].task)
-        return JSONResponse({"count": len(found), **maze_json(found[0].task)})
+        return JSONResponse({"count": len(found), **maze_json(check_size(found[0].task))})
 
     async def solve(self, request: Request) -> Response:
         """A model's solution of a maze: one JSON object, or one event a step."""
-        value = json_object(await body_of(request))
+        value = json_object(await _body(request))
 
         def work(emit: Emit) -> Any:
             task = task_from(value.get("maze"))
-            solution, exact_path = self.solution(task, value, lambda step: emit(step_json(task, step)))
-            return solution_json(solution, exact_path)
+            return solution_json(*self.solution(task, value, lambda step: emit(step_json(task, step))))
 
         if "text/event-stream" in request.headers.get("accept", ""):
-            events = self.queue.run(work)
-            first = await unless_gone(request, anext(events))  # an error before the first step has a status of its own
-            return StreamingResponse(event_stream(first, events), media_type="text/event-stream")
+            events = self.queue.run(work, request.is_disconnected)
+            first = await anext(events)  # an error before the first step has a status of its own
+            return StreamingResponse(_event_stream(first, events), media_type="text/event-stream")
         return JSONResponse(await self.finish(request, work))
 
     async def loops(self, request: Request) -> Response:
         """The probability of every cell after each loop of the first pass."""
-        value = json_object(await body_of(request))
+        value = json_object(await _body(request))
         name = text_field(value, "model")
 
         def work(emit: Emit) -> Any:
@@ -259,11 +243,10 @@ class Api:
 
     async def animate(self, request: Request) -> Response:
         """The solution as an animated GIF."""
-        value = json_object(await body_of(request))
+        value = json_object(await _body(request))
 
         def work(emit: Emit) -> bytes:
-            task = task_from(value.get("maze"))
-            solution, _ = self.solution(task, value, emit)
+            solution, _ = self.solution(task_from(value.get("maze")), value, emit)
             with tempfile.TemporaryDirectory() as folder:
                 solution.animate(Path(folder) / "maze.gif")
                 return (Path(folder) / "maze.gif").read_bytes()
@@ -276,7 +259,9 @@ class Api:
         return JSONResponse({"folder": None if folder is None else str(folder), "runs": rows})
 
     async def run(self, request: Request) -> Response:
-        run = self.store.run(request.path_params["name"])
+        name = request.path_params["name"]
+        if not (run := self.store.runs().get(name)):
+            raise RequestError(404, f"there is no run {name!r}; GET /api/runs lists them.")
         return JSONResponse(await run_in_threadpool(run_json, run))
 
     async def results(self, request: Request) -> Response:
@@ -287,7 +272,7 @@ class Api:
         name = request.path_params["name"]
         pictures = {file.parent.name: file for file in sorted(self.settings.results.glob("*/*.png"))}
         if name not in pictures:
-            raise NotFound(f"there is no figure of {name!r}; GET /api/results lists the studies.")
+            raise RequestError(404, f"there is no figure of {name!r}; GET /api/results lists the studies.")
         return FileResponse(pictures[name])
 
     def solution(
@@ -296,7 +281,10 @@ class Api:
         """Return the model's solution and the path of the deterministic A*."""
         model = self.store.load(text_field(value, "model"))
         decoder = text_field(value, "decoder", "") or None
-        check_decoder(decoder)
+        walk = parse_decoder(decoder) if decoder else None
+        # Such a walk would run for minutes in one call of compiled code, which cannot be stopped.
+        if isinstance(walk, CellWalk) and (walk.loops > 4 or walk.tolerance < 0.01 or walk.every > 16):
+            raise UserError("a decoder on the page has loops up to 4, every up to 16 and a tolerance of at least 0.01.")
         exact_path = astar(task).path
         if exact_path is None:
             raise UserError("no path leads from start to goal; open one and solve again.")
@@ -313,25 +301,12 @@ class Api:
 
     async def finish(self, request: Request, work: Callable[[Emit], Any]) -> Any:
         """Return the value of a function, which is stopped when the client disconnects."""
-        async with aclosing(self.queue.run(work)) as events:
-            while not isinstance(event := await unless_gone(request, anext(events)), Finished):
-                pass
-            return event.value
+        async for event in self.queue.run(work, request.is_disconnected):
+            last = event
+        return last.value
 
 
-async def unless_gone(request: Request, event: Awaitable[Any]) -> Any:
-    """Return the next event of a solve; cancel it when the client leaves."""
-    task = asyncio.ensure_future(event)
-    while not task.done():
-        if await request.is_disconnected():
-            task.cancel()
-            await asyncio.wait({task})  # the solve is stopped before its generator is closed
-            raise UserError(CLIENT_LEFT)
-        await asyncio.wait({task}, timeout=0.5)
-    return task.result()
-
-
-async def event_stream(first: Any, events: AsyncGenerator[Any, None]) -> AsyncIterator[str]:
+async def _event_stream(first: Any, events: AsyncGenerator[Any, None]) -> AsyncIterator[str]:
     """Yield server-sent events: `step` for each step, then `result`, or `error`."""
 
     def text(name: str, value: Any) -> str:

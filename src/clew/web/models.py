@@ -7,7 +7,6 @@ a path.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -33,9 +32,8 @@ from clew.tokenization.read import tasks_in_text
 from clew.trained import TrainedModel, load
 from clew.training.callbacks import curve, find_runs, run_status
 from clew.training.checkpoint import load_config
-from clew.web.solving import check_running
+from clew.web.solving import RequestError, check_running
 
-MAX_BODY_BYTES = 1_000_000
 MAX_SIDE = 64
 MAX_LOADED = 8
 MAX_POINTS = 400  # of a curve
@@ -45,18 +43,6 @@ PAPER_EXACT = {
     "dfs": {"5x5": "100", "10x10": "100", "15x15": "100", "20x20": "100", "30x30": "93.8"},
     "astar": {"10x10": "98.5", "20x20": "95.2", "30x30": "85.5"},
 }
-
-
-class NotFound(UserError):
-    """A name that the server does not list."""
-
-    status = 404
-
-
-class TooLarge(UserError):
-    """A request or a maze above the limits."""
-
-    status = 413
 
 
 @lru_cache(MAX_LOADED)
@@ -99,7 +85,7 @@ def _describe(name: str, folder: Path, changed: float) -> dict[str, Any] | None:
 class ModelStore:
     """The models that come with Clew, and those of the runs below a folder."""
 
-    def __init__(self, runs: Path | None = None) -> None:
+    def __init__(self, runs: Path | None) -> None:
         self.folder = runs
 
     def runs(self) -> dict[str, Path]:
@@ -108,18 +94,14 @@ class ModelStore:
             return {}
         return {str(run.relative_to(self.folder)): run for run in find_runs(self.folder)}
 
-    def run(self, name: str) -> Path:
-        if folder := self.runs().get(name):
-            return folder
-        raise NotFound(f"there is no run {name!r}; GET /api/runs lists them.")
-
     def sources(self) -> dict[str, tuple[Path, float]]:
         """Return folder and time of each model; a run does not replace a shipped model of the same name."""
-        found = {name: (folder, _changed(folder / "checkpoints")) for name, folder in self.runs().items()}
+        checkpoints = {name: folder / "checkpoints" for name, folder in self.runs().items()}
+        found = {name: (path.parent, path.stat().st_mtime) for name, path in checkpoints.items() if path.is_dir()}
         return found | {name: (folder, 0.0) for name, folder in shipped_models().items()}
 
     def listed(self) -> list[dict[str, Any]]:
-        """Return the description of every model that can be loaded."""
+        """Return the description of every model that can be loaded, shipped ones first."""
         found = [_describe(name, *source) for name, source in self.sources().items()]
         return sorted(filter(None, found), key=lambda model: (not model["shipped"], model["name"]))
 
@@ -127,7 +109,7 @@ class ModelStore:
         """Return a model, loaded again if its run has a newer checkpoint."""
         source = self.sources().get(name)
         if source is None:
-            raise NotFound(f"there is no model {name!r}; GET /api/models lists them.")
+            raise RequestError(404, f"there is no model {name!r}; GET /api/models lists them.")
         return _load(*source)
 
 
@@ -136,12 +118,11 @@ def run_row(name: str, folder: Path) -> dict[str, Any]:
     try:
         config = load_config(folder)
         first, last = config.data.shapes[0], config.data.shapes[-1]
-        mazes = describe_tasks(config.data.family, *first) + (f" to {last[0]}x{last[1]}" if last != first else "")
         return {
             "name": name,
             "model": kind_of(config.model),
             "objective": OBJECTIVES.get(config.objective.name, config.objective.name),
-            "mazes": mazes,
+            "mazes": describe_tasks(config.data.family, *first) + (f" to {last[0]}x{last[1]}" if last != first else ""),
             "parameters": parameters_of(config.model),
             **run_status(folder),
         }
@@ -150,8 +131,11 @@ def run_row(name: str, folder: Path) -> dict[str, Any]:
 
 
 def run_json(folder: Path) -> dict[str, Any]:
-    """Return the config and the curves of a run, by mazes seen; an evaluation lies at the last step before it."""
-    curves = {y: _thinned([[*point] for point in curve(folder, y, "mazes")]) for y in ("loss", "exact")}
+    """Return the config and the curves of a run, by mazes seen; a long curve is thinned to about MAX_POINTS."""
+    curves = {}
+    for y in ("loss", "exact"):
+        points = list(curve(folder, y, "mazes"))
+        curves[y] = [*points[: -1 : 1 + len(points) // MAX_POINTS], *points[-1:]]
     return {"config": load_config(folder).to_json(), "curves": curves}
 
 
@@ -164,23 +148,26 @@ def result_json(folder: Path) -> dict[str, Any]:
     ]
     studies = []
     for name, study in STUDIES.items():
-        result = results.get(name)
-        # Runs that did not converge are not shown, as in docs/results.md; the paper's own tables always are.
-        shown = converged_only(result) if result else None
-        measured = shown is not None and result is not None and (bool(shown.runs) or not result.runs)
-        paper = [table for part in study.tables if isinstance(part, Report) for table in part.tables]
-        tables = study.report(shown).tables if measured and shown else paper
-        findings = [f for f in study.findings(result) if not f.not_converged] if result else []
+        state, findings, picture = "not run yet", [], None
+        # Of a study without results, the paper's own tables are shown.
+        tables = [table for part in study.tables if isinstance(part, Report) for table in part.tables]
+        if result := results.get(name):
+            # Runs that did not converge are not shown, as in docs/results.md.
+            shown, state = converged_only(result), "no run has converged yet"
+            findings = [finding for finding in study.findings(result) if not finding.not_converged]
+            if shown.runs or not result.runs:
+                state, tables = "measured", list(study.report(shown).tables)
+                picture = f"/api/results/{name}.png" if any((folder / name).glob("*.png")) else None
         studies.append(
             {
                 "title": study.title,
                 "question": study.question,
                 "paper": study.paper,
                 "command": f"clew reproduce {name} --scale laptop",
-                "state": "measured" if measured else "no run has converged yet" if result else "not run yet",
+                "state": state,
                 "findings": [{"verdict": f.verdict, "text": f"{f.claim.text}. {f.because}"} for f in findings],
                 "tables": [{"title": table.title, "rows": table.rows} for table in tables],
-                "picture": f"/api/results/{name}.png" if measured and any((folder / name).glob("*.png")) else None,
+                "picture": picture,
             }
         )
     return {"folder": str(folder), "shipped": _shipped_rows(folder), "claims": claims, "studies": studies}
@@ -201,16 +188,6 @@ def _shipped_rows(folder: Path) -> list[list[str]]:
     return [head, *rows] if rows else []
 
 
-def _thinned(points: Sequence[list[float]]) -> list[list[float]]:
-    """Return at most MAX_POINTS of the points, the last one among them."""
-    step = max(1, -(-len(points) // MAX_POINTS))
-    return [*points[:-1:step], *points[-1:]]
-
-
-def _changed(path: Path) -> float:
-    return path.stat().st_mtime if path.exists() else 0.0
-
-
 def json_object(body: bytes) -> dict[str, Any]:
     try:
         value = json.loads(body)
@@ -228,47 +205,39 @@ def text_field(value: dict[str, Any], name: str, default: str | None = None) -> 
     return found
 
 
-def number_field(value: dict[str, Any], name: str, low: int, high: int, default: int | None = None) -> int:
+def number_field(value: dict[str, Any], name: str, low: int, high: int, default: int) -> int:
     """Return a field that must be a whole number from `low` to `high`."""
     found = value.get(name, default)
-    if not isinstance(found, int) or isinstance(found, bool) or not low <= found <= high:
+    if type(found) is not int or not low <= found <= high:
         raise UserError(f"the request must give {name} as a whole number from {low:,} to {high:,}.")
     return found
 
 
 def task_from(maze: Any) -> Task:
     """Return the task of a maze in any text format, or in the JSON of `maze_json`."""
-    if isinstance(maze, dict):
-        maze = json.dumps(maze)
-    if not isinstance(maze, str):
+    if not isinstance(maze, str | dict):
         raise UserError("the request must give maze as text or as a JSON object.")
-    found = tasks_in_text(maze)
+    found = tasks_in_text(maze if isinstance(maze, str) else json.dumps(maze))
     if len(found) != 1:
         raise UserError(f"the request holds {len(found)} mazes; give one.")
-    task = found[0].task
-    check_size(task)
-    return task
+    return check_size(found[0].task)
 
 
-def check_size(task: Task) -> None:
-    """TooLarge if the maze is larger than the page allows."""
-    height, width = task.maze.height, task.maze.width
+def check_size(task: Task) -> Task:
+    """Return the task; an error if it is larger than the page allows."""
+    height, width = task.maze.cells.shape
     if max(height, width) > MAX_SIDE:
-        raise TooLarge(f"the maze has {height} rows and {width} columns; the page takes at most {MAX_SIDE} of each.")
+        problem = f"the maze has {height} rows and {width} columns; the page takes at most {MAX_SIDE} of each."
+        raise RequestError(413, problem)
+    return task
 
 
 def maze_json(task: Task) -> dict[str, Any]:
     """Return a task as JSON: the open sides of its cells, or the edges of a path-star graph."""
+    ends = {"start": cell_json(task, task.start), "goal": cell_json(task, task.goal)}
     if isinstance(task.maze, PathStar):
-        edges = sorted((a[1], b[1]) for a, b in task.maze.edges())
-        return {"labels": task.maze.width, "edges": edges, "start": task.start[1], "goal": task.goal[1]}
-    return {
-        "height": task.maze.height,
-        "width": task.maze.width,
-        "start": cell_json(task, task.start),
-        "goal": cell_json(task, task.goal),
-        "cells": task.maze.cells.tolist(),
-    }
+        return {"labels": task.maze.width, "edges": sorted((a[1], b[1]) for a, b in task.maze.edges()), **ends}
+    return {"height": task.maze.height, "width": task.maze.width, **ends, "cells": task.maze.cells.tolist()}
 
 
 def cell_json(task: Task, cell: Cell) -> Any:
@@ -281,12 +250,11 @@ def path_json(task: Task, path: list[Cell] | None) -> list[Any] | None:
 
 
 def step_json(task: Task, step: TaskStep) -> dict[str, Any]:
-    kind = "node" if isinstance(task.maze, PathStar) else "cell"
     filled = []
     columns = (step.positions, step.tokens, step.probabilities, step.cells)
     for position, token, probability, cell in zip(*columns, strict=True):
         item = {"position": position, "token": token, "probability": round(probability, 4)}
-        filled.append(item if cell is None else item | {kind: cell_json(task, cell)})
+        filled.append(item if cell is None else item | {task.maze.cell_word: cell_json(task, cell)})
     grid_HW = step.cell_probabilities
     probabilities = None if grid_HW is None else np.round(grid_HW.astype(float), 3).tolist()
     return {"pass": step.number, "hidden": step.hidden, "filled": filled, "probabilities": probabilities}
@@ -295,10 +263,9 @@ def step_json(task: Task, step: TaskStep) -> dict[str, Any]:
 def solution_json(solution: Solution, exact_path: list[Cell]) -> dict[str, Any]:
     """Return a solution, compared with the path that the deterministic A* stores."""
     task, path = solution.task, solution.path
-    exact = path is not None and path == exact_path
     return {
         "path": path_json(task, path),
-        "exact": exact,
+        "exact": path == exact_path,
         "valid": solution.is_valid,
         "shortest": solution.is_shortest,
         "failure": None if solution.is_shortest else classify(task, exact_path, path),
