@@ -150,7 +150,7 @@ def test_an_animation_is_a_gif(client: TestClient) -> None:
         ("/api/generate", {"family": "dfs", "seed": -1}, 400, "seed"),
         ("/api/read", {"text": ""}, 400, ""),
         ("/api/runs/nope", None, 404, "no run"),
-        ("/api/results/nope.png", None, 404, "no figure"),
+        ("/api/results/nope.png", None, 404, "no result"),
         ("/nope", None, 404, "nope"),
         ("/api/solve", None, 400, "GET is not possible"),
         ("/api/models", {}, 400, "POST is not possible"),
@@ -272,7 +272,7 @@ def test_runs_and_results(tmp_path: Path) -> None:
     assert "JSON" in row["error"]
     results = client.get("/api/results").json()
     assert {study["state"] for study in results["studies"]} == {"not run yet"}
-    assert results["shipped"] == []
+    assert results["shipped"] == {}
 
 
 def test_a_run_has_its_held_out_accuracy(tmp_path: Path) -> None:
@@ -283,8 +283,8 @@ def test_a_run_has_its_held_out_accuracy(tmp_path: Path) -> None:
     assert (row["name"], row["step"], row["progress"]) == ("a/b", 2, 1.0)
     assert row["parameters"] == run.model.parameters
     assert row["exact"] == run.metrics[-1]["scores"]["exact"]
+    assert row["config"]["budget"]["steps"] == 2
     shown = client.get("/api/runs/a/b").json()
-    assert shown["config"]["budget"]["steps"] == 2
     assert [len(points) for points in shown["curves"].values()] == [len(run.metrics) - 1, 1]
     assert "a/b" in [model["name"] for model in client.get("/api/models").json()["models"]]
 

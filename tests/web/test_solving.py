@@ -95,7 +95,7 @@ def test_a_client_that_has_left_ends_its_solve_and_its_wait() -> None:
         return True
 
     async def main() -> None:
-        queue = SolveQueue(1, 1, 60)
+        queue = SolveQueue(1, 2, 60)
         with pytest.raises(UserError, match="closed the connection"):
             await collect(queue, lambda emit: release.wait(10), left)
         began = time.monotonic()

@@ -17,6 +17,7 @@ import traceback
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from clew.errors import UserError
@@ -52,8 +53,8 @@ class SolveQueue:
     """See the module's docstring."""
 
     def __init__(self, workers: int, max_waiting: int, seconds: float) -> None:
-        self._slots = asyncio.Semaphore(workers)
-        self._max_waiting, self._waiting = max_waiting, 0
+        self._slots = threading.Semaphore(workers)
+        self._pending, self._most = 0, workers + max_waiting
         self._seconds = seconds
         self.stopping = threading.Event()  # ends all solves
 
@@ -61,54 +62,51 @@ class SolveQueue:
         self, work: Callable[[Emit], Any], has_left: Callable[[], Awaitable[bool]]
     ) -> AsyncGenerator[Any, None]:
         """Yield what `work` emits, then Finished; an error of `work` is raised here."""
-
-        async def unless_left(wait: Callable[[], Awaitable[Any]]) -> Any:
-            while True:
-                with suppress(TimeoutError):
-                    return await asyncio.wait_for(wait(), POLL_SECONDS)
-                if await has_left():
-                    raise UserError("the client closed the connection.")
-
-        if self._slots.locked() and self._waiting >= self._max_waiting:
+        if self._pending >= self._most:
             raise RequestError(503, "the server is busy; try again in a few seconds.")
-        self._waiting += 1
-        try:
-            await unless_left(self._slots.acquire)
-        finally:
-            self._waiting -= 1
-        loop, events = asyncio.get_running_loop(), asyncio.Queue[Any]()
-        gone, deadline = threading.Event(), time.monotonic() + self._seconds
-
-        def check() -> None:
-            if gone.is_set() or self.stopping.is_set():
-                raise UserError("the server was stopped.")
-            if time.monotonic() > deadline:
-                raise RequestError(503, f"solving took longer than {self._seconds:.0f} seconds; use a smaller maze.")
+        loop, events, gone = asyncio.get_running_loop(), asyncio.Queue[Any](), threading.Event()
 
         def emit(event: Any) -> None:
-            check()
+            check_running()
             loop.call_soon_threadsafe(events.put_nowait, event)
 
-        def work_in_thread() -> None:
-            _running.check = check
-            try:
-                outcome: Any = Finished(work(emit))
-            except Exception as error:
-                outcome = error
-            with suppress(RuntimeError):  # the loop was closed while the thread was computing
-                loop.call_soon_threadsafe(self._slots.release)
-                loop.call_soon_threadsafe(events.put_nowait, outcome)
+        def end(outcome: Any) -> None:
+            self._pending -= 1
+            events.put_nowait(outcome)
 
-        threading.Thread(target=work_in_thread, daemon=True).start()
+        def in_thread() -> None:
+            outcome: Any = UserError("the model failed on this maze; the server's terminal says why.")
+            with self._slots:
+                _running.check = partial(self._check, gone, time.monotonic() + self._seconds)
+                try:
+                    check_running()  # the client may have left while this waited
+                    outcome = Finished(work(emit))
+                except UserError as error:
+                    outcome = error
+                except Exception:
+                    traceback.print_exc()
+            with suppress(RuntimeError):  # the loop was closed while the thread was computing
+                loop.call_soon_threadsafe(end, outcome)
+
+        self._pending += 1
+        threading.Thread(target=in_thread, daemon=True).start()
         try:
             event = None
             while not isinstance(event, Finished):
-                event = await unless_left(events.get)
+                try:
+                    event = await asyncio.wait_for(events.get(), POLL_SECONDS)
+                except TimeoutError:
+                    if await has_left():
+                        raise UserError("the client closed the connection.") from None
+                    continue
                 if isinstance(event, UserError):
                     raise event
-                if isinstance(event, Exception):
-                    traceback.print_exception(event)  # for the terminal; the client gets one sentence
-                    raise UserError("the model failed on this maze; the server's terminal says why.")
                 yield event
         finally:
             gone.set()
+
+    def _check(self, gone: threading.Event, deadline: float) -> None:
+        if gone.is_set() or self.stopping.is_set():
+            raise UserError("the server was stopped.")
+        if time.monotonic() > deadline:
+            raise RequestError(503, f"solving took longer than {self._seconds:.0f} seconds; use a smaller maze.")
