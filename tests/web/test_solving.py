@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import pytest
 
 from clew.errors import UserError
-from clew.web.solving import Finished, RequestError, SolveQueue, check_running
+from clew.web.solving import RequestError, SolveQueue, check_running
 
 T = TypeVar("T")
 
@@ -35,7 +35,7 @@ def test_events_come_in_order_and_the_value_last() -> None:
     async def main() -> list[Any]:
         return await collect(SolveQueue(1, 1, 5), lambda emit: [emit(i) for i in range(3)] and "done")
 
-    assert run(main()) == [0, 1, 2, Finished("done")]
+    assert run(main()) == [("step", 0), ("step", 1), ("step", 2), ("result", "done")]
 
 
 def test_errors_of_users_are_passed_on_and_others_are_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
@@ -82,7 +82,7 @@ def test_a_solve_ends_when_its_consumer_leaves(check: Any) -> None:
         await anext(events)
         await events.aclose()
         # The slot is free again, so the next solve runs.
-        assert await collect(queue, lambda emit: 1) == [Finished(1)]
+        assert await collect(queue, lambda emit: 1) == [("result", 1)]
 
     run(main())
     assert ended.is_set()
@@ -103,7 +103,7 @@ def test_a_client_that_has_left_ends_its_solve_and_its_wait() -> None:
             await collect(queue, lambda emit: 1, left)
         assert time.monotonic() - began < 5
         release.set()
-        assert await collect(queue, lambda emit: 1) == [Finished(1)]
+        assert await collect(queue, lambda emit: 1) == [("result", 1)]
 
     run(main())
 
@@ -120,7 +120,7 @@ def test_at_most_some_wait() -> None:
         with pytest.raises(RequestError, match="busy"):
             await collect(queue, lambda emit: 3)
         release.set()
-        assert await running == [Finished(True)]
-        assert await waiting == [Finished(2)]
+        assert await running == [("result", True)]
+        assert await waiting == [("result", 2)]
 
     run(main())

@@ -2,7 +2,7 @@
 
     app = create_app(Settings(runs=Path("runs")))
 
-docs/web.md describes the API. Every error is JSON with one sentence.
+docs/web.md describes the API. Every error is JSON with one sentence. Cells are [x, y]; nodes of graphs are numbers.
 """
 
 from __future__ import annotations
@@ -27,24 +27,27 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Message, Receive, Scope, Send
 
+from clew.data.readers import read_mazes
 from clew.decoding.cells import CellWalk, loop_probabilities
 from clew.decoding.codec import Step
 from clew.decoding.decode import TaskStep, parse_decoder, split_steps
 from clew.errors import UserError
+from clew.evaluation.scores import classify
 from clew.mazes.generate import generate
 from clew.mazes.generators import star_shape
-from clew.mazes.maze import Cell, Task, TaskBatch
+from clew.mazes.maze import Cell, PathStar, Task, TaskBatch
 from clew.mazes.solvers import astar
 from clew.registry import registered_names, shipped_models
 from clew.solution import Solution
+from clew.training.callbacks import curve
 from clew.viz.animation import shown_loops
-from clew.web import models as page
-from clew.web.solving import Emit, Finished, RequestError, SolveQueue
+from clew.web.models import ModelStore, lookup, result_json, run_row
+from clew.web.solving import Emit, RequestError, SolveQueue
 
 STATIC = Path(__file__).parent / "static"
 PAGES = {"/": STATIC / "index.html", "/runs": STATIC / "runs.html", "/results": STATIC / "results.html"}
 FIRST_MODELS = {"cells-dfs", "cells-astar"}
-MAX_BODY_BYTES = 1_000_000
+MAX_BODY_BYTES, MAX_SIDE = 1_000_000, 64
 FAMILIES = ("dfs", "astar", "wilson", "kruskal", "percolation", "path-star-2x4", "path-star-5x4")
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; "
@@ -140,7 +143,7 @@ class Api:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.store = page.ModelStore(settings.runs)
+        self.store = ModelStore(settings.runs)
         self.queue = SolveQueue(settings.workers, settings.max_waiting, settings.seconds)
         self.solves = {"solve": self.solve, "loops": self.loops, "animate": self.animate}
 
@@ -159,72 +162,66 @@ class Api:
 
     def runs(self, request: Request) -> Response:
         folder = self.settings.runs
-        rows = [page.run_row(name, run) for name, run in self.store.runs().items()]
+        rows = [run_row(name, run) for name, run in self.store.runs().items()]
         return JSONResponse({"folder": None if folder is None else str(folder), "runs": rows})
 
     def run(self, request: Request) -> Response:
-        run = page.lookup(self.store.runs(), request.path_params["name"], "run")
-        return JSONResponse({"curves": page.curves_json(run)})
+        run = lookup(self.store.runs(), request.path_params["name"], "run")
+        return JSONResponse({"curves": {y: list(curve(run, y, "mazes")) for y in ("loss", "exact")}})
 
     def results(self, request: Request) -> Response:
         """Tables and verdicts of the studies that were run."""
-        return JSONResponse(page.result_json(self.settings.results))
+        return JSONResponse(result_json(self.settings.results))
 
     def picture(self, request: Request) -> Response:
         pictures = {file.parent.name: file for file in sorted(self.settings.results.glob("*/*.png"))}
-        return FileResponse(page.lookup(pictures, request.path_params["name"], "result"))
+        return FileResponse(lookup(pictures, request.path_params["name"], "result"))
 
     async def post(self, request: Request) -> Response:
         """Answer with one JSON object or a GIF, or with one event a step."""
         body, name = await _body(request), request.url.path.removeprefix("/api/")
-        if name == "read" and not request.headers.get("content-type", "").startswith("application/json"):
-            return JSONResponse(await run_in_threadpool(self.read, body))
-        value = page.json_object(body)
-        if name == "read":
-            text = page.field(value, "text", "").encode(errors="replace")
-            return JSONResponse(await run_in_threadpool(self.read, text))
-        if name == "generate":
-            return JSONResponse(await run_in_threadpool(self.generate, value))
+        if name in ("read", "generate"):
+            work = self.read if name == "read" else self.generate
+            return JSONResponse(await run_in_threadpool(work, body))
+        value = json_object(body)
         events = self.queue.run(lambda emit: self.solves[name](value, emit), request.is_disconnected)
         if "text/event-stream" in request.headers.get("accept", ""):
             return StreamingResponse(_event_stream(events), media_type="text/event-stream")
-        async for event in events:
-            answer = event
-        is_gif = isinstance(answer.value, bytes)
-        return Response(answer.value, media_type="image/gif") if is_gif else JSONResponse(answer.value)
+        *_, (_, answer) = [event async for event in events]
+        return Response(answer, media_type="image/gif") if isinstance(answer, bytes) else JSONResponse(answer)
 
-    def generate(self, value: dict[str, Any]) -> Any:
+    def generate(self, body: bytes) -> Any:
         """Return a maze of a family, of the test split."""
-        family, seed = page.field(value, "family", "dfs"), page.field(value, "seed", 0, range(2**63))
-        sides = range(2, page.MAX_SIDE + 1)
-        height, width = (page.field(value, name, 10, sides) for name in ("height", "width"))
+        value = json_object(body)
+        family, seed = field(value, "family", "dfs"), field(value, "seed", 0, range(2**63))
+        height, width = (field(value, name, 10, range(2, MAX_SIDE + 1)) for name in ("height", "width"))
         if star := star_shape(family):
             height, width = 1, star.nodes
             if width > 1000:
                 raise RequestError(413, "a path-star graph on the page has at most 1,000 nodes.")
         task, _ = generate(family, height, width, seed=seed, first=0, count=1, split="test", workers=1)[0]
-        return {"family": family, **page.maze_json(task)}
+        return {"family": family, **maze_json(task)}
 
-    def read(self, data: bytes) -> Any:
-        """Return the first maze of a pasted text or of a file's bytes, and how many there are."""
-        task, count = page.first_task(data)
-        return {"count": count, **page.maze_json(task)}
+    def read(self, body: bytes) -> Any:
+        """Return the first maze of a text or of a file's bytes, and how many there are."""
+        task, count = first_task(body)
+        return {"count": count, **maze_json(task)}
 
     def solve(self, value: dict[str, Any], emit: Emit) -> Any:
         """Return a model's solution of a maze; emit its steps."""
-        task = page.task_from(value.get("maze"))
-        return page.solution_json(*self.solution(task, value, lambda step: emit(page.step_json(task, step))))
+        task = task_from(value.get("maze"))
+        return solution_json(*self.solution(task, value, lambda step: emit(step_json(task, step))))
 
     def loops(self, value: dict[str, Any], emit: Emit) -> Any:
         """Return the probability of every cell after each loop of the first pass."""
-        model, task = self.store.load(page.field(value, "model", "")), page.task_from(value.get("maze"))
+        model, task = self.store.load(field(value, "model", "")), task_from(value.get("maze"))
         loops = loop_probabilities(model.model, task)
         kept = shown_loops(len(loops))
         return {"loops": [np.round(loops[i], 2).tolist() for i in kept], "numbers": [i + 1 for i in kept]}
 
     def animate(self, value: dict[str, Any], emit: Emit) -> bytes:
         """Return the solution as an animated GIF."""
-        solution, _ = self.solution(page.task_from(value.get("maze")), value, emit)
+        solution, _ = self.solution(task_from(value.get("maze")), value, emit)
         with tempfile.TemporaryDirectory() as folder:
             solution.animate(file := Path(folder) / "maze.gif")
             return file.read_bytes()
@@ -233,8 +230,8 @@ class Api:
         self, task: Task, value: dict[str, Any], on_step: Callable[[TaskStep], None]
     ) -> tuple[Solution, list[Cell]]:
         """Return the model's solution and the path of the deterministic A*."""
-        model = self.store.load(page.field(value, "model", ""))
-        decoder = page.field(value, "decoder", "") or None
+        model = self.store.load(field(value, "model", ""))
+        decoder = field(value, "decoder", "") or None
         walk = parse_decoder(decoder) if decoder else None
         # Such a walk would run for minutes in one call of compiled code, which cannot be stopped.
         if isinstance(walk, CellWalk) and (walk.loops > 4 or walk.tolerance < 0.01 or walk.every > 16):
@@ -254,12 +251,99 @@ class Api:
         return model.solve(task, decoder, on_step=split), exact_path
 
 
-async def _event_stream(events: AsyncGenerator[Any, None]) -> AsyncIterator[str]:
+async def _event_stream(events: AsyncGenerator[tuple[str, Any], None]) -> AsyncIterator[str]:
     """Yield server-sent events: `step` for each step, then `result`, or `error`."""
     async with aclosing(events):
         try:
-            async for event in events:
-                name, value = ("result", event.value) if isinstance(event, Finished) else ("step", event)
-                yield f"event: {name}\ndata: {json.dumps(value)}\n\n"
+            async for kind, value in events:
+                yield f"event: {kind}\ndata: {json.dumps(value)}\n\n"
         except UserError as error:
             yield f"event: error\ndata: {json.dumps({'error': str(error)})}\n\n"
+
+
+def json_object(body: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        raise UserError("the request is not valid JSON; send one JSON object.") from None
+    if not isinstance(value, dict):
+        raise UserError("the request must be a JSON object.")
+    return value
+
+
+def field(value: dict[str, Any], name: str, default: Any, allowed: range | None = None) -> Any:
+    """Return a field of the default's type; a number must be in the range."""
+    found = value.get(name, default)
+    if type(found) is not type(default) or (allowed and found not in allowed):
+        kind = f"a whole number from {allowed[0]:,} to {allowed[-1]:,}" if allowed else "text"
+        raise UserError(f"the request must give {name} as {kind}.")
+    return found
+
+
+def first_task(data: bytes) -> tuple[Task, int]:
+    """Return the first maze of a text or a file's bytes, and how many there are; a text might name a file."""
+    found = read_mazes(data)
+    if not found:
+        raise UserError("there is no maze in this.")
+    height, width = found[0].task.maze.cells.shape
+    if max(height, width) > MAX_SIDE:
+        problem = f"the maze has {height} rows and {width} columns; the page takes at most {MAX_SIDE} of each."
+        raise RequestError(413, problem)
+    return found[0].task, len(found)
+
+
+def task_from(maze: Any) -> Task:
+    """Return the task of a maze in any text format, or in the JSON of `maze_json`."""
+    if not isinstance(maze, str | dict):
+        raise UserError("the request must give maze as text or as a JSON object.")
+    text = maze if isinstance(maze, str) else json.dumps(maze)
+    task, count = first_task(text.encode(errors="replace"))
+    if count != 1:
+        raise UserError(f"the request holds {count} mazes; give one.")
+    return task
+
+
+def cell_json(task: Task, cell: Cell) -> Any:
+    """Return a cell as [x, y], or a node as its label."""
+    return cell[1] if isinstance(task.maze, PathStar) else [cell[1], cell[0]]
+
+
+def maze_json(task: Task) -> dict[str, Any]:
+    """Return a task as JSON: the open sides of its cells, or the edges of a path-star graph."""
+    ends = {"start": cell_json(task, task.start), "goal": cell_json(task, task.goal)}
+    if isinstance(task.maze, PathStar):
+        return {"labels": task.maze.width, "edges": sorted((a[1], b[1]) for a, b in task.maze.edges()), **ends}
+    return {"height": task.maze.height, "width": task.maze.width, **ends, "cells": task.maze.cells.tolist()}
+
+
+def step_json(task: Task, step: TaskStep) -> dict[str, Any]:
+    columns = zip(step.positions, step.tokens, step.probabilities, step.cells, strict=True)
+    filled = [
+        {
+            "position": position,
+            "token": token,
+            "probability": round(probability, 4),
+            "cell": cell and cell_json(task, cell),
+        }
+        for position, token, probability, cell in columns
+    ]
+    grid_HW = step.cell_probabilities
+    probabilities = None if grid_HW is None else np.round(grid_HW.astype(float), 3).tolist()
+    return {"pass": step.number, "hidden": step.hidden, "filled": filled, "probabilities": probabilities}
+
+
+def solution_json(solution: Solution, exact_path: list[Cell]) -> dict[str, Any]:
+    """Return a solution, compared with the path that the deterministic A* stores."""
+    task, path = solution.task, solution.path
+    return {
+        "path": path and [cell_json(task, cell) for cell in path],
+        "exact": path == exact_path,
+        "valid": solution.is_valid,
+        "shortest": solution.is_shortest,
+        "failure": None if solution.is_shortest else classify(task, exact_path, path),
+        "verdict": solution.verdict,
+        "passes": solution.passes,
+        "ms": round(1000 * solution.seconds, 2),
+        "exact_path": [cell_json(task, cell) for cell in exact_path],
+        "steps": [step_json(task, step) for step in solution.steps],
+    }

@@ -1,25 +1,18 @@
-"""JSON of the page: checked requests, mazes, steps, solutions, models, runs and measured results.
+"""What the page lists: models, runs and measured results.
 
-Cells are [x, y]; nodes of graphs are numbers. A request names a model or run as it is listed; the name is never used as
-a path.
+A request names a model or run as it is listed; the name is never used as a path.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import numpy as np
-
-from clew.data.readers import read_mazes
-from clew.decoding.decode import TaskStep, decoders_for, default_decoder, is_causal
+from clew.decoding.decode import decoders_for, default_decoder, is_causal
 from clew.errors import UserError
-from clew.evaluation.scores import classify
 from clew.files import read_json, to_plain
-from clew.mazes.maze import Cell, PathStar, Task
 from clew.models.cell_network import CellNetwork
 from clew.paper.page import main_verdicts, read_results
 from clew.paper.results import Report, Result
@@ -27,17 +20,12 @@ from clew.paper.studies import STUDIES
 from clew.paper.study import parameters_of
 from clew.paper.verdict import converged_only
 from clew.registry import shipped_models
-from clew.solution import Solution
 from clew.trained import TrainedModel, load
-from clew.training.callbacks import curve, find_runs, run_status
+from clew.training.callbacks import find_runs, run_status
 from clew.training.checkpoint import load_config
 from clew.web.solving import RequestError, check_running
 
-T = TypeVar("T")
-
-MAX_SIDE = 64
 MAX_LOADED = 8
-MAX_POINTS = 400  # of a curve
 
 
 @lru_cache(MAX_LOADED)
@@ -98,7 +86,7 @@ class ModelStore:
         return _load(*lookup(self.sources(), name, "model"))
 
 
-def lookup(known: Mapping[str, T], name: str, kind: str) -> T:
+def lookup(known: Mapping[str, Any], name: str, kind: str) -> Any:
     """Return what is listed under a name; an error if nothing is."""
     if name not in known:
         raise RequestError(404, f"there is no {kind} {name!r}; GET /api/{kind}s lists them.")
@@ -113,15 +101,6 @@ def run_row(name: str, folder: Path) -> dict[str, Any]:
         return {"name": name, "config": config.to_json(), "parameters": parameters, **run_status(folder)}
     except (UserError, OSError, KeyError, TypeError) as error:
         return {"name": name, "error": str(error), "age": 0}
-
-
-def curves_json(folder: Path) -> dict[str, Any]:
-    """Return the curves of a run, by mazes seen; a long one is thinned to about MAX_POINTS."""
-    found = {}
-    for y in ("loss", "exact"):
-        points = list(curve(folder, y, "mazes"))
-        found[y] = [*points[: -1 : 1 + len(points) // MAX_POINTS], *points[-1:]]
-    return found
 
 
 def result_json(folder: Path) -> dict[str, Any]:
@@ -148,90 +127,3 @@ def _study_json(name: str, result: Result | None, folder: Path) -> dict[str, Any
             picture = f"/api/results/{name}.png" if any((folder / name).glob("*.png")) else None
     texts = {"name": name, "title": study.title, "question": study.question, "paper": study.paper, "state": state}
     return texts | {"findings": to_plain(findings), "tables": to_plain(tables), "picture": picture}
-
-
-def json_object(body: bytes) -> dict[str, Any]:
-    try:
-        value = json.loads(body)
-    except (ValueError, RecursionError):
-        raise UserError("the request is not valid JSON; send one JSON object.") from None
-    if not isinstance(value, dict):
-        raise UserError("the request must be a JSON object.")
-    return value
-
-
-def field(value: dict[str, Any], name: str, default: T, allowed: range | None = None) -> T:
-    """Return a field of the default's type; a number must be in the range."""
-    found = value.get(name, default)
-    if type(found) is not type(default) or (allowed and found not in allowed):
-        kind = f"a whole number from {allowed[0]:,} to {allowed[-1]:,}" if allowed else "text"
-        raise UserError(f"the request must give {name} as {kind}.")
-    return found
-
-
-def first_task(data: bytes) -> tuple[Task, int]:
-    """Return the first maze of a text or a file's bytes, and how many there are."""
-    found = read_mazes(data)  # bytes, since a text may be the name of a file
-    if not found:
-        raise UserError("there is no maze in this.")
-    height, width = found[0].task.maze.cells.shape
-    if max(height, width) > MAX_SIDE:
-        problem = f"the maze has {height} rows and {width} columns; the page takes at most {MAX_SIDE} of each."
-        raise RequestError(413, problem)
-    return found[0].task, len(found)
-
-
-def task_from(maze: Any) -> Task:
-    """Return the task of a maze in any text format, or in the JSON of `maze_json`."""
-    if not isinstance(maze, str | dict):
-        raise UserError("the request must give maze as text or as a JSON object.")
-    task, count = first_task((maze if isinstance(maze, str) else json.dumps(maze)).encode(errors="replace"))
-    if count != 1:
-        raise UserError(f"the request holds {count} mazes; give one.")
-    return task
-
-
-def cell_json(task: Task, cell: Cell) -> Any:
-    """Return a cell as [x, y], or a node as its label."""
-    return cell[1] if isinstance(task.maze, PathStar) else [cell[1], cell[0]]
-
-
-def maze_json(task: Task) -> dict[str, Any]:
-    """Return a task as JSON: the open sides of its cells, or the edges of a path-star graph."""
-    ends = {"start": cell_json(task, task.start), "goal": cell_json(task, task.goal)}
-    if isinstance(task.maze, PathStar):
-        return {"labels": task.maze.width, "edges": sorted((a[1], b[1]) for a, b in task.maze.edges()), **ends}
-    return {"height": task.maze.height, "width": task.maze.width, **ends, "cells": task.maze.cells.tolist()}
-
-
-def step_json(task: Task, step: TaskStep) -> dict[str, Any]:
-    columns = zip(step.positions, step.tokens, step.probabilities, step.cells, strict=True)
-    filled = [
-        {
-            "position": position,
-            "token": token,
-            "probability": round(probability, 4),
-            "cell": cell and cell_json(task, cell),
-        }
-        for position, token, probability, cell in columns
-    ]
-    grid_HW = step.cell_probabilities
-    probabilities = None if grid_HW is None else np.round(grid_HW.astype(float), 3).tolist()
-    return {"pass": step.number, "hidden": step.hidden, "filled": filled, "probabilities": probabilities}
-
-
-def solution_json(solution: Solution, exact_path: list[Cell]) -> dict[str, Any]:
-    """Return a solution, compared with the path that the deterministic A* stores."""
-    task, path = solution.task, solution.path
-    return {
-        "path": path and [cell_json(task, cell) for cell in path],
-        "exact": path == exact_path,
-        "valid": solution.is_valid,
-        "shortest": solution.is_shortest,
-        "failure": None if solution.is_shortest else classify(task, exact_path, path),
-        "verdict": solution.verdict,
-        "passes": solution.passes,
-        "ms": round(1000 * solution.seconds, 2),
-        "exact_path": [cell_json(task, cell) for cell in exact_path],
-        "steps": [step_json(task, step) for step in solution.steps],
-    }

@@ -1,8 +1,8 @@
 """Run solves in threads: at most `workers` at once, a bounded queue before them, a time limit for each.
 
     queue = SolveQueue(workers=2, max_waiting=32, seconds=30)
-    async for event in queue.run(lambda emit: model.solve(task, on_step=emit), request.is_disconnected):
-        ...      # what was emitted, as it happens; the last one is Finished(value)
+    async for kind, value in queue.run(lambda emit: model.solve(task, on_step=emit), request.is_disconnected):
+        ...      # "step" and what was emitted, as it happens; then "result" and what was returned
 
 A solve ends when its client has left or its time is over: at its next step, or where it calls `check_running`, as
 the modules of a loaded model do. Its slot is free when its thread has ended, so that abandoned solves cannot pile up.
@@ -16,7 +16,6 @@ import time
 import traceback
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -32,13 +31,6 @@ class RequestError(UserError):
     def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)
         self.status = status
-
-
-@dataclass(frozen=True)
-class Finished:
-    """The value that a solve returned."""
-
-    value: Any
 
 
 _running = threading.local()
@@ -60,29 +52,29 @@ class SolveQueue:
 
     async def run(
         self, work: Callable[[Emit], Any], has_left: Callable[[], Awaitable[bool]]
-    ) -> AsyncGenerator[Any, None]:
-        """Yield what `work` emits, then Finished; an error of `work` is raised here."""
+    ) -> AsyncGenerator[tuple[str, Any], None]:
+        """Yield the steps and the result of `work`; its error is raised here."""
         if self._pending >= self._most:
             raise RequestError(503, "the server is busy; try again in a few seconds.")
-        loop, events, gone = asyncio.get_running_loop(), asyncio.Queue[Any](), threading.Event()
+        loop, events, gone = asyncio.get_running_loop(), asyncio.Queue[tuple[str, Any]](), threading.Event()
 
-        def emit(event: Any) -> None:
+        def emit(step: Any) -> None:
             check_running()
-            loop.call_soon_threadsafe(events.put_nowait, event)
+            loop.call_soon_threadsafe(events.put_nowait, ("step", step))
 
-        def end(outcome: Any) -> None:
+        def end(outcome: tuple[str, Any]) -> None:
             self._pending -= 1
             events.put_nowait(outcome)
 
         def in_thread() -> None:
-            outcome: Any = UserError("the model failed on this maze; the server's terminal says why.")
+            outcome: tuple[str, Any] = "error", UserError("the model failed; the server's terminal says why.")
             with self._slots:
                 _running.check = partial(self._check, gone, time.monotonic() + self._seconds)
                 try:
                     check_running()  # the client may have left while this waited
-                    outcome = Finished(work(emit))
+                    outcome = "result", work(emit)
                 except UserError as error:
-                    outcome = error
+                    outcome = "error", error
                 except Exception:
                     traceback.print_exc()
             with suppress(RuntimeError):  # the loop was closed while the thread was computing
@@ -91,17 +83,17 @@ class SolveQueue:
         self._pending += 1
         threading.Thread(target=in_thread, daemon=True).start()
         try:
-            event = None
-            while not isinstance(event, Finished):
+            kind = "step"
+            while kind == "step":
                 try:
-                    event = await asyncio.wait_for(events.get(), POLL_SECONDS)
+                    kind, value = await asyncio.wait_for(events.get(), POLL_SECONDS)
                 except TimeoutError:
                     if await has_left():
                         raise UserError("the client closed the connection.") from None
                     continue
-                if isinstance(event, UserError):
-                    raise event
-                yield event
+                if kind == "error":
+                    raise value
+                yield kind, value
         finally:
             gone.set()
 
