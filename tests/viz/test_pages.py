@@ -95,7 +95,7 @@ def test_a_page_where_nothing_failed_and_one_where_all_did():
 
 def test_it_is_written_whole_or_not_at_all(tmp_path):
     write_page(tmp_path / "out.html", PAGE)
-    assert (tmp_path / "out.html").read_text().endswith("</html>\n")
+    assert (tmp_path / "out.html").read_text().endswith("</html>")
     with pytest.raises(UserError, match="does not exist"):
         write_page(tmp_path / "no" / "out.html", PAGE)
 

@@ -17,7 +17,7 @@ from PIL import Image
 from starlette.testclient import TestClient
 
 import clew
-from clew.web.app import HEADERS, MAX_BODY_BYTES, Api, Settings, create_app
+from clew.web.app import HEADERS, MAX_BODY_BYTES, Api, App, Settings
 from clew.web.models import ModelStore
 
 DRAWING = "+--+--+--+\n|S    |  |\n+--+  +  +\n|  |     |\n+  +--+  +\n|       G|\n+--+--+--+"
@@ -27,7 +27,7 @@ PATH = [[0, 0], [1, 0], [1, 1], [2, 1], [2, 2]]
 
 @pytest.fixture(scope="module")
 def client() -> TestClient:
-    return TestClient(create_app(Settings(workers=1)), base_url="http://localhost", raise_server_exceptions=False)
+    return TestClient(App(Settings(workers=1)), base_url="http://localhost", raise_server_exceptions=False)
 
 
 def solve(client: TestClient, **changes: object) -> object:
@@ -238,7 +238,7 @@ def test_a_full_queue_says_when_to_retry(monkeypatch: pytest.MonkeyPatch) -> Non
         release.wait(10)
 
     monkeypatch.setattr(Api, "solution", wait)
-    app = create_app(Settings(workers=1, max_waiting=0))
+    app = App(Settings(workers=1, max_waiting=0))
 
     async def main() -> httpx.Response:
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
@@ -259,7 +259,7 @@ def test_a_full_queue_says_when_to_retry(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.parametrize("path", ["/api/solve", "/api/loops", "/api/animate"])
 def test_a_solve_has_a_time_limit(path: str) -> None:
-    client = TestClient(create_app(Settings(seconds=1e-9)), base_url="http://localhost")
+    client = TestClient(App(Settings(seconds=1e-9)), base_url="http://localhost")
     late = client.post(path, json={"maze": DRAWING, "model": "cells-dfs"})
     assert (late.status_code, late.headers.get("retry-after")) == (503, "2")
     assert "longer than" in late.json()["error"]
@@ -268,7 +268,7 @@ def test_a_solve_has_a_time_limit(path: str) -> None:
 def test_runs_and_results(tmp_path: Path) -> None:
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "config.json").write_text("{")
-    client = TestClient(create_app(Settings(runs=tmp_path, results=tmp_path)), base_url="http://localhost")
+    client = TestClient(App(Settings(runs=tmp_path, results=tmp_path)), base_url="http://localhost")
     (row,) = client.get("/api/runs").json()["runs"]
     assert row["name"] == "broken"
     assert "JSON" in row["error"]
@@ -280,7 +280,7 @@ def test_runs_and_results(tmp_path: Path) -> None:
 def test_a_run_has_its_held_out_accuracy(tmp_path: Path) -> None:
     config = clew.config("tiny", steps=2, batch_size=4, held_out=4)
     run = clew.train(config, tmp_path / "a" / "b", quiet=True)
-    client = TestClient(create_app(Settings(runs=tmp_path)), base_url="http://localhost")
+    client = TestClient(App(Settings(runs=tmp_path)), base_url="http://localhost")
     (row,) = client.get("/api/runs").json()["runs"]
     assert (row["name"], row["step"], row["progress"]) == ("a/b", 2, 1.0)
     assert row["parameters"] == run.model.parameters

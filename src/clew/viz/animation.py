@@ -59,7 +59,7 @@ def _write_gif(task: Task, marked: Sequence[Frame], last: Frame, path: PathLike,
     for shapes, caption in [*(([background, *marks, *walls], caption) for marks, caption in marked), last]:
         drawing = place(task, shapes, caption)
         image = to_image(drawing, _PIXELS / max(drawing.width, drawing.height))
-        images.append(image.quantize(64, dither=0))
+        images.append(image.quantize(64))
     durations = [milliseconds] * len(marked) + [_LAST_MILLISECONDS]
     with atomic_write(path, "wb") as file:
         images[0].save(file, "gif", save_all=True, append_images=images[1:], duration=durations, loop=0)
@@ -73,14 +73,11 @@ def solution_html(solution: Solution) -> str:
 
     def step(number: int, frame: Frame) -> list[Layer]:
         attributes = f' data-step="{number}"' + ' style="display:none"' * (number < last)
-        layers = place(solution.task, *frame).layers
-        return [layer._replace(attributes=attributes) for layer in layers]
+        return [layer._replace(attributes=attributes) for layer in place(solution.task, *frame).layers]
 
     background, *walls = task_shapes(solution.task)[0]
     drawing = place(solution.task, [background], end[1])
-    layers = [drawing.layers[0]]
-    for number, frame in enumerate(found):
-        layers += step(number, frame)
+    layers = [drawing.layers[0], *(layer for i, frame in enumerate(found) for layer in step(i, frame))]
     # The walls are written once, above the marks of all steps; the drawing with the path covers them.
     layers += [layers[0]._replace(shapes=walls), *step(last, end)]
     # The handler is an attribute, so it needs no id and runs wherever a notebook puts the figure.

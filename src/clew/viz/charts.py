@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 # Distinguishable with colour blindness, on light and dark backgrounds.
 COLOURS = ("#4269d0", "#e8710a", "#3ca951", "#a463f2", "#d6409f", "#0e9aa7", "#9c6b4e", "#8a8d91", "#c9a300", "#5b5ea6")
 _MARKERS = "osD^vPXp*h"
-_PANEL, _MAZE = (4.6, 3.4), (2.5, 2.8)  # width and height in inches
-_IN_A_ROW = 4
+_PANEL, _MAZE, _IN_A_ROW = (4.6, 3.4), (2.5, 2.8), 4  # width and height in inches, and how many side by side
 _INK = "#010203"  # becomes the colour of the page's text
 
 
@@ -109,7 +108,7 @@ def panel_svg(panel: Panel) -> str:
         figure.savefig(out, format="svg", transparent=True)
     # A style would apply to the whole page, the metadata have the date, and only ids that are referred to stay.
     svg = re.sub(r"^.*?<svg|<(style|metadata).*?</\1>", "", out.getvalue(), flags=re.DOTALL)
-    svg = re.sub(r' id="(?![a-z][0-9a-f]{10}")[^"]*"', "", svg)
+    svg = re.sub(r' (id="(?![a-z][0-9a-f]{10}")|xmlns:xlink=")[^"]*"', "", svg)
     svg = svg.replace("xlink:href", "href").replace(_INK, "currentColor").replace("'DejaVu Sans'", "sans-serif")
     return f'<svg class="chart" role="img" aria-label="{escape(f"{panel.y_label} by {panel.x_label}")}"{svg}'
 

@@ -100,13 +100,13 @@ def task_shapes(task: Task | Maze, path: Cells = None, predicted: Cells = None) 
     ends = [] if isinstance(task, Maze) else [(START, task.start), (GOAL, task.goal)]
     centre = centres(maze)
     true, inside = ([cell for cell in cells or [] if cell in centre] for cells in (path, predicted))
-    width, height = drawing_size(maze)
-    frame: Polygon = [(0, 0), (width, 0), (width, height), (0, height)]
+    right, bottom = drawing_size(maze)
+    frame: Polygon = [(0, 0), (right, 0), (right, bottom), (0, bottom)]
     shapes, words = [Shape(PAPER, [frame])], []
     line = Shape(TRUE_PATH, [[centre[cell] for cell in true]], 0.2)
     if isinstance(maze, PathStar):
-        edges = Shape(STONE, [[centre[a], centre[b]] for a, b in maze.edges()], 0.08)
-        shapes += [edges, line, Shape(GRID, [disc(middle, 0.3) for middle in centre.values()])]
+        shapes += [Shape(STONE, [[centre[a], centre[b]] for a, b in maze.edges()], 0.08), line]
+        shapes += [Shape(GRID, [disc(middle, 0.3) for middle in centre.values()])]
         shapes += [Shape(colour, [disc(centre[node], 0.3)]) for colour, node in ends]
         words = [Word(INK, 0.3, maze.name(node), middle) for node, middle in centre.items()]
     else:
@@ -154,8 +154,7 @@ def _arrow(tail: Point, tip: Point, aside: float) -> Polygon:
     # Points as complex numbers: a product with `along` turns them, and i is to the right since y points down.
     begin, length = complex(*tail), math.dist(tail, tip)
     along = (complex(*tip) - begin) / length
-    neck, end = length - 0.42, length - 0.06
-    half = [0.1 + 0.05j, neck + 0.05j, neck + 0.19j, end + 0j]
+    half = [0.1 + 0.05j, length - 0.42 + 0.05j, length - 0.42 + 0.19j, length - 0.06 + 0j]
     outline = [begin + along * (point + aside * 1j) for point in [p.conjugate() for p in half] + half[-2::-1]]
     return [(point.real, point.imag) for point in outline]
 
@@ -188,7 +187,7 @@ def place(task: Task | Maze, shapes: Sequence[Shape | Word], note: str = "", tit
 def _grid(pictures: Sequence[Picture], columns: int) -> Drawing:
     """Return drawn tasks in rows of `columns`."""
     drawings = [place(task, *task_shapes(task, path, predicted), title) for task, path, predicted, title in pictures]
-    width, height = (max(each[axis] for each in drawings) + _GAP for axis in (0, 1))
+    width, height = max(each.width for each in drawings) + _GAP, max(each.height for each in drawings) + _GAP
     layers = []
     for i, each in enumerate(drawings):
         left, top = (i % columns) * width + (width - _GAP - each.width) / 2, (i // columns) * height
@@ -281,6 +280,6 @@ def save_picture(file: PathLike, pictures: Sequence[Picture], columns: int | Non
 def check_ending(file: PathLike) -> str:
     """Return the file's ending if it names a picture format, otherwise raise UserError."""
     ending = Path(file).suffix.lower()
-    if ending not in (".png", ".svg"):
-        raise UserError(f"{file} must end in .png or .svg, since that says which kind of picture to draw.")
-    return ending
+    if ending in (".png", ".svg"):
+        return ending
+    raise UserError(f"{file} must end in .png or .svg, since that says which kind of picture to draw.")

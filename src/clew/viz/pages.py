@@ -50,7 +50,7 @@ def page_html(page: Page) -> str:
     panels = page.panels or [_by_length(evaluations), _passes(evaluations), *_calibration(opened)]
     classes = failure_classes(outcome.task for each in evaluations for outcome in each.outcomes)
     folder = FileSystemLoader(Path(__file__).parent)
-    environment = Environment(loader=folder, autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
+    environment = Environment(loader=folder, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     return environment.get_template("report.html").render(
         page=page,
         opened=opened,

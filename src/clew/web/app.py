@@ -1,6 +1,6 @@
 """The web application: pages, API and their checks.
 
-    app = create_app(Settings(runs=Path("runs")))
+    app = App(Settings(runs=Path("runs")))
 
 docs/web.md describes the API. Every error is JSON with one sentence. Cells are [x, y]; nodes of graphs are numbers.
 """
@@ -11,7 +11,7 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -42,11 +42,10 @@ from clew.solution import Solution
 from clew.training.callbacks import curve
 from clew.viz.animation import shown_loops
 from clew.web.models import ModelStore, lookup, result_json, run_row
-from clew.web.solving import Emit, RequestError, SolveQueue
+from clew.web.solving import Emit, Events, RequestError, SolveQueue
 
 STATIC = Path(__file__).parent / "static"
 PAGES = {"/": STATIC / "index.html", "/runs": STATIC / "runs.html", "/results": STATIC / "results.html"}
-FIRST_MODELS = {"cells-dfs", "cells-astar"}
 MAX_BODY_BYTES, MAX_SIDE = 1_000_000, 64
 FAMILIES = ("dfs", "astar", "wilson", "kruskal", "percolation", "path-star-2x4", "path-star-5x4")
 HEADERS = {
@@ -73,41 +72,38 @@ class Settings:
     seconds: float = 30.0
 
 
-def create_app(settings: Settings, warm: bool = False) -> App:
-    """Return the application; if `warm`, load models and compile kernels first, so that a first visit is fast."""
-    api = Api(settings)
-    gets = {"models": api.models, "runs": api.runs, "runs/{name:path}": api.run, "results": api.results}
-    routes = [
-        *(Route(path, lambda request: FileResponse(PAGES[request.url.path])) for path in PAGES),
-        *(Route(f"/api/{path}", each) for path, each in gets.items()),
-        Route("/api/results/{name}.png", api.picture),
-        *(Route(f"/api/{name}", api.post, methods=["POST"]) for name in ("generate", "read", *api.solves)),
-        Mount("/static", StaticFiles(directory=STATIC)),
-    ]
-    handlers: Any = {
-        404: lambda request, error: _failure(404, f"there is no {request.url.path!r} here."),
-        405: lambda request, error: _failure(400, f"{request.method} is not possible for {request.url.path!r}."),
-        ClientDisconnect: lambda request, error: _failure(400, "the client closed the connection."),
-        UserError: lambda request, error: _failure(getattr(error, "status", 400), str(error)),
-        OSError: lambda request, error: _failure(400, "a file that this needs cannot be read."),
-        Exception: lambda request, error: _failure(500, "the server failed; its terminal says why."),
-    }
-    if warm:
-        api.warm_up()
-    app = App(routes=routes, exception_handlers=handlers)
-    app.hosts, app.stop = settings.hosts, api.queue.stopping.set
-    return app
-
-
 def _failure(status: int, sentence: str) -> JSONResponse:
     return JSONResponse({"error": sentence}, status, {"Retry-After": "2"} if status == 503 else {})
 
 
 class App(Starlette):
-    """The ASGI application: it refuses other hosts and origins, and adds headers."""
+    """The pages and the API; it refuses other hosts and origins, and adds headers. `stop()` ends all solves.
 
-    hosts: tuple[str, ...]
-    stop: Callable[[], None]  # ends all solves
+    If `warm`, models are loaded and kernels compiled first, so that a first visit is fast.
+    """
+
+    def __init__(self, settings: Settings, warm: bool = False) -> None:
+        api = Api(settings)
+        self.hosts, self.stop = settings.hosts, api.queue.stopping.set
+        gets = {"models": api.models, "runs": api.runs, "runs/{name:path}": api.run, "results": api.results}
+        routes = [
+            *(Route(path, lambda request: FileResponse(PAGES[request.url.path])) for path in PAGES),
+            *(Route(f"/api/{path}", each) for path, each in gets.items()),
+            Route("/api/results/{name}.png", api.picture),
+            *(Route(f"/api/{name}", api.post, methods=["POST"]) for name in ("generate", "read", *api.solves)),
+            Mount("/static", StaticFiles(directory=STATIC)),
+        ]
+        handlers: Any = {
+            404: lambda request, error: _failure(404, f"there is no {request.url.path!r} here."),
+            405: lambda request, error: _failure(400, f"{request.method} is not possible for {request.url.path!r}."),
+            ClientDisconnect: lambda request, error: _failure(400, "the client closed the connection."),
+            UserError: lambda request, error: _failure(getattr(error, "status", 400), str(error)),
+            OSError: lambda request, error: _failure(400, "a file that this needs cannot be read."),
+            Exception: lambda request, error: _failure(500, "the server failed; its terminal says why."),
+        }
+        super().__init__(routes=routes, exception_handlers=handlers)
+        if warm:
+            api.warm_up()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_with_headers(message: Message) -> None:
@@ -115,27 +111,15 @@ class App(Starlette):
                 MutableHeaders(scope=message).update(HEADERS)
             await send(message)
 
-        refusal = self.refusal(Headers(scope=scope)) if scope["type"] == "http" else None
-        await (_failure(400, refusal) if refusal else super().__call__)(scope, receive, send_with_headers)
-
-    def refusal(self, headers: Headers) -> str | None:
-        """Return a sentence if a request must not be served."""
-        host = headers.get("host", "")
-        if "*" not in self.hosts and re.sub(r":\d+$", "", host).lower() not in self.hosts:
-            return "this server does not answer under that host name."
-        if (origin := headers.get("origin")) is not None and origin.partition("://")[2].lower() != host.lower():
-            return "requests from other sites are not answered."
-        return None
-
-
-async def _body(request: Request) -> bytes:
-    """Return the body of a request, at most MAX_BODY_BYTES."""
-    body = b""
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > MAX_BODY_BYTES:
-            raise RequestError(413, f"the request is larger than {MAX_BODY_BYTES:,} bytes.")
-    return body
+        app: Any = super().__call__
+        if scope["type"] == "http":
+            headers = Headers(scope=scope)
+            host, origin = headers.get("host", ""), headers.get("origin")
+            if "*" not in self.hosts and re.sub(r":\d+$", "", host).lower() not in self.hosts:
+                app = _failure(400, "this server does not answer under that host name.")
+            elif origin is not None and origin.partition("://")[2].lower() != host.lower():
+                app = _failure(400, "requests from other sites are not answered.")
+        await app(scope, receive, send_with_headers)
 
 
 class Api:
@@ -151,7 +135,7 @@ class Api:
         """Do once what a first visit does."""
         self.store.listed()
         task = generate("dfs", 10, 10, seed=0, first=0, count=1, split="test", workers=1)[0][0]
-        for name in FIRST_MODELS & shipped_models().keys():
+        for name in {"cells-dfs", "cells-astar"} & shipped_models().keys():
             self.solution(task, {"model": name}, lambda step: None)
 
     def models(self, request: Request) -> Response:
@@ -161,9 +145,8 @@ class Api:
         return JSONResponse({"models": models, "families": list(dict.fromkeys(names))})
 
     def runs(self, request: Request) -> Response:
-        folder = self.settings.runs
         rows = [run_row(name, run) for name, run in self.store.runs().items()]
-        return JSONResponse({"folder": None if folder is None else str(folder), "runs": rows})
+        return JSONResponse({"folder": self.settings.runs and str(self.settings.runs), "runs": rows})
 
     def run(self, request: Request) -> Response:
         run = lookup(self.store.runs(), request.path_params["name"], "run")
@@ -179,20 +162,24 @@ class Api:
 
     async def post(self, request: Request) -> Response:
         """Answer with one JSON object or a GIF, or with one event a step."""
-        body, name = await _body(request), request.url.path.removeprefix("/api/")
-        if name in ("read", "generate"):
-            work = self.read if name == "read" else self.generate
-            return JSONResponse(await run_in_threadpool(work, body))
+        body, name = b"", request.url.path.removeprefix("/api/")
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > MAX_BODY_BYTES:
+                raise RequestError(413, f"the request is larger than {MAX_BODY_BYTES:,} bytes.")
+        if name == "read":
+            return JSONResponse(await run_in_threadpool(self.read, body))
         value = json_object(body)
+        if name == "generate":
+            return JSONResponse(await run_in_threadpool(self.generate, value))
         events = self.queue.run(lambda emit: self.solves[name](value, emit), request.is_disconnected)
         if "text/event-stream" in request.headers.get("accept", ""):
             return StreamingResponse(_event_stream(events), media_type="text/event-stream")
         *_, (_, answer) = [event async for event in events]
         return Response(answer, media_type="image/gif") if isinstance(answer, bytes) else JSONResponse(answer)
 
-    def generate(self, body: bytes) -> Any:
+    def generate(self, value: dict[str, Any]) -> Any:
         """Return a maze of a family, of the test split."""
-        value = json_object(body)
         family, seed = field(value, "family", "dfs"), field(value, "seed", 0, range(2**63))
         height, width = (field(value, name, 10, range(2, MAX_SIDE + 1)) for name in ("height", "width"))
         if star := star_shape(family):
@@ -209,26 +196,24 @@ class Api:
 
     def solve(self, value: dict[str, Any], emit: Emit) -> Any:
         """Return a model's solution of a maze; emit its steps."""
-        task = task_from(value.get("maze"))
+        task = task_from(value.get("maze", ""))
         return solution_json(*self.solution(task, value, lambda step: emit(step_json(task, step))))
 
     def loops(self, value: dict[str, Any], emit: Emit) -> Any:
         """Return the probability of every cell after each loop of the first pass."""
-        model, task = self.store.load(field(value, "model", "")), task_from(value.get("maze"))
+        model, task = self.store.load(field(value, "model", "")), task_from(value.get("maze", ""))
         loops = loop_probabilities(model.model, task)
         kept = shown_loops(len(loops))
         return {"loops": [np.round(loops[i], 2).tolist() for i in kept], "numbers": [i + 1 for i in kept]}
 
     def animate(self, value: dict[str, Any], emit: Emit) -> bytes:
         """Return the solution as an animated GIF."""
-        solution, _ = self.solution(task_from(value.get("maze")), value, emit)
+        solution, _ = self.solution(task_from(value.get("maze", "")), value, emit)
         with tempfile.TemporaryDirectory() as folder:
             solution.animate(file := Path(folder) / "maze.gif")
             return file.read_bytes()
 
-    def solution(
-        self, task: Task, value: dict[str, Any], on_step: Callable[[TaskStep], None]
-    ) -> tuple[Solution, list[Cell]]:
+    def solution(self, task: Task, value: dict[str, Any], on_step: Emit) -> tuple[Solution, list[Cell]]:
         """Return the model's solution and the path of the deterministic A*."""
         model = self.store.load(field(value, "model", ""))
         decoder = field(value, "decoder", "") or None
@@ -251,7 +236,7 @@ class Api:
         return model.solve(task, decoder, on_step=split), exact_path
 
 
-async def _event_stream(events: AsyncGenerator[tuple[str, Any], None]) -> AsyncIterator[str]:
+async def _event_stream(events: Events) -> AsyncIterator[str]:
     """Yield server-sent events: `step` for each step, then `result`, or `error`."""
     async with aclosing(events):
         try:
@@ -265,9 +250,9 @@ def json_object(body: bytes) -> dict[str, Any]:
     try:
         value = json.loads(body)
     except (ValueError, RecursionError):
-        raise UserError("the request is not valid JSON; send one JSON object.") from None
+        value = None
     if not isinstance(value, dict):
-        raise UserError("the request must be a JSON object.")
+        raise UserError("the request must be one JSON object.")
     return value
 
 
@@ -294,8 +279,6 @@ def first_task(data: bytes) -> tuple[Task, int]:
 
 def task_from(maze: Any) -> Task:
     """Return the task of a maze in any text format, or in the JSON of `maze_json`."""
-    if not isinstance(maze, str | dict):
-        raise UserError("the request must give maze as text or as a JSON object.")
     text = maze if isinstance(maze, str) else json.dumps(maze)
     task, count = first_task(text.encode(errors="replace"))
     if count != 1:
@@ -317,16 +300,9 @@ def maze_json(task: Task) -> dict[str, Any]:
 
 
 def step_json(task: Task, step: TaskStep) -> dict[str, Any]:
-    columns = zip(step.positions, step.tokens, step.probabilities, step.cells, strict=True)
-    filled = [
-        {
-            "position": position,
-            "token": token,
-            "probability": round(probability, 4),
-            "cell": cell and cell_json(task, cell),
-        }
-        for position, token, probability, cell in columns
-    ]
+    cells = [cell and cell_json(task, cell) for cell in step.cells]
+    columns = zip(step.positions, step.tokens, np.round(step.probabilities, 4).tolist(), cells, strict=True)
+    filled = [dict(zip(("position", "token", "probability", "cell"), each, strict=True)) for each in columns]
     grid_HW = step.cell_probabilities
     probabilities = None if grid_HW is None else np.round(grid_HW.astype(float), 3).tolist()
     return {"pass": step.number, "hidden": step.hidden, "filled": filled, "probabilities": probabilities}

@@ -22,7 +22,8 @@ from typing import Any
 from clew.errors import UserError
 
 Emit = Callable[[Any], None]
-POLL_SECONDS = 0.5  # between two looks at whether the client has left
+Event = tuple[str, Any]
+Events = AsyncGenerator[Event, None]
 
 
 class RequestError(UserError):
@@ -50,24 +51,22 @@ class SolveQueue:
         self._seconds = seconds
         self.stopping = threading.Event()  # ends all solves
 
-    async def run(
-        self, work: Callable[[Emit], Any], has_left: Callable[[], Awaitable[bool]]
-    ) -> AsyncGenerator[tuple[str, Any], None]:
+    async def run(self, work: Callable[[Emit], Any], has_left: Callable[[], Awaitable[bool]]) -> Events:
         """Yield the steps and the result of `work`; its error is raised here."""
         if self._pending >= self._most:
             raise RequestError(503, "the server is busy; try again in a few seconds.")
-        loop, events, gone = asyncio.get_running_loop(), asyncio.Queue[tuple[str, Any]](), threading.Event()
+        loop, events, gone = asyncio.get_running_loop(), asyncio.Queue[Event](), threading.Event()
 
         def emit(step: Any) -> None:
             check_running()
             loop.call_soon_threadsafe(events.put_nowait, ("step", step))
 
-        def end(outcome: tuple[str, Any]) -> None:
+        def end(outcome: Event) -> None:
             self._pending -= 1
             events.put_nowait(outcome)
 
         def in_thread() -> None:
-            outcome: tuple[str, Any] = "error", UserError("the model failed; the server's terminal says why.")
+            outcome: Event = "error", UserError("the model failed; the server's terminal says why.")
             with self._slots:
                 _running.check = partial(self._check, gone, time.monotonic() + self._seconds)
                 try:
@@ -86,7 +85,7 @@ class SolveQueue:
             kind = "step"
             while kind == "step":
                 try:
-                    kind, value = await asyncio.wait_for(events.get(), POLL_SECONDS)
+                    kind, value = await asyncio.wait_for(events.get(), 0.5)
                 except TimeoutError:
                     if await has_left():
                         raise UserError("the client closed the connection.") from None
