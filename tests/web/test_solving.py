@@ -108,6 +108,18 @@ def test_a_client_that_has_left_ends_its_solve_and_its_wait() -> None:
     run(main())
 
 
+def test_a_client_that_leaves_between_quick_steps_ends_its_solve() -> None:
+    ended, looks = threading.Event(), []
+
+    async def leaves() -> bool:
+        looks.append(None)
+        return len(looks) > 3
+
+    with pytest.raises(UserError, match="closed the connection"):
+        run(collect(SolveQueue(1, 1, 60), endless(None, ended), leaves))
+    assert ended.wait(5)
+
+
 def test_at_most_some_wait() -> None:
     release = threading.Event()
 

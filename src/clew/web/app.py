@@ -270,20 +270,15 @@ def first_task(data: bytes) -> tuple[Task, int]:
     found = read_mazes(data)
     if not found:
         raise UserError("there is no maze in this.")
-    height, width = found[0].task.maze.cells.shape
-    if max(height, width) > MAX_SIDE:
-        problem = f"the maze has {height} rows and {width} columns; the page takes at most {MAX_SIDE} of each."
-        raise RequestError(413, problem)
+    if max(found[0].task.maze.cells.shape) > MAX_SIDE:
+        raise RequestError(413, f"the maze is too large; the page takes at most {MAX_SIDE} rows and columns.")
     return found[0].task, len(found)
 
 
 def task_from(maze: Any) -> Task:
-    """Return the task of a maze in any text format, or in the JSON of `maze_json`."""
+    """Return the (first) task of a text in any format, or of the JSON of `maze_json`."""
     text = maze if isinstance(maze, str) else json.dumps(maze)
-    task, count = first_task(text.encode(errors="replace"))
-    if count != 1:
-        raise UserError(f"the request holds {count} mazes; give one.")
-    return task
+    return first_task(text.encode(errors="replace"))[0]
 
 
 def cell_json(task: Task, cell: Cell) -> Any:

@@ -117,13 +117,13 @@ def result_json(folder: Path) -> dict[str, Any]:
 
 def _study_json(name: str, result: Result | None, folder: Path) -> dict[str, Any]:
     """Return a study with its tables; only the paper's own ones until a run has converged, as in docs/results.md."""
-    study, state, findings, picture = STUDIES[name], "not run yet", [], None
+    study, state, findings = STUDIES[name], "not run yet", []
     tables = [table for part in study.tables if isinstance(part, Report) for table in part.tables]
     if result is not None:
         shown, state = converged_only(result), "no run has converged yet"
         findings = [finding for finding in study.findings(result) if not finding.not_converged]
         if shown.runs or not result.runs:
             state, tables = "measured", list(study.report(shown).tables)
-            picture = f"/api/results/{name}.png" if any((folder / name).glob("*.png")) else None
     texts = {"name": name, "title": study.title, "question": study.question, "paper": study.paper, "state": state}
-    return texts | {"findings": to_plain(findings), "tables": to_plain(tables), "picture": picture}
+    has_picture = state == "measured" and any((folder / name).glob("*.png"))
+    return texts | {"findings": to_plain(findings), "tables": to_plain(tables), "has_picture": has_picture}

@@ -84,15 +84,13 @@ class SolveQueue:
         try:
             kind = "step"
             while kind == "step":
-                try:
+                if await has_left():
+                    raise UserError("the client closed the connection.")
+                with suppress(TimeoutError):
                     kind, value = await asyncio.wait_for(events.get(), 0.5)
-                except TimeoutError:
-                    if await has_left():
-                        raise UserError("the client closed the connection.") from None
-                    continue
-                if kind == "error":
-                    raise value
-                yield kind, value
+                    if kind == "error":
+                        raise value
+                    yield kind, value
         finally:
             gone.set()
 

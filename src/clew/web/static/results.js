@@ -42,7 +42,7 @@ function study(each) {
   const state = each.state === "measured" ? [] : [html("p", {}, badge(each.state), "Run it: ", html("code", {}, `clew reproduce ${each.name} --scale laptop`))];
   return html("section", { class: "card" }, html("h2", {}, each.title), html("p", {}, each.question), html("p", { class: "small" }, `The paper: ${each.paper}`), ...state,
     ...each.findings.map((finding) => html("p", {}, ...verdict(finding.verdict, `${finding.claim.text}. ${finding.because}`))), ...each.tables.map(table),
-    ...(each.picture ? [html("figure", {}, html("img", { src: each.picture, alt: `Figure of ${each.title}`, loading: "lazy" }))] : []));
+    ...(each.has_picture ? [html("figure", {}, html("img", { src: `/api/results/${each.name}.png`, alt: `Figure of ${each.title}`, loading: "lazy" }))] : []));
 }
 
 function show({ folder, shipped, claims, studies }) {
