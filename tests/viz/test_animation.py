@@ -16,7 +16,7 @@ from clew.mazes.generate import generate
 from clew.mazes.maze import Maze, Task
 from clew.solution import Solution
 from clew.viz.animation import MAX_LOOPS, ORDER, TINT, animate, frames, last_frame, shown_loops, solution_html
-from clew.viz.drawing import GOAL, PREDICTED, START, TRUE_PATH, Fill, Shape
+from clew.viz.drawing import GOAL, PREDICTED, START, TRUE_PATH, Shape
 
 ROOM = Task(Maze.from_walls(2, 3, [(0, 1)]), (0, 0), (0, 2))
 PATH = [(0, 0), (1, 0), (1, 1), (1, 2), (0, 2)]
@@ -42,7 +42,7 @@ class SolvedInLoops(Solution):
 
 
 def fills(shapes: list[Shape]) -> dict[str, int]:
-    return {shape.colour: len(shape.polygons) for shape in shapes if isinstance(shape, Fill)}
+    return {shape.colour: len(shape.lines) for shape in shapes if isinstance(shape, Shape)}
 
 
 def test_cells_are_tinted_by_probability_and_marked_by_pass() -> None:
@@ -108,9 +108,11 @@ def test_the_gif_has_a_frame_a_step_and_holds_the_last(tmp_path: Path) -> None:
 
 def test_the_html_shows_one_step_at_a_time() -> None:
     html = solution_html(solved(Step(1, PATH[:2]), Step(2, PATH[2:])))
-    assert html.count("<g data-step=") == html.count("<span data-step=") == 3
-    assert re.findall(r'<g data-step="(\d)" style="display:none"', html) == ["0", "1"]
-    assert 'min="0" max="2" value="2"' in html
+    # Marks and caption of each step, and the path with its verdict.
+    assert re.findall(r'<g data-step="(\d)" style="display:none"', html) == ["0", "0", "1", "1"]
+    assert len(re.findall(r'<g data-step="2" transform', html)) == 2
+    assert [caption in html for caption in ("pass 1 of 3", "pass 2 of 3", "a path of 5 cells")] == [True] * 3
+    assert 'max="2" value="2"' in html
     assert not re.search(r"<script|src=|\bid=", html)
     assert "<input" not in solution_html(solved())
 
@@ -128,7 +130,7 @@ def test_loops_and_steps_of_a_shipped_model_are_drawn(decoder: str | None, tmp_p
     solution.animate(tmp_path / "a.gif")
     assert getattr(Image.open(tmp_path / "a.gif"), "n_frames", 1) > len(solution.loops)
     html = solution._repr_html_()
-    assert html.count("<g data-step=") == len(found) + 1
+    assert html.count("<g data-step=") == 2 * (len(found) + 1)
     assert f'max="{len(found)}"' in html
 
 

@@ -40,12 +40,12 @@ def serve(
         reason = error.strerror or error
         raise UserError(f"cannot listen on {host} port {port}: {reason}; use another --port or --host.") from None
 
-    from clew.web.app import Settings, create_app
+    from clew.web.app import App, Settings
 
     local = Settings()
     # Another address may be reached under names that are not known here.
     hosts = local.hosts if host in ("127.0.0.1", "localhost", "::1") else ("*",)
-    app = create_app(Settings(runs, results, hosts, solves or local.workers, seconds=seconds), warm=True)
+    app = App(Settings(runs, results, hosts, solves or local.workers, seconds=seconds), warm=True)
     shown = f"[{host}]" if ":" in host else host
     print(f"http://{shown}:{listener.getsockname()[1]}/  (Ctrl-C to stop)", flush=True)
 

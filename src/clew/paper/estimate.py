@@ -5,8 +5,8 @@
     python -m clew.paper.estimate                           # write needs.json, which `--list` reads without torch
 
 The terms are in docs/reproduce.md#on-gpus. For each parameter are counted the weight, its gradient, the gradient's copy
-that is summed over the GPUs and AdamW's two moments, in float32, and the weight in 16 bits under autocast. Evaluation is
-not counted: it decodes as many mazes at once as half of the free memory allows.
+that is summed over the GPUs and AdamW's two moments, in float32, and the weight in 16 bits under autocast. Evaluation
+is not counted: it decodes as many mazes at once as half of the free memory allows.
 """
 
 from __future__ import annotations

@@ -20,68 +20,47 @@ from clew.errors import UserError
 from clew.files import PathLike, atomic_write
 from clew.mazes.maze import Cell, Path, PathStar, Task
 from clew.solution import Solution
-from clew.viz.drawing import (
-    MARGIN,
-    Fill,
-    Polygon,
-    Shape,
-    box,
-    centres,
-    disc,
-    drawing_size,
-    rounded_square,
-    runs,
-    scaled_svg,
-    shape_svg,
-    shapes_image,
-    svg_document,
-    task_shapes,
-    with_text,
-)
+from clew.viz.drawing import Layer, Polygon, Shape, Word, centres, disc, place, square, task_shapes, to_image, to_svg
 
 Grid = npt.NDArray[np.float32]  # the probability of each cell, [H, W]
-Frame = tuple[list[Shape], str]  # shapes and caption
+Frame = tuple[Sequence[Shape | Word], str]  # shapes and caption
 
 TINT = ("#ffffff", "#6fb4ff")  # probability 0 and 1
 ORDER = ("#5b2a86", "#2a9d8f", "#f4d35e")  # committed first, halfway, last
 MAX_LOOPS = 60  # that are shown of a pass; its first and last among them
-_LEVELS = 16  # of the tint
-_PIXELS = 420  # of the longer side of a GIF, about
+_LEVELS = 16  # of a colour
+_PIXELS = 420  # of the longer side of a GIF
 _STEP_MILLISECONDS, _LAST_MILLISECONDS = 800, 3000  # of a frame of attention, and of the path
 
 
 def animate(solution: Solution, path: PathLike, milliseconds: int = 160) -> int:
     """Write a GIF of loops and steps, `milliseconds` each, and the path, which is held; return the number of frames."""
-    return _write_gif(solution.task, frames(solution), path, milliseconds, last_frame(solution))
+    return _write_gif(solution.task, frames(solution), last_frame(solution), path, milliseconds)
 
 
-def animate_attention(task: Task, steps: Path, weight_SHW: npt.NDArray[np.float32], path: PathLike) -> int:
+def animate_attention(task: Task, steps: Path, weight_SHW: Grid, path: PathLike) -> int:
     """Write a GIF of `TrainedModel.attention`: for each step its cell is marked and others are tinted by their weight.
 
     The largest weight of a step has the darkest tint. Return the number of frames.
     """
-    found = [
+    found: list[Frame] = [
         ([*_tints(task, weight_HW / max(weight_HW.max(), 1e-9)), *_marks(task, {cell: 1}, 1)], f"step {number}")
         for number, (cell, weight_HW) in enumerate(zip(steps, weight_SHW, strict=True), start=1)
     ]
-    return _write_gif(task, found, path, _STEP_MILLISECONDS, (task_shapes(task, predicted=steps)[0], ""))
+    return _write_gif(task, found, (task_shapes(task, predicted=steps)[0], "the path"), path, _STEP_MILLISECONDS)
 
 
-def _write_gif(task: Task, marked: Sequence[Frame], path: PathLike, milliseconds: int, last: Frame) -> int:
+def _write_gif(task: Task, marked: Sequence[Frame], last: Frame, path: PathLike, milliseconds: int) -> int:
     """Write frames of marks between background and walls, and a last one, which is held; return their number."""
     if not str(path).lower().endswith(".gif"):
         raise UserError(f"{path} must end in .gif, since an animation is a GIF file.")
-    from PIL import Image
-
-    size = drawing_size(task)
-    cell = min(32.0, max(8.0, _PIXELS / (max(size) + 2 * MARGIN)))
     background, *walls = task_shapes(task)[0]
-    drawings = [([background, *marks, *walls], caption) for marks, caption in marked]
-    images = [
-        with_text(shapes_image(shapes, *size, cell), below=caption).quantize(64, dither=Image.Dither.NONE)
-        for shapes, caption in [*drawings, last]
-    ]
-    durations = [milliseconds] * len(drawings) + [_LAST_MILLISECONDS]
+    images = []
+    for shapes, caption in [*(([background, *marks, *walls], caption) for marks, caption in marked), last]:
+        drawing = place(task, shapes, caption)
+        image = to_image(drawing, _PIXELS / max(drawing.width, drawing.height))
+        images.append(image.quantize(64))
+    durations = [milliseconds] * len(marked) + [_LAST_MILLISECONDS]
     with atomic_write(path, "wb") as file:
         images[0].save(file, "gif", save_all=True, append_images=images[1:], duration=durations, loop=0)
     return len(images)
@@ -89,31 +68,24 @@ def _write_gif(task: Task, marked: Sequence[Frame], path: PathLike, milliseconds
 
 def solution_html(solution: Solution) -> str:
     """Return a figure with a slider over loops and steps; without scripts it shows the path."""
+    found, end = frames(solution), last_frame(solution)
+    last = len(found)
+
+    def step(number: int, frame: Frame) -> list[Layer]:
+        attributes = f' data-step="{number}"' + ' style="display:none"' * (number < last)
+        return [layer._replace(attributes=attributes) for layer in place(solution.task, *frame).layers]
+
     background, *walls = task_shapes(solution.task)[0]
-    drawings, end = frames(solution), last_frame(solution)
-    last = len(drawings)
-
-    def part(tag: str, number: int, body: str) -> str:
-        hidden = "" if number == last else ' style="display:none"'
-        return f'<{tag} data-step="{number}"{hidden}>{body}</{tag}>'
-
+    drawing = place(solution.task, [background], end[1])
+    layers = [drawing.layers[0], *(layer for i, frame in enumerate(found) for layer in step(i, frame))]
     # The walls are written once, above the marks of all steps; the drawing with the path covers them.
-    marks = [part("g", number, _svg(shapes)) for number, (shapes, _) in enumerate(drawings)]
-    body = "".join([shape_svg(background), *marks, _svg(walls), part("g", last, _svg(end[0]))])
-    svg = svg_document(*scaled_svg(solution.task, body))
-    captions = "".join(part("span", i, escape(caption)) for i, (_, caption) in enumerate([*drawings, end]))
+    layers += [layers[0]._replace(shapes=walls), *step(last, end)]
     # The handler is an attribute, so it needs no id and runs wherever a notebook puts the figure.
     script = "for (const e of this.closest('figure').querySelectorAll('[data-step]')) "
     script += "e.style.display = e.dataset.step === this.value ? '' : 'none'"
-    slider = (
-        f'<input type="range" min="0" max="{last}" value="{last}" aria-label="step" oninput="{escape(script)}" '
-        'style="display:block;width:340px;max-width:100%">'
-    )
-    return f"<figure>{svg}{slider if last else ''}<figcaption>{captions}</figcaption></figure>"
-
-
-def _svg(shapes: Sequence[Shape]) -> str:
-    return "".join(map(shape_svg, shapes))
+    slider = f'<input type="range" max="{last}" value="{last}" aria-label="step" style="display:block;width:340px" '
+    slider += f'oninput="{escape(script)}">'
+    return f"<figure>{to_svg(drawing._replace(layers=layers))}{slider if last else ''}</figure>"
 
 
 def shown_loops(count: int) -> list[int]:
@@ -124,23 +96,19 @@ def shown_loops(count: int) -> list[int]:
 def frames(solution: Solution) -> list[Frame]:
     """Return marks and caption of loops of the first pass and of each step; marks lie between background and walls."""
     task, loops = solution.task, solution.loops
-    found = [(_tints(task, loops[i]), f"loop {i + 1} of {len(loops)}") for i in shown_loops(len(loops))]
-    passes: dict[Cell, int] = {}  # in which each committed cell was committed
+    found: list[Frame] = [(_tints(task, loops[i]), f"loop {i + 1} of {len(loops)}") for i in shown_loops(len(loops))]
+    passes: dict[Cell, int] = {}  # in which each cell was committed; 0 for one that was hidden again
     likely_HW = np.zeros(task.maze.cells.shape, dtype=np.float32)
     for step in solution.steps:
         for cell, probability in zip(step.cells, step.probabilities, strict=True):
-            if cell is None or cell not in task.maze:
-                continue
-            if step.hidden:
-                passes.pop(cell, None)
-            else:
-                passes[cell] = step.number
-            likely_HW[cell] = 0.0 if step.hidden else probability
+            if cell is not None and cell in task.maze:
+                likely_HW[cell] = 0.0 if step.hidden else probability
+                passes[cell] = 0 if step.hidden else step.number
         tints = _tints(task, likely_HW if step.cell_probabilities is None else step.cell_probabilities)
-        caption = f"pass {step.number} of {solution.passes}: {len(passes)} committed"
-        found.append(
-            (tints + _marks(task, passes, solution.passes), caption + ", some hidden again" * bool(step.hidden))
-        )
+        committed = {cell: number for cell, number in passes.items() if number}
+        hidden = ", some hidden again" if step.hidden else ""
+        caption = f"pass {step.number} of {solution.passes}: {len(committed)} committed{hidden}"
+        found.append((tints + _marks(task, committed, solution.passes), caption))
     return found
 
 
@@ -152,30 +120,23 @@ def last_frame(solution: Solution) -> Frame:
 
 
 def _tints(task: Task, likely_HW: Grid) -> list[Shape]:
-    levels_HW = np.rint(likely_HW * _LEVELS)
-    shapes: list[Shape] = []
-    for level in range(1, _LEVELS + 1):
-        at_HW = levels_HW == level
-        if isinstance(task.maze, PathStar):
-            polygons = [_polygon(task, (int(row), int(col)), 0.5) for row, col in np.argwhere(at_HW)]
-        else:
-            polygons = [box(first, row, after - first, 1) for row, first, after in runs(at_HW)]
-        if polygons:
-            shapes.append(Fill(_blend(TINT, level / _LEVELS), polygons))
-    return shapes
+    likely = {cell: float(likely_HW[cell]) for cell in centres(task.maze)}
+    return _squares(task, {cell: share for cell, share in likely.items() if share > 0.5 / _LEVELS}, TINT, 0.5)
 
 
 def _marks(task: Task, passes: dict[Cell, int], last: int) -> list[Shape]:
-    groups: dict[int, list[Polygon]] = {}
-    for cell, number in passes.items():
-        groups.setdefault(number, []).append(_polygon(task, cell, 0.36))
-    return [Fill(_blend(ORDER, (number - 1) / max(1, last - 1)), groups[number]) for number in sorted(groups)]
+    return _squares(task, {cell: (number - 1) / max(1, last - 1) for cell, number in passes.items()}, ORDER, 0.36)
 
 
-def _polygon(task: Task, cell: Cell, half: float) -> Polygon:
-    """Return a square in a maze; around a node of a graph a ring, since the node itself is drawn above it."""
-    middle = centres(task.maze)(cell)
-    return disc(middle, 0.1 + half) if isinstance(task.maze, PathStar) else rounded_square(middle, half)
+def _squares(task: Task, shares: dict[Cell, float], colours: Sequence[str], half: float) -> list[Shape]:
+    """Return a square in each cell, or a ring around each node, in the colour of its share."""
+    middles = centres(task.maze)
+    found: dict[str, list[Polygon]] = {}
+    for cell, share in shares.items():
+        is_graph = isinstance(task.maze, PathStar)
+        polygon = disc(middles[cell], half + 0.1) if is_graph else square(middles[cell], half)
+        found.setdefault(_blend(colours, round(share * _LEVELS) / _LEVELS), []).append(polygon)
+    return [Shape(colour, polygons) for colour, polygons in found.items()]
 
 
 def _blend(colours: Sequence[str], share: float) -> str:

@@ -13,8 +13,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from itertools import pairwise
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from clew.files import PathLike, atomic_write
 from clew.viz.drawing import TEXT, Picture, draw_task
@@ -25,8 +27,7 @@ if TYPE_CHECKING:
 # Distinguishable with colour blindness, on light and dark backgrounds.
 COLOURS = ("#4269d0", "#e8710a", "#3ca951", "#a463f2", "#d6409f", "#0e9aa7", "#9c6b4e", "#8a8d91", "#c9a300", "#5b5ea6")
 _MARKERS = "osD^vPXp*h"
-_PANEL_WIDTH, _PANEL_HEIGHT, _MAZE = 4.6, 3.4, 2.5  # inches
-_PANELS_IN_A_ROW, _MAZES_IN_A_ROW, _NAMES_IN_A_ROW = 4, 4, 3
+_PANEL, _MAZE, _IN_A_ROW = (4.6, 3.4), (2.5, 2.8), 4  # width and height in inches, and how many side by side
 _INK = "#010203"  # becomes the colour of the page's text
 
 
@@ -62,8 +63,7 @@ class Panel:
     y_label: str
     series: Sequence[Series]
     log_x: bool = False
-    percent: bool = True  # y goes from 0, or `y_from`, to 100
-    y_from: float = 0.0
+    percent: bool = True  # y goes from 0 to 100
     diagonal: bool = False  # with a line where y equals x
 
 
@@ -71,27 +71,23 @@ def draw_panels(file: PathLike, panels: Sequence[Panel], galleries: Sequence[Seq
     """Write a PNG file with the panels above and the drawn mazes below, each gallery on rows of its own."""
     from matplotlib.figure import Figure
 
-    mazes = [gallery[i : i + _MAZES_IN_A_ROW] for gallery in galleries for i in range(0, len(gallery), _MAZES_IN_A_ROW)]
-    assert panels or mazes, "a picture shows something"
-    across, rows = min(len(panels), _PANELS_IN_A_ROW), math.ceil(len(panels) / _PANELS_IN_A_ROW)
-    width = max(_PANEL_WIDTH * across, _MAZE * max(map(len, mazes), default=0))
-    heights = [rows * _PANEL_HEIGHT] * bool(panels) + [len(mazes) * (_MAZE + 0.3)] * bool(mazes)
-    figure = Figure(figsize=(width, sum(heights)), layout="constrained")
-    figures = list(figure.subfigures(len(heights), 1, height_ratios=heights, squeeze=False).flat)
-    if panels:
-        spots = list(figures[0].subplots(rows, across, squeeze=False).flat)
-        for ax, panel in zip(spots, panels, strict=False):
-            _draw_panel(ax, panel)
-        for ax in spots[len(panels) :]:
-            ax.set_axis_off()
-    if mazes:
-        grid = figures[-1].subplots(len(mazes), max(map(len, mazes)), squeeze=False)
-        for spots, row in zip(grid, mazes, strict=True):
-            for ax, (task, path, predicted, title) in zip(spots, row, strict=False):
+    groups: list[Sequence[Any]] = [group for group in (panels, *galleries) if group]
+    sizes = [_PANEL if isinstance(group[0], Panel) else _MAZE for group in groups]
+    shapes = [(math.ceil(len(group) / _IN_A_ROW), min(len(group), _IN_A_ROW)) for group in groups]
+    width = max(across * size[0] for (_, across), size in zip(shapes, sizes, strict=True))
+    heights = [rows * size[1] for (rows, _), size in zip(shapes, sizes, strict=True)]
+    figure = Figure((width, sum(heights)), layout="constrained")
+    figures = figure.subfigures(len(groups), 1, height_ratios=heights, squeeze=False).flat
+    for part, shape, group in zip(figures, shapes, groups, strict=True):
+        for ax, each in zip_longest(part.subplots(*shape, squeeze=False).flat, group):
+            if each is None:
+                ax.set_axis_off()
+            elif isinstance(each, Panel):
+                _draw_panel(ax, each)
+            else:
+                task, path, predicted, title = each
                 draw_task(ax, task, path, predicted)
                 ax.set_title(title, fontsize=8, color=TEXT)
-            for ax in spots[len(row) :]:
-                ax.set_axis_off()
     with atomic_write(file, "wb") as out:
         figure.savefig(out, format="png", dpi=120, metadata={"Software": None})
 
@@ -101,105 +97,68 @@ def panel_svg(panel: Panel) -> str:
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    # Equal charts give equal text: ids come from a hash with a fixed salt, and there is no date.
-    style: dict[Any, Any] = {
-        "svg.fonttype": "none",
-        "svg.hashsalt": "clew",
-        "text.color": _INK,
-        "axes.labelcolor": _INK,
-    }
-    style |= dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color", "grid.color"), _INK)
-    with rc_context({**style, "font.family": "DejaVu Sans", "font.size": 9}):
-        figure = Figure(figsize=(_PANEL_WIDTH, _PANEL_HEIGHT), layout="constrained")
-        ax = figure.subplots()
-        _draw_panel(ax, panel)
+    inked = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color", "grid.color")
+    # Equal charts give equal text, since ids are hashes with this salt.
+    style: dict[Any, Any] = dict.fromkeys(inked, _INK) | {"svg.fonttype": "none", "svg.hashsalt": "clew"}
+    with rc_context(style | {"font.family": "DejaVu Sans", "font.size": 9}):
+        figure = Figure(_PANEL, layout="constrained")
+        _draw_panel(ax := figure.subplots(), panel)
         ax.set_title("")
         out = io.StringIO()
-        metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-        figure.savefig(out, format="svg", transparent=True, metadata=metadata)
-    svg = out.getvalue()
-    svg = svg[svg.index("<svg") :].replace("xlink:href", "href").replace(_INK, "currentColor")
-    svg = svg.replace("'DejaVu Sans'", "sans-serif")
-    svg = re.sub(r"<style.*?</style>", "", svg)  # it would apply to the whole page
-    svg = re.sub(r' id="(?![a-z][0-9a-f]{10}")[^"]*"', "", svg)  # only ids that are referred to stay
-    head = f'<svg class="chart" role="img" aria-label="{escape(panel.y_label)} by {escape(panel.x_label)}"'
-    return re.sub(r"^<svg[^>]*?( viewBox=[^ ]* [^>]*?\")[^>]*>", rf"{head}\1>", svg, count=1)
+        figure.savefig(out, format="svg", transparent=True)
+    # A style would apply to the whole page, the metadata have the date, and only ids that are referred to stay.
+    svg = re.sub(r"^.*?<svg|<(style|metadata).*?</\1>", "", out.getvalue(), flags=re.DOTALL)
+    svg = re.sub(r' (id="(?![a-z][0-9a-f]{10}")|xmlns:xlink=")[^"]*"', "", svg)
+    svg = svg.replace("xlink:href", "href").replace(_INK, "currentColor").replace("'DejaVu Sans'", "sans-serif")
+    return f'<svg class="chart" role="img" aria-label="{escape(f"{panel.y_label} by {panel.x_label}")}"{svg}'
 
 
 def _draw_panel(ax: Axes, panel: Panel) -> None:
-    if any(isinstance(point.x, str) for series in panel.series for point in series.points):
-        _bars(ax, panel)
-    else:
-        _lines(ax, panel)
-    wide = len(panel.series) == 4 or sum(len(series.name) for series in panel.series) > 48
-    across = 2 if wide else _NAMES_IN_A_ROW
-    rows = math.ceil(len(panel.series) / across) if len(panel.series) > 1 else 0
+    count = len(panel.series)
+    words = list(dict.fromkeys(point.x for each in panel.series for point in each.points if isinstance(point.x, str)))
+    for index, series in enumerate(panel.series):
+        # Bars of a word stand side by side around it.
+        shift = 0.8 * ((index + 0.5) / count - 0.5)
+        x_of = {point: words.index(point.x) + shift if isinstance(point.x, str) else point.x for point in series.points}
+        points = sorted(series.points, key=x_of.__getitem__)
+        x, y = [x_of[point] for point in points], [point.y for point in points]
+        style: dict[str, Any] = {"color": COLOURS[(index if series.colour is None else series.colour) % len(COLOURS)]}
+        style |= {"label": series.name, "yerr": np.transpose([point.errors for point in points]) if points else None}
+        if words:
+            bars = ax.bar(x, y, width=0.736 / count, error_kw={"capsize": 2.5, "elinewidth": 1}, **style)
+            ax.bar_label(bars, fmt="%.1f" if panel.percent else "%.3g", fontsize=6.5, padding=1)
+        else:
+            style |= {"marker": _MARKERS[index % len(_MARKERS)], "linestyle": "--" if series.dashed else "-"}
+            ax.errorbar(x, y, markersize=4, elinewidth=1, **style)
+    _set_x_axis(ax, panel, words)
+    if panel.diagonal:
+        ax.plot([0, 100], [0, 100], color="grey", linewidth=0.8, linestyle=":")
+    rows = math.ceil(count / 2) if count > 1 else 0  # of names
     ax.set_title(panel.title, fontsize=10, pad=6 + 13 * rows)
     ax.set_xlabel(panel.x_label)
     ax.set_ylabel(panel.y_label)
-    if panel.percent:
-        ax.set_ylim(panel.y_from, 100 + 0.05 * (100 - panel.y_from))
-    else:
-        ax.set_ylim(bottom=0)
+    ax.set_ylim(0, 105 if panel.percent else None)
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(axis="y", linewidth=0.4, alpha=0.4)
     ax.set_axisbelow(True)
     if rows:  # above the chart, where it covers nothing
-        legend = ax.legend(fontsize=7.5, frameon=False, ncols=across, columnspacing=1.2, loc="lower center")
-        legend.set_bbox_to_anchor((0.5, 0.97), ax.transAxes)
+        ax.legend(fontsize=7.5, frameon=False, ncols=2, loc="lower center", bbox_to_anchor=(0.5, 0.97))
 
 
-def _colour(series: Series, index: int) -> str:
-    return COLOURS[(index if series.colour is None else series.colour) % len(COLOURS)]
+def _set_x_axis(ax: Axes, panel: Panel, words: list[str]) -> None:
+    from matplotlib.ticker import LogLocator
 
-
-def _bars(ax: Axes, panel: Panel) -> None:
-    words = list(dict.fromkeys(str(point.x) for series in panel.series for point in series.points))
-    width = 0.8 / len(panel.series)
-    for index, series in enumerate(panel.series):
-        shift = (index - (len(panel.series) - 1) / 2) * width
-        bars = ax.bar(
-            [words.index(str(point.x)) + shift for point in series.points],
-            [point.y for point in series.points],
-            yerr=list(zip(*(point.errors for point in series.points), strict=True)) or None,
-            width=0.92 * width,
-            color=_colour(series, index),
-            error_kw={"capsize": 2.5, "elinewidth": 1, "ecolor": "#3a3a3a"},
-            label=series.name,
-        )
-        ax.bar_label(bars, fmt="%.1f" if panel.percent else "%.3g", fontsize=6.5, padding=1)
-    # Long words are written at an angle, so that they do not run into one another.
-    slanted = len(words) * max(map(len, words), default=0) > 54
-    ax.set_xticks(
-        range(len(words)), words, fontsize=8, rotation=28 if slanted else 0, ha="right" if slanted else "center"
-    )
-
-
-def _lines(ax: Axes, panel: Panel) -> None:
-    for index, series in enumerate(panel.series):
-        points = sorted(series.points, key=lambda point: float(point.x))
-        x, y = [float(point.x) for point in points], [point.y for point in points]
-        colour, marker = _colour(series, index), _MARKERS[index % len(_MARKERS)]
-        style = "--" if series.dashed else "-"
-        ax.plot(x, y, color=colour, marker=marker, markersize=4, linestyle=style, label=series.name)
-        low, high = [p.y - p.errors[0] for p in points], [p.y + p.errors[1] for p in points]
-        ax.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
-        if len(points) == 1:
-            ax.vlines(x, low, high, color=colour, alpha=0.5)
-    if panel.diagonal:
-        ax.plot([0, 100], [0, 100], color="grey", linewidth=0.8, linestyle=":")
-    tried = sorted({float(point.x) for series in panel.series for point in series.points})
+    if words:
+        # Long words are written at an angle, so that they do not run into one another.
+        slanted = len(words) * max(map(len, words)) > 54
+        ax.set_xticks(range(len(words)), words, fontsize=8, rotation=28 * slanted, ha="right" if slanted else "center")
+        return
     if panel.log_x:
         ax.set_xscale("log")
-        # The values that were tried, and no others, unless they are too close to one another.
-        if any(b / a < 1.3 for a, b in pairwise(tried)):
-            round_ones = [step * 10.0**power for power in range(-9, 10) for step in (1, 2, 5)]
-            tried = [x for x in round_ones if tried[0] / 2 < x < tried[-1] * 2]
-            ax.set_xlim(tried[0] / 1.1, tried[-1])
-        ax.set_xticks(tried, [f"{x:,.0f}" if x >= 1 else f"{x:.0e}".replace("e-0", "e-") for x in tried])
+        ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         ax.minorticks_off()
     else:
         ax.set_xlim(left=0)
-        ax.xaxis.set_major_formatter(
-            lambda x, position: f"{x / 1e6:g}M" if x >= 1e6 else f"{x / 1e3:g}k" if x >= 1e3 else f"{x:g}"
-        )
+    ax.xaxis.set_major_formatter(
+        lambda x, _: f"{x / 1e6:g}M" if x >= 1e6 else f"{x / 1e3:g}k" if x >= 1e3 else f"{x:g}"
+    )

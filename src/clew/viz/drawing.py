@@ -12,17 +12,15 @@ path-star graph has one arm a row. Shapes are in cells, x to the right and y dow
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from html import escape
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from clew.errors import UserError
+from clew.errors import UserError, counted
 from clew.files import PathLike, atomic_write
 from clew.mazes.maze import EAST, SOUTH, WALL, Cell, Maze, PathStar, Task
 
@@ -34,30 +32,28 @@ PAPER, GRID, STONE, INK, TEXT = "#ffffff", "#eceef1", "#b9bec7", "#22262b", "#44
 START, GOAL = "#3fae6a", "#f28c38"
 TRUE_PATH, PREDICTED, BROKEN = "#d7263d", "#f5b700", "#7b3fb5"
 MARGIN = 0.25  # of a cell, around the drawing, so that the frame is wholly visible
+_PANEL = 340  # pixels of a drawing's longer side, unless cells would become too large or too small
+_CELL = (6.0, 32.0)  # pixels
+_TEXT, _LINE, _GAP = 12, 21, 14  # pixels: of text, of a line of text, between drawings
+_ZOOM, _MOST_PIXELS = 2.0, 4_000  # of a PNG file; its memory stays bounded
+_SMOOTHING = 3  # images are drawn so many times as large, then reduced: pillow's polygons have hard edges
 
 Point = tuple[float, float]
 Polygon = list[Point]
-Picture = tuple[Task | Maze, Sequence[Cell] | None, Sequence[Cell] | None, str]  # task, path, predicted, title
+Cells = Sequence[Cell] | None
+Picture = tuple[Task | Maze, Cells, Cells, str]  # task, path, predicted, title
 
 
-@dataclass(frozen=True)
-class Fill:
-    colour: str
-    polygons: list[Polygon]
-
-
-@dataclass(frozen=True)
-class Line:
-    """Polylines with round ends and joints."""
+class Shape(NamedTuple):
+    """Filled polygons, or with a width polylines with round ends and joints."""
 
     colour: str
-    width: float
-    lines: list[Polygon]
+    lines: Sequence[Polygon]
+    width: float = 0.0
 
 
-@dataclass(frozen=True)
-class Word:
-    """A short text around a point, `size` cells high."""
+class Word(NamedTuple):
+    """A short text around a point."""
 
     colour: str
     size: float
@@ -65,310 +61,207 @@ class Word:
     middle: Point
 
 
-Shape = Fill | Line | Word
+class Layer(NamedTuple):
+    """Shapes with their place and scale in pixels."""
+
+    x: float
+    y: float
+    scale: float
+    shapes: Sequence[Shape | Word]
+    attributes: str = ""  # of the SVG element
 
 
-def drawing_size(task: Task | Maze) -> tuple[int, int]:
-    """Return width and height of the drawing, in cells."""
-    maze = task if isinstance(task, Maze) else task.maze
-    if isinstance(maze, PathStar):
-        branches = maze.branches()
-        return max(map(len, branches)), len(branches)
-    return maze.width, maze.height
+class Drawing(NamedTuple):
+    """Layers from the bottom up; width and height are in pixels."""
+
+    width: float
+    height: float
+    layers: Sequence[Layer]
 
 
-def centres(maze: Maze) -> Callable[[Cell], Point]:
-    """Return the function from a cell, or from a node of a path-star graph, to its centre."""
+def centres(maze: Maze) -> dict[Cell, Point]:
+    """Return the centre of each cell, or of each node of a path-star graph."""
     if not isinstance(maze, PathStar):
-        return lambda cell: (cell[1] + 0.5, cell[0] + 0.5)
+        return {(row, col): (col + 0.5, row + 0.5) for row in range(maze.height) for col in range(maze.width)}
     branches = maze.branches()
     found = {node: (step + 0.5, row + 0.5) for row, nodes in enumerate(branches) for step, node in enumerate(nodes)}
-    found[branches[0][0]] = (0.5, len(branches) / 2)
-    return found.__getitem__
+    return found | {branches[0][0]: (0.5, len(branches) / 2)}
 
 
-def task_shapes(
-    task: Task | Maze, path: Sequence[Cell] | None = None, predicted: Sequence[Cell] | None = None
-) -> tuple[list[Shape], str]:
+def drawing_size(maze: Maze) -> tuple[int, int]:
+    """Return width and height of the drawing, in cells."""
+    x, y = zip(*centres(maze).values(), strict=True)
+    return math.ceil(max(x)), math.ceil(max(y))
+
+
+def task_shapes(task: Task | Maze, path: Cells = None, predicted: Cells = None) -> tuple[list[Shape | Word], str]:
     """Return the shapes from the bottom up, the background first, and a note about cells that cannot be drawn."""
     maze = task if isinstance(task, Maze) else task.maze
     ends = [] if isinstance(task, Maze) else [(START, task.start), (GOAL, task.goal)]
     centre = centres(maze)
-    nodes = list(dict.fromkeys(n for arm in maze.branches() for n in arm)) if isinstance(maze, PathStar) else []
-    true_cells, inside = ([cell for cell in cells or [] if cell in (nodes or maze)] for cells in (path, predicted))
-    true_line = Line(TRUE_PATH, 0.2, [[centre(cell) for cell in _corners(true_cells)]])
-    shapes: list[Fill | Line] = [Fill(PAPER, [box(0, 0, *drawing_size(task))])]
-    words: list[Word] = []
+    true, inside = ([cell for cell in cells or [] if cell in centre] for cells in (path, predicted))
+    right, bottom = drawing_size(maze)
+    frame: Polygon = [(0, 0), (right, 0), (right, bottom), (0, bottom)]
+    shapes, words = [Shape(PAPER, [frame])], []
+    line = Shape(TRUE_PATH, [[centre[cell] for cell in true]], 0.2)
     if isinstance(maze, PathStar):
-        plain = [node for node in nodes if node not in [end for _, end in ends]]
-        shapes += [Line(STONE, 0.08, [[centre(a), centre(b)] for a, b in maze.edges()]), true_line]
-        shapes.append(Fill(GRID, [disc(centre(node), 0.3) for node in plain]))
-        shapes += [Fill(colour, [disc(centre(node), 0.3)]) for colour, node in ends]
-        words = [Word(INK, 0.3, maze.name(node), centre(node)) for node in nodes]
-        outside = ("label is", "labels are", "not in the graph")
+        shapes += [Shape(STONE, [[centre[a], centre[b]] for a, b in maze.edges()], 0.08), line]
+        shapes += [Shape(GRID, [disc(middle, 0.3) for middle in centre.values()])]
+        shapes += [Shape(colour, [disc(centre[node], 0.3)]) for colour, node in ends]
+        words = [Word(INK, 0.3, maze.name(node), middle) for node, middle in centre.items()]
     else:
-        if maze.has_wall_cells_only:
-            across: list[Polygon] = [[(0, row), (maze.width, row)] for row in range(1, maze.height)]
-            down: list[Polygon] = [[(col, 0), (col, maze.height)] for col in range(1, maze.width)]
-            shapes.append(Line(GRID, 0.03, across + down))
-        frame = box(0, 0, maze.width, maze.height)
-        # Boxes of wall cells overlap a little, so that no seam is visible.
-        walls = [
-            box(first - 0.01, row - 0.01, after - first + 0.02, 1.02)
-            for row, first, after in runs((maze.cells & WALL) != 0)
-        ]
-        shapes += [
-            Fill(STONE, walls),
-            *(Fill(colour, [rounded_square(centre(cell))]) for colour, cell in ends),
-            Line(STONE, 0.18, [[*frame, frame[0]], *_walls_between(maze)]),
-            true_line,
-        ]
-        outside = ("cell lies", "cells lie", "outside the maze")
+        squares = [Shape(colour, [square(centre[cell], 0.34)]) for colour, cell in ends]
+        shapes += [*_maze_shapes(maze, frame, squares), line]
     shapes += _arrows(maze, inside, centre)
     number = len(predicted or []) - len(inside)
-    note = f"{number} predicted {outside[number > 1]} {outside[2]}" if number else ""
-    drawn = [shape for shape in shapes if any(shape.polygons if isinstance(shape, Fill) else shape.lines)]
-    return [*drawn, *words], note
+    note = f"{counted(number, f'predicted {maze.cell_word}')} outside the maze" if number else ""
+    return [*(shape for shape in shapes if any(shape.lines)), *words], note
 
 
-def _corners(path: Sequence[Cell]) -> list[Cell]:
-    """Return the path without the cells that it crosses straight on: the same line in fewer segments."""
-
-    corners = []
-    for a, b, c in zip(path, path[1:], path[2:], strict=False):
-        if (b[0] - a[0], b[1] - a[1]) != (c[0] - b[0], c[1] - b[1]):
-            corners.append(b)
-    return [*path[:1], *corners, *path[1:][-1:]]
-
-
-def box(x: float, y: float, width: float, height: float) -> Polygon:
-    return [(x, y), (x + width, y), (x + width, y + height), (x, y + height)]
-
-
-def disc(middle: Point, radius: float = 0.13) -> Polygon:
-    angles = np.linspace(0, 2 * np.pi, 16, endpoint=False)
-    return [(middle[0] + radius * math.cos(angle), middle[1] + radius * math.sin(angle)) for angle in angles]
+def _maze_shapes(maze: Maze, frame: Polygon, ends: Sequence[Shape]) -> list[Shape]:
+    """Return the grid, the wall cells, start and goal, and the frame with the walls between cells."""
+    height, width = maze.cells.shape
+    across: list[Polygon] = [[(0, row), (width, row)] for row in range(1, height)]
+    down: list[Polygon] = [[(col, 0), (col, height)] for col in range(1, width)]
+    wall = (maze.cells & WALL) != 0
+    # Squares of wall cells overlap a little, so that no seam is visible.
+    blocks = [square((col + 0.5, row + 0.5), 0.51) for row, col in np.argwhere(wall).tolist()]
+    # Walls stand between free cells that are not open to each other.
+    below = ~wall[:-1] & ~wall[1:] & ((maze.cells[:-1] & SOUTH) == 0)
+    right = ~wall[:, :-1] & ~wall[:, 1:] & ((maze.cells[:, :-1] & EAST) == 0)
+    lines: list[Polygon] = [[(col, row + 1), (col + 1, row + 1)] for row, col in np.argwhere(below).tolist()]
+    lines += [[(col + 1, row), (col + 1, row + 1)] for row, col in np.argwhere(right).tolist()]
+    edges = Shape(STONE, [[*frame, frame[0]], *lines], 0.18)
+    return [Shape(GRID, across + down, 0.03), Shape(STONE, blocks), *ends, edges]
 
 
-def rounded_square(middle: Point, half: float = 0.36, radius: float = 0.14) -> Polygon:
-    """Return a square of side 2 * half with round corners, clockwise from the right."""
-    inner = half - radius
-    corners = [(inner, inner, 0), (-inner, inner, 90), (-inner, -inner, 180), (inner, -inner, 270)]
-    return [
-        (middle[0] + dx + radius * math.cos(angle), middle[1] + dy + radius * math.sin(angle))
-        for dx, dy, first in corners
-        for angle in np.radians(np.linspace(first, first + 90, 5))
-    ]
-
-
-def runs(marked: npt.NDArray[np.bool_]) -> list[tuple[int, int, int]]:
-    """Return (row, first column, column after the last) of each unbroken run of marks in a row."""
-    edges = np.diff(np.pad(marked, ((0, 0), (1, 1))).astype(np.int8), axis=1)
-    begins, ends = np.argwhere(edges == 1), np.argwhere(edges == -1)
-    return [(int(row), int(first), int(after)) for (row, first), (_, after) in zip(begins, ends, strict=True)]
-
-
-def _walls_between(maze: Maze) -> list[Polygon]:
-    """Return a line for each straight wall between free cells that are not open to each other."""
-    free = (maze.cells & WALL) == 0
-    below = free[:-1] & free[1:] & ((maze.cells[:-1] & SOUTH) == 0)
-    right = free[:, :-1] & free[:, 1:] & ((maze.cells[:, :-1] & EAST) == 0)
-    flat: list[Polygon] = [[(first, row + 1), (after, row + 1)] for row, first, after in runs(below)]
-    upright: list[Polygon] = [[(col + 1, first), (col + 1, after)] for col, first, after in runs(right.T)]
-    return flat + upright
-
-
-def _arrows(maze: Maze, cells: list[Cell], centre: Callable[[Cell], Point]) -> list[Fill | Line]:
+def _arrows(maze: Maze, cells: list[Cell], centre: dict[Cell, Point]) -> list[Shape]:
     """Return a dot where the prediction begins or stands still, and an arrow for each other step."""
     steps = list(pairwise(cells))
     taken = set(steps)
     dots = [*cells[:1], *(a for a, b in steps if a == b)]
-    found: dict[bool, list[Polygon]] = {True: [disc(centre(cell)) for cell in dots], False: []}
+    found = {PREDICTED: [disc(centre[cell], 0.13) for cell in dots], BROKEN: []}
     for a, b in steps:
         if a != b:
             # Steps there and back would cover each other, so each keeps to its right.
-            found[maze.is_open(a, b)].append(_arrow(centre(a), centre(b), aside=0.17 if (b, a) in taken else 0.0))
-    return [Fill(PREDICTED, found[True]), Fill(BROKEN, found[False])]
+            aside = 0.17 if (b, a) in taken else 0.0
+            found[PREDICTED if maze.is_open(a, b) else BROKEN].append(_arrow(centre[a], centre[b], aside))
+    return [Shape(colour, polygons) for colour, polygons in found.items()]
 
 
 def _arrow(tail: Point, tip: Point, aside: float) -> Polygon:
     """Return an arrow that stops a little short of both points, shifted to its right by `aside`."""
-    length = math.dist(tail, tip)
-    along = ((tip[0] - tail[0]) / length, (tip[1] - tail[1]) / length)
-    across = (-along[1], along[0])  # to the right of the arrow, since y points down
-    shaft, wing, neck = 0.05, 0.19, length - 0.06 - 0.36
-    half = [(0.1, shaft), (neck, shaft), (neck, wing), (length - 0.06, 0.0)]
-    outline = [(x, -y) for x, y in half] + half[-2::-1]
-    return [
-        (
-            tail[0] + forward * along[0] + (sideways + aside) * across[0],
-            tail[1] + forward * along[1] + (sideways + aside) * across[1],
-        )
-        for forward, sideways in outline
+    # Points as complex numbers: a product with `along` turns them, and i is to the right since y points down.
+    begin, length = complex(*tail), math.dist(tail, tip)
+    along = (complex(*tip) - begin) / length
+    half = [0.1 + 0.05j, length - 0.42 + 0.05j, length - 0.42 + 0.19j, length - 0.06 + 0j]
+    outline = [begin + along * (point + aside * 1j) for point in [p.conjugate() for p in half] + half[-2::-1]]
+    return [(point.real, point.imag) for point in outline]
+
+
+def square(middle: Point, half: float) -> Polygon:
+    x, y = middle
+    return [(x - half, y - half), (x + half, y - half), (x + half, y + half), (x - half, y + half)]
+
+
+def disc(middle: Point, radius: float) -> Polygon:
+    angles = np.linspace(0, 2 * np.pi, 16, endpoint=False)
+    return [(middle[0] + radius * math.cos(angle), middle[1] + radius * math.sin(angle)) for angle in angles]
+
+
+def place(task: Task | Maze, shapes: Sequence[Shape | Word], note: str = "", title: str = "") -> Drawing:
+    """Return shapes of a task in pixels, with a title above and a note below."""
+    columns, rows = (side + 2 * MARGIN for side in drawing_size(task if isinstance(task, Maze) else task.maze))
+    cell = min(max(_PANEL / max(columns, rows), _CELL[0]), _CELL[1])
+    width, top = columns * cell, _LINE * bool(title)
+    height = top + rows * cell + _LINE * bool(note)
+    # A long text is written smaller, so that it is not cut off.
+    words = [
+        Word(TEXT, min(_TEXT, 1.9 * width / len(text)), text, (width / 2, y))
+        for text, y in ((title, _LINE / 2), (note, height - _LINE / 2))
+        if text
     ]
+    return Drawing(width, height, [Layer(MARGIN * cell, top + MARGIN * cell, cell, shapes), Layer(0, 0, 1, words)])
 
 
-_PANEL = 340  # pixels of a panel's longer side, unless cells would become too large or too small
-_TEXT = 14  # pixels of a line of text's height
-_GAP = 14  # pixels between panels
+def _grid(pictures: Sequence[Picture], columns: int) -> Drawing:
+    """Return drawn tasks in rows of `columns`."""
+    drawings = [place(task, *task_shapes(task, path, predicted), title) for task, path, predicted, title in pictures]
+    width, height = max(each.width for each in drawings) + _GAP, max(each.height for each in drawings) + _GAP
+    layers = []
+    for i, each in enumerate(drawings):
+        left, top = (i % columns) * width + (width - _GAP - each.width) / 2, (i // columns) * height
+        layers += [layer._replace(x=layer.x + left, y=layer.y + top) for layer in each.layers]
+    return Drawing(columns * width - _GAP, math.ceil(len(drawings) / columns) * height - _GAP, layers)
 
 
-def task_svg(
-    task: Task | Maze, path: Sequence[Cell] | None = None, predicted: Sequence[Cell] | None = None, title: str = ""
-) -> str:
+def task_svg(task: Task | Maze, path: Cells = None, predicted: Cells = None) -> str:
     """Return one drawn task."""
-    return grid_svg([(task, path, predicted, title)], columns=1)
+    return grid_svg([(task, path, predicted, "")], columns=1)
 
 
 def grid_svg(pictures: Sequence[Picture], columns: int) -> str:
-    """Return many drawn tasks in rows of `columns`."""
-    panels = [_panel(picture) for picture in pictures]
-    column_width = max(width for width, _, _ in panels) + _GAP
-    parts, top, total_width = [], 0.0, 0.0
-    for first in range(0, len(panels), columns):
-        row = panels[first : first + columns]
-        for column, (width, _, body) in enumerate(row):
-            left = column * column_width + (column_width - _GAP - width) / 2
-            parts.append(f'<g transform="translate({_number(left)} {_number(top)})">{body}</g>')
-        total_width = max(total_width, len(row) * column_width - _GAP)
-        top += max(height for _, height, _ in row) + _GAP
-    return svg_document(total_width, top - _GAP, "".join(parts))
+    """Return drawn tasks in rows of `columns`."""
+    return to_svg(_grid(pictures, columns))
 
 
-def svg_document(width: float, height: float, body: str) -> str:
-    w, h = _number(math.ceil(width)), _number(math.ceil(height))
+def to_svg(drawing: Drawing) -> str:
+    w, h = math.ceil(drawing.width), math.ceil(drawing.height)
+    layers = [
+        f'<g{layer.attributes} transform="translate({layer.x:.5g} {layer.y:.5g}) scale({layer.scale:.5g})">'
+        f"{''.join(map(_shape_svg, layer.shapes))}</g>"
+        for layer in drawing.layers
+    ]
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{w}" height="{h}" viewBox="0 0 {w} {h}">'
-        f'<rect width="{w}" height="{h}" fill="#ffffff"/>{body}</svg>\n'
+        f'<rect width="{w}" height="{h}" fill="{PAPER}"/>{"".join(layers)}</svg>\n'
     )
 
 
-def scaled_svg(task: Task | Maze, body: str, top: float = 0.0) -> tuple[float, float, str]:
-    """Return width, height and content in pixels of a drawing of the task that is given in cells."""
-    columns, rows = (side + 2 * MARGIN for side in drawing_size(task))
-    cell = min(32.0, max(6.0, _PANEL / max(columns, rows)))
-    scale = f"translate({_number(MARGIN * cell)} {_number(top + MARGIN * cell)}) scale({_number(cell)})"
-    return columns * cell, top + rows * cell, f'<g transform="{scale}">{body}</g>'
-
-
-def _panel(picture: Picture) -> tuple[float, float, str]:
-    """Return width, height and content of one task with its title above and its note below, in pixels."""
-    task, path, predicted, title = picture
-    shapes, note = task_shapes(task, path, predicted)
-    width, height, body = scaled_svg(task, "".join(map(shape_svg, shapes)), 1.5 * _TEXT if title else 0.0)
-    if title:
-        body = _text(width / 2, _TEXT, title, _TEXT - 2) + body
-    if note:
-        height += 1.5 * _TEXT
-        body += _text(width / 2, height - _TEXT / 2, note, _TEXT - 2)
-    return width, height, body
-
-
-def shape_svg(shape: Shape) -> str:
-    """Return a shape in cells."""
+def _shape_svg(shape: Shape | Word) -> str:
     if isinstance(shape, Word):
-        return _text(shape.middle[0], shape.middle[1] + 0.36 * shape.size, shape.text, shape.size, shape.colour)
-    if isinstance(shape, Fill):
-        return f'<path fill="{shape.colour}" d="{"".join(_points(p) + "z" for p in shape.polygons)}"/>'
-    return (
-        f'<path fill="none" stroke="{shape.colour}" stroke-width="{_number(shape.width)}" stroke-linecap="round" '
-        f'stroke-linejoin="round" d="{"".join(map(_points, shape.lines))}"/>'
-    )
+        x, y = shape.middle[0], shape.middle[1] + 0.36 * shape.size
+        style = f'font-family="sans-serif" font-size="{shape.size:.5g}" fill="{shape.colour}" text-anchor="middle"'
+        return f'<text x="{x:.5g}" y="{y:.5g}" {style}>{escape(shape.text)}</text>'
+    # A lone point becomes a dot by a line to itself.
+    lines = ["L".join(f"{x:.5g} {y:.5g}" for x, y in (line if len(line) > 1 else line * 2)) for line in shape.lines]
+    if not shape.width:
+        return f'<path fill="{shape.colour}" d="M{"zM".join(lines)}z"/>'
+    style = f'stroke-width="{shape.width}" stroke-linecap="round" stroke-linejoin="round"'
+    return f'<path fill="none" stroke="{shape.colour}" {style} d="M{"M".join(lines)}"/>'
 
 
-def _text(x: float, y: float, text: str, size: float, colour: str = TEXT) -> str:
-    return (
-        f'<text x="{_number(x)}" y="{_number(y)}" font-family="sans-serif" font-size="{_number(size)}" fill="{colour}" '
-        f'text-anchor="middle">{escape(text)}</text>'
-    )
-
-
-def _points(points: Sequence[Point]) -> str:
-    """Return a polyline in SVG's path language; a lone point becomes a dot by a line to itself."""
-    here, text = points[0], f"M{_number(points[0][0])} {_number(points[0][1])}"
-    for x, y in points[1:] or points:
-        if y == here[1]:
-            text += f"H{_number(x)}"
-        elif x == here[0]:
-            text += f"V{_number(y)}"
-        else:
-            text += f"L{_number(x)} {_number(y)}"
-        here = (x, y)
-    return text
-
-
-def _number(value: float) -> str:
-    """Return at most three digits after the point, and no trailing zeros."""
-    return f"{value:.3f}".rstrip("0").rstrip(".")
-
-
-_CELL, _PANEL_LEAST, _PANEL_MOST = 32.0, 430, 2160  # pixels: of a cell, and of a panel's longer side
-_MOST_PIXELS = 10_000  # of a PNG's longer side, so that its memory stays bounded
-_SMOOTHING = 3  # drawn so many times as large, then reduced: pillow's polygons have hard edges
-_IMAGE_TEXT = 18  # pixels
-
-
-def shapes_image(shapes: Sequence[Shape], width: float, height: float, cell: float) -> Image:
-    """Return the shapes of a drawing of so many cells, with a margin, at `cell` pixels a cell."""
+def to_image(drawing: Drawing, zoom: float) -> Image:
+    """Return the drawing at `zoom` times its size."""
     from PIL import Image, ImageDraw, ImageFont
 
-    scale = cell * _SMOOTHING
-    size = [round((side + 2 * MARGIN) * cell) for side in (width, height)]
-    image = Image.new("RGB", (size[0] * _SMOOTHING, size[1] * _SMOOTHING), "#ffffff")
+    size = [round(side * zoom) * _SMOOTHING for side in (drawing.width, drawing.height)]
+    image = Image.new("RGB", (size[0], size[1]), PAPER)
     canvas = ImageDraw.Draw(image)
-
-    def at(point: Point) -> Point:
-        return ((point[0] + MARGIN) * scale, (point[1] + MARGIN) * scale)
-
-    for shape in shapes:
-        if isinstance(shape, Word):
-            canvas.text(
-                at(shape.middle), shape.text, shape.colour, ImageFont.load_default(shape.size * scale), anchor="mm"
-            )
-        elif isinstance(shape, Fill):
-            for polygon in shape.polygons:
-                canvas.polygon([at(point) for point in polygon], fill=shape.colour)
-        else:
+    for layer in drawing.layers:
+        scale = layer.scale * zoom * _SMOOTHING
+        left, top = layer.x * zoom * _SMOOTHING, layer.y * zoom * _SMOOTHING
+        for shape in layer.shapes:
+            if isinstance(shape, Word):
+                middle = (left + shape.middle[0] * scale, top + shape.middle[1] * scale)
+                canvas.text(middle, shape.text, shape.colour, ImageFont.load_default(shape.size * scale), anchor="mm")
+                continue
             half = shape.width * scale / 2
             for line in shape.lines:
-                points = [at(point) for point in line]
+                points = [(left + x * scale, top + y * scale) for x, y in line]
+                if not half:
+                    canvas.polygon(points, shape.colour)
+                    continue
                 canvas.line(points, shape.colour, round(2 * half))
                 for x, y in points:  # round ends and joints
-                    canvas.ellipse((x - half, y - half, x + half, y + half), fill=shape.colour)
+                    canvas.ellipse((x - half, y - half, x + half, y + half), shape.colour)
     return image.reduce(_SMOOTHING)
 
 
-def task_image(
-    task: Task | Maze, path: Sequence[Cell] | None = None, predicted: Sequence[Cell] | None = None, cell: float = _CELL
-) -> Image:
-    """Return a drawn task at `cell` pixels a cell."""
-    return shapes_image(task_shapes(task, path, predicted)[0], *drawing_size(task), cell)
-
-
-def with_text(image: Image, above: str = "", below: str = "") -> Image:
-    """Return the image with a centred line of text above and below, where it is not empty."""
-    from PIL import Image as Images
-    from PIL import ImageDraw, ImageFont
-
-    space = round(1.6 * _IMAGE_TEXT)
-    top, bottom = space * bool(above), space * bool(below)
-    whole = Images.new("RGB", (image.width, image.height + top + bottom), "#ffffff")
-    whole.paste(image, (0, top))
-    canvas, font = ImageDraw.Draw(whole), ImageFont.load_default(_IMAGE_TEXT)
-    for text, y in ((above, top / 2), (below, whole.height - bottom / 2)):
-        canvas.text((image.width / 2, y), text, TEXT, font, anchor="mm")
-    return whole
-
-
-def draw_task(
-    ax: Axes, task: Task | Maze, path: Sequence[Cell] | None = None, predicted: Sequence[Cell] | None = None
-) -> None:
-    """Draw a task on matplotlib axes; a note about cells that cannot be drawn goes below."""
-    ax.imshow(task_image(task, path, predicted), interpolation="antialiased")
-    ax.set_xticks([])
-    ax.set_yticks([])
-    ax.spines[:].set_visible(False)
-    ax.set_xlabel(task_shapes(task, path, predicted)[1], fontsize=8, color=TEXT)
+def draw_task(ax: Axes, task: Task | Maze, path: Cells = None, predicted: Cells = None) -> None:
+    """Draw a task on matplotlib axes."""
+    ax.imshow(to_image(_grid([(task, path, predicted, "")], columns=1), _ZOOM), interpolation="antialiased")
+    ax.set_axis_off()
 
 
 def save_picture(file: PathLike, pictures: Sequence[Picture], columns: int | None = None) -> None:
@@ -376,38 +269,17 @@ def save_picture(file: PathLike, pictures: Sequence[Picture], columns: int | Non
     ending = check_ending(file)
     if not pictures:
         raise UserError("there is no maze to draw; give at least one.")
-    columns = min(len(pictures), columns or math.ceil(math.sqrt(len(pictures))))
-    if ending == ".svg":
-        with atomic_write(file) as out:
-            out.write(grid_svg(pictures, columns))
-    else:
-        with atomic_write(file, "wb") as out:
-            _grid_image(pictures, columns).save(out, "png")
+    whole = _grid(pictures, min(len(pictures), columns or math.ceil(math.sqrt(len(pictures)))))
+    with atomic_write(file, "wb") as out:
+        if ending == ".svg":
+            out.write(to_svg(whole).encode())
+        else:
+            to_image(whole, min(_ZOOM, _MOST_PIXELS / max(whole.width, whole.height))).save(out, "png")
 
 
 def check_ending(file: PathLike) -> str:
     """Return the file's ending if it names a picture format, otherwise raise UserError."""
     ending = Path(file).suffix.lower()
-    if ending not in (".png", ".svg"):
-        raise UserError(f"{file} must end in .png or .svg, since that says which kind of picture to draw.")
-    return ending
-
-
-def _grid_image(pictures: Sequence[Picture], columns: int) -> Image:
-    from PIL import Image
-
-    rows = math.ceil(len(pictures) / columns)
-    most = min(_PANEL_MOST, _MOST_PIXELS // max(rows, columns) - 4 * _IMAGE_TEXT)
-    images = []
-    for task, path, predicted, title in pictures:
-        longest = max(drawing_size(task)) + 2 * MARGIN
-        cell = min(max(_CELL, _PANEL_LEAST / longest), most / longest)
-        image = task_image(task, path, predicted, cell)
-        images.append(with_text(image, title, task_shapes(task, path, predicted)[1]))
-    width, height = max(image.width for image in images), max(image.height for image in images)
-    gap = _IMAGE_TEXT // 2
-    whole = Image.new("RGB", (columns * (width + gap) - gap, rows * (height + gap) - gap), "#ffffff")
-    for number, image in enumerate(images):
-        row, column = divmod(number, columns)
-        whole.paste(image, (column * (width + gap) + (width - image.width) // 2, row * (height + gap)))
-    return whole
+    if ending in (".png", ".svg"):
+        return ending
+    raise UserError(f"{file} must end in .png or .svg, since that says which kind of picture to draw.")

@@ -1,10 +1,10 @@
 """Run solves in threads: at most `workers` at once, a bounded queue before them, a time limit for each.
 
     queue = SolveQueue(workers=2, max_waiting=32, seconds=30)
-    async for event in queue.run(lambda emit: model.solve(task, on_step=emit)):
-        ...      # what was emitted, as it happens; the last one is Finished(value)
+    async for kind, value in queue.run(lambda emit: model.solve(task, on_step=emit), request.is_disconnected):
+        ...      # "step" and what was emitted, as it happens; then "result" and what was returned
 
-A solve ends when its consumer has gone or its time is over: at its next step, or where it calls `check_running`, as
+A solve ends when its client has left or its time is over: at its next step, or where it calls `check_running`, as
 the modules of a loaded model do. Its slot is free when its thread has ended, so that abandoned solves cannot pile up.
 """
 
@@ -14,30 +14,24 @@ import asyncio
 import threading
 import time
 import traceback
-from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from clew.errors import UserError
 
 Emit = Callable[[Any], None]
+Event = tuple[str, Any]
+Events = AsyncGenerator[Event, None]
 
 
-class Busy(UserError):
-    """Too many requests wait already, or a solve took too long."""
+class RequestError(UserError):
+    """An error that has an HTTP status of its own; that of other errors of users is 400."""
 
-    status = 503
-
-
-@dataclass(frozen=True)
-class Finished:
-    """The value that a solve returned."""
-
-    value: Any
-
-
-class Cancelled(UserError):
-    """The consumer of a solve has gone, or the server stops."""
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
 
 
 _running = threading.local()
@@ -52,62 +46,56 @@ class SolveQueue:
     """See the module's docstring."""
 
     def __init__(self, workers: int, max_waiting: int, seconds: float) -> None:
-        self._slots = asyncio.Semaphore(workers)
-        self._max_waiting = max_waiting
+        self._slots = threading.Semaphore(workers)
+        self._pending, self._most = 0, workers + max_waiting
         self._seconds = seconds
-        self._waiting = 0
         self.stopping = threading.Event()  # ends all solves
 
-    async def run(self, work: Callable[[Emit], Any]) -> AsyncGenerator[Any, None]:
-        """Yield what `work` emits, then Finished; an error of `work` is raised here."""
-        if self._slots.locked() and self._waiting >= self._max_waiting:
-            raise Busy("the server is busy; try again in a few seconds.")
-        self._waiting += 1
+    async def run(self, work: Callable[[Emit], Any], has_left: Callable[[], Awaitable[bool]]) -> Events:
+        """Yield the steps and the result of `work`; its error is raised here."""
+        if self._pending >= self._most:
+            raise RequestError(503, "the server is busy; try again in a few seconds.")
+        loop, events, gone = asyncio.get_running_loop(), asyncio.Queue[Event](), threading.Event()
+
+        def emit(step: Any) -> None:
+            check_running()
+            loop.call_soon_threadsafe(events.put_nowait, ("step", step))
+
+        def end(outcome: Event) -> None:
+            self._pending -= 1
+            events.put_nowait(outcome)
+
+        def in_thread() -> None:
+            outcome: Event = "error", UserError("the model failed; the server's terminal says why.")
+            with self._slots:
+                _running.check = partial(self._check, gone, time.monotonic() + self._seconds)
+                try:
+                    check_running()  # the client may have left while this waited
+                    outcome = "result", work(emit)
+                except UserError as error:
+                    outcome = "error", error
+                except Exception:
+                    traceback.print_exc()
+            with suppress(RuntimeError):  # the loop was closed while the thread was computing
+                loop.call_soon_threadsafe(end, outcome)
+
+        self._pending += 1
+        threading.Thread(target=in_thread, daemon=True).start()
         try:
-            await self._slots.acquire()
-        finally:
-            self._waiting -= 1
-        loop = asyncio.get_running_loop()
-        events: asyncio.Queue[Any] = asyncio.Queue()
-        gone = threading.Event()
-        deadline = time.monotonic() + self._seconds
-
-        def send(event: Any) -> None:
-            # The loop may have been closed while the thread was computing.
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(events.put_nowait, event)
-
-        def check() -> None:
-            if gone.is_set() or self.stopping.is_set():
-                raise Cancelled("the server was stopped.")
-            if time.monotonic() > deadline:
-                raise Busy(f"solving took longer than {self._seconds:.0f} seconds; use a smaller maze.")
-
-        def emit(event: Any) -> None:
-            check()
-            send(event)
-
-        def work_in_thread() -> None:
-            _running.check = check
-            try:
-                outcome: Any = Finished(work(emit))
-            except Exception as error:
-                outcome = error
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(self._slots.release)
-            send(outcome)
-
-        threading.Thread(target=work_in_thread, daemon=True).start()
-        try:
-            while True:
-                event = await events.get()
-                if isinstance(event, UserError):
-                    raise event
-                if isinstance(event, Exception):
-                    traceback.print_exception(event)  # for the terminal; the client gets one sentence
-                    raise UserError("the model failed on this maze; the server's terminal says why.")
-                yield event
-                if isinstance(event, Finished):
-                    return
+            kind = "step"
+            while kind == "step":
+                if await has_left():
+                    raise UserError("the client closed the connection.")
+                with suppress(TimeoutError):
+                    kind, value = await asyncio.wait_for(events.get(), 0.5)
+                    if kind == "error":
+                        raise value
+                    yield kind, value
         finally:
             gone.set()
+
+    def _check(self, gone: threading.Event, deadline: float) -> None:
+        if gone.is_set() or self.stopping.is_set():
+            raise UserError("the server was stopped.")
+        if time.monotonic() > deadline:
+            raise RequestError(503, f"solving took longer than {self._seconds:.0f} seconds; use a smaller maze.")

@@ -1,5 +1,7 @@
 // Requests to the server. Every error is an Error whose message is the server's sentence.
 
+export const OBJECTIVES = { "mlm-u": "MLM-U", "next-token": "next token" };
+
 export async function getJSON(path) {
   return answer(await fetch(path, { headers: { Accept: "application/json" } }));
 }

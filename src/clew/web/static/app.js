@@ -4,6 +4,10 @@ import { getJSON, postJSON } from "./api.js";
 import { Maze, decodeState, encodeState } from "./maze.js";
 import { Panel, html } from "./panel.js";
 
+const FAMILIES = {
+  dfs: "DFS mazes (the paper)", astar: "A* mazes (the paper)", wilson: "Wilson mazes", kruskal: "Kruskal mazes", percolation: "Percolation mazes",
+  "path-star-2x4": "Path-star graphs, 2 arms of 4", "path-star-5x4": "Path-star graphs, 5 arms of 4",
+};
 const MAX_UNDO = 200;
 const SOLVE_AFTER_MILLISECONDS = 400; // the last of several quick edits is solved
 const REPLAY_AFTER_MILLISECONDS = 1200;
@@ -118,8 +122,8 @@ function partnerOf(name) {
 
 /** Two models of the same mazes and format, MLM-U first, next token second; null if there is no such pair. */
 function objectivePair() {
-  for (const first of page.models.filter((model) => model.objective === "MLM-U")) {
-    const second = page.models.find((model) => model.objective === "next token" && model.family === first.family
+  for (const first of page.models.filter((model) => model.objective === "mlm-u")) {
+    const second = page.models.find((model) => model.objective === "next-token" && model.family === first.family
       && model.format === first.format && model.height === first.height && model.width === first.width);
     if (second) return [first, second];
   }
@@ -154,7 +158,7 @@ function connect() {
     attempt(generate);
   });
   byId("undo").addEventListener("click", undo);
-  byId("read").addEventListener("click", () => attempt(() => read({ text: byId("paste").value })));
+  byId("read").addEventListener("click", () => attempt(() => read(new Blob([byId("paste").value]))));
   byId("file").addEventListener("change", (event) => { if (event.target.files[0]) attempt(() => read(event.target.files[0])); });
   byId("compare").addEventListener("click", () => {
     const panel = page.addPanel({ model: partnerOf(page.panels[0].choice.model) });
@@ -183,7 +187,7 @@ function connect() {
     document.body.classList.remove("dropping");
     const [file] = event.dataTransfer.files;
     const text = event.dataTransfer.getData("text");
-    if (file || text) attempt(() => read(file || { text }));
+    if (file || text) attempt(() => read(file || new Blob([text])));
   });
   window.addEventListener("hashchange", () => { if (window.location.hash) attempt(restore); });
 }
@@ -229,7 +233,7 @@ async function firstMaze() {
 async function begin() {
   const { models, families } = await getJSON("/api/models");
   page.models = models;
-  byId("family").replaceChildren(...families.map((family) => html("option", { value: family.name }, family.title)));
+  byId("family").replaceChildren(...families.map((family) => html("option", { value: family }, FAMILIES[family] || family)));
   connect();
   try {
     await restore();

@@ -1,6 +1,6 @@
 // One model with its decoder: solve the maze, play the decoder's steps and the network's loops, save what is shown.
 
-import { postForBlob, postForEvents, postJSON } from "./api.js";
+import { OBJECTIVES, postForBlob, postForEvents, postJSON } from "./api.js";
 import { MazeView, element } from "./view.js";
 
 const STEP_MILLISECONDS = 350;
@@ -154,7 +154,8 @@ export class Panel {
     const model = this.chosen;
     this.decoder.replaceChildren(...(model?.decoders || []).map((name) => html("option", { value: name }, name)));
     if (model) this.decoder.value = model.default_decoder;
-    this.about.textContent = model ? model.summary : "";
+    const objective = OBJECTIVES[model?.objective] || model?.objective;
+    this.about.textContent = model ? `${model.parameters.toLocaleString("en")} parameters · ${objective} · trained on ${model.tasks}` : "";
   }
 
   /** Stop what is running and forget the solution. */
@@ -261,7 +262,7 @@ export class Panel {
     this.taken.slice(0, this.steps.frame).forEach((step) => {
       if (step.probabilities) ({ probabilities } = step);
       for (const filled of step.filled) {
-        const at = filled.cell ? filled.cell.join(",") : filled.node !== undefined ? String(filled.node) : null;
+        const at = filled.cell === null ? null : String(filled.cell);
         if (step.hidden) {
           if (at) committed.delete(at);
           tokens.delete(filled.position);

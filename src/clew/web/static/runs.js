@@ -1,6 +1,6 @@
 // The table of runs, and the curves of the chosen ones, refreshed while they train.
 
-import { getJSON } from "./api.js";
+import { OBJECTIVES, getJSON } from "./api.js";
 import { lineChart } from "./chart.js";
 import { html } from "./panel.js";
 
@@ -11,6 +11,7 @@ const NUMBERS = new Set(["parameters", "loss", "held-out exact", "changed"]);
 const chosen = new Set();
 const open = new Set(); // configs that are unfolded
 let known = null;
+let configs = {};
 
 const say = (words) => { document.getElementById("message").textContent = words; };
 const percent = (value) => (value === null || value === undefined ? "" : `${(100 * value).toFixed(1)} %`);
@@ -35,12 +36,15 @@ function row(run) {
   });
   if (run.error) return html("tr", {}, html("td"), html("td", {}, run.name), html("td", { colspan: HEAD.length - 2 }, run.error));
   const progress = html("span", {}, html("progress", { max: 1, value: run.progress ?? 0, "aria-label": `Progress of ${run.name}` }), `step ${run.step.toLocaleString("en")}`);
-  const cells = [box, run.name, run.model, run.objective, run.mazes, run.parameters?.toLocaleString("en") ?? "", progress, run.loss?.toFixed(4) ?? "", percent(run.exact), age(run.age)];
+  const { model, objective, data } = run.config;
+  const sizes = data.family.startsWith("path-star") ? "" : ` ${[...new Set([data.sizes[0], data.sizes.at(-1)])].map((size) => `${size}x${data.width || size}`).join(" to ")}`;
+  const cells = [box, run.name, model.kind, OBJECTIVES[objective.name] || objective.name, data.family + sizes, run.parameters?.toLocaleString("en") ?? "", progress, run.loss?.toFixed(4) ?? "", percent(run.exact), age(run.age)];
   return html("tr", {}, ...cells.map((cell, i) => html("td", NUMBERS.has(HEAD[i]) ? { class: "number" } : {}, cell)));
 }
 
 async function refresh() {
   const { folder, runs } = await getJSON("/api/runs");
+  configs = Object.fromEntries(runs.map((run) => [run.name, run.config]));
   if (known === null && runs.length) chosen.add(runs.toSorted((a, b) => a.age - b.age)[0].name);
   const measured = JSON.stringify(runs.map((run) => ({ ...run, age: 0 })));
   if (!runs.length) {
@@ -67,7 +71,7 @@ async function drawCharts() {
   });
   document.getElementById("charts").replaceChildren(...(names.length ? charts : []));
   document.getElementById("config").replaceChildren(...all.map((run, index) => {
-    const details = html("details", { class: "card" }, html("summary", {}, `Config of ${names[index]}`), html("pre", { tabindex: "0" }, JSON.stringify(run.config, null, 2)));
+    const details = html("details", { class: "card" }, html("summary", {}, `Config of ${names[index]}`), html("pre", { tabindex: "0" }, JSON.stringify(configs[names[index]], null, 2)));
     details.open = open.has(names[index]);
     details.addEventListener("toggle", () => (details.open ? open.add(names[index]) : open.delete(names[index])));
     return details;
