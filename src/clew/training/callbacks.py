@@ -6,7 +6,7 @@
 
     train(config, "runs/x", callbacks=[ProgressDisplay(), Bell()])
 
-Callbacks run on the main process only. `on_step` comes every `log_every` steps.
+Callbacks run on the main process only; `on_step` every `log_every` steps.
 """
 
 from __future__ import annotations
@@ -267,10 +267,7 @@ class Logger(Callback):
 
 
 class ProgressDisplay(Callback):
-    """Loss, speed, remaining time and held-out scores, on stderr or `out`.
-
-    One line that is redrawn on a terminal, a line every few seconds anywhere else.
-    """
+    """Prints the reports: one line that is redrawn on a terminal, a line every few seconds anywhere else."""
 
     def __init__(self, out: IO[str] | None = None, every: float = 10.0) -> None:
         self._out = out or sys.stderr

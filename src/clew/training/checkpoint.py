@@ -129,10 +129,7 @@ def read_checkpoint(checkpoint: Path, *names: str) -> tuple[dict[str, Any], dict
 
 
 def first_sound(checkpoints: Iterable[Path], *names: str) -> Path | None:
-    """Return the first whose named tensors, by default all, can be read; None if there are no checkpoints.
-
-    Prints a line if one before it is damaged; UserError if all are.
-    """
+    """Return the first that can be read, with a line if one before it is damaged; UserError if all are damaged."""
     problem = ""
     for path in checkpoints:
         try:
@@ -151,7 +148,7 @@ def first_sound(checkpoints: Iterable[Path], *names: str) -> Path | None:
 def find_checkpoint(run: str | Path, which: Literal["best", "last"] | int = "best") -> Path:
     """Return a checkpoint of a run: the best on held-out mazes (the last if none was evaluated), the last, or a step's.
 
-    Damaged checkpoints are skipped with a line on stderr; a damaged one that is given by its step is an error.
+    Damaged ones are skipped, but not if one is given by its step.
     """
     saved = saved_checkpoints(run)
     if isinstance(which, int):

@@ -131,10 +131,7 @@ class LocalBatch(NamedTuple):
 def local_batch(
     batch: Batch, objective: Objective, seed: int, step: int, rows: int, world: World, model: Predict | None = None
 ) -> LocalBatch:
-    """Return this process's mazes, of `rows` in all, and their targets, which do not depend on the other processes.
-
-    Without a model, masks that would follow its confidence are random.
-    """
+    """Return this process's mazes, of `rows` in all, and their targets; without a model, all masks are random."""
     batch = batch.to(world.device)
     row_B = torch.arange(rows)[data_loader.rank_rows(rows, world.rank, world.size)].to(world.device)
     noise = Noise.for_step(seed, step, row_B, rows)
@@ -188,10 +185,7 @@ class Trainer:
         self.stop = StopRequest()
 
     def compute_gradient(self, local: LocalBatch) -> dict[str, float]:
-        """Compute the gradient of a step, times the loss scale; update the adaptive masking rates.
-
-        Returns sums over all processes: the weighted loss, its weight, the predicted tokens, and the correct ones.
-        """
+        """Compute the gradient, times the loss scale; update the adaptive masking rates; return sums over tokens."""
         model, world, adaptive = self.model, self.world, self.adaptive
         model.zero_grad()
         weight = float(world.sum(local.targets.weight_BT[local.targets.query_BT].double().sum()))
@@ -215,10 +209,7 @@ class Trainer:
 
     @torch.no_grad()
     def apply_gradient(self) -> float:
-        """Clip the gradient, update the weights and the loss scale; return the gradient's norm before clipping.
-
-        If it is not finite, the weights stay as they are.
-        """
+        """Clip the gradient and update the weights, unless its norm is not finite; return the norm before clipping."""
         gradients = [p.grad for p in trainable(self.model).values() if p.grad is not None]
         norm = float(torch.nn.utils.get_total_norm(gradients)) / self.scale
         if math.isfinite(norm):
@@ -260,7 +251,7 @@ class Trainer:
             getattr(callback, method)(*report)
 
     def stop_signal(self) -> int:
-        """Return the signal that any process has received, or 0; collective, so that all stop after the same step."""
+        """Return the signal that any process has received, or 0, so that all stop after the same step."""
         return self.world.max(self.stop.signal)
 
     @property
