@@ -95,7 +95,7 @@ def test_a_registered_component_is_trained_saved_and_loaded(
     assert run.end.reason == "done"
     assert name in str(read_json(tmp_path / "run" / "config.json"))
 
-    assert run.config == config(**changes)
+    assert load_config(tmp_path / "run") == config(**changes)
     model = load(tmp_path / "run")
     scores = model.evaluate(family="dfs", size=3, n=4)
     assert scores.scores.mazes == 4

@@ -141,7 +141,7 @@ def test_a_file_of_a_checkpoint_that_is_gone_is_missed(run: Path) -> None:
 def test_renamed_tensors_are_one_sentence(run: Path) -> None:
     _, tensors = read_checkpoint(checkpoint(run, 6))
     tensors["ema"] = {name.replace("query", "quarry"): tensor for name, tensor in tensors["ema"].items()}
-    write_checkpoint(run, 6, tensors, {"step": 6})
+    write_checkpoint(run, 7, tensors, {"step": 7})
     with pytest.raises(UserError, match="another model"):
         load_model(run, which="last")
 

@@ -351,7 +351,7 @@ def test_a_bad_step_stops_the_run_before_it_is_taken(
         train(tiny_config(seed=5), tmp_path, callbacks=[listener])
     assert len(stepped) == 4
     message = str(raised.value)
-    assert "seed 5, data seed 0, mazes 32, 33" in message
+    assert "seed 5, data seed 0, first mazes 32, 33" in message
     assert str(latest_checkpoint(tmp_path)) in message
     assert str(latest_checkpoint(tmp_path)).endswith("00000003")
     assert listener.heard[-1].reason == "failed"

@@ -6,7 +6,7 @@
 
     train(config, "runs/x", callbacks=[ProgressDisplay(), Bell()])
 
-Callbacks run on the main process only. `on_step` comes every `log_every` steps.
+Callbacks run on the main process only; `on_step` every `log_every` steps.
 """
 
 from __future__ import annotations
@@ -108,35 +108,27 @@ class MetricsFile(Callback):
         line = {"kind": "step" if isinstance(report, StepReport) else "evaluation", **asdict(report)}
         # Seven digits a number, as many as float32 has.
         line |= {name: float(f"{value:.7g}") for name, value in line.items() if isinstance(value, float)}
-        self._append(json.dumps(line).encode() + b"\n")
+        with open_own(self._path) as file:
+            file.write(json.dumps(line).encode() + b"\n")
 
     on_evaluate = on_step
 
     def checksum(self) -> dict[str, Any]:
         """Return the size and SHA-256 of the file, for the state of a checkpoint, when all lines are on the disk."""
-        self._append(b"", sync=True)
-        data = self._path.read_bytes()
+        with open_own(self._path) as file:
+            os.fsync(file.fileno())
+            file.seek(0)
+            data = file.read()
         return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
 
-    def _append(self, line: bytes, sync: bool = False) -> None:
-        try:
-            with open_own(self._path) as file:
-                file.write(line)
-                file.flush()
-                if sync:
-                    os.fsync(file.fileno())
-        except OSError as error:  # of a full disk it names no file
-            error.filename = str(self._path)
-            raise
 
-
-def metric_lines(run: Path) -> list[tuple[bytes, dict[str, Any] | None]]:
-    """Return each line of metrics.jsonl as bytes and as parsed, None if it is damaged or cut off."""
-    path = run / METRICS_FILE
-    return [(raw, _parse_line(raw)) for raw in (path.read_bytes() if path.exists() else b"").splitlines(keepends=True)]
+def _raw_metrics(run: Path) -> bytes:
+    file = run / METRICS_FILE
+    return file.read_bytes() if file.exists() else b""
 
 
 def _parse_line(raw: bytes) -> dict[str, Any] | None:
+    """Return a line of metrics.jsonl; None if it is damaged or cut off."""
     try:
         line = json.loads(raw)
     except (ValueError, RecursionError):
@@ -151,23 +143,22 @@ def _parse_line(raw: bytes) -> dict[str, Any] | None:
 
 def read_metrics(run: Path) -> list[dict[str, Any]]:
     """Return the lines of metrics.jsonl, without those that cannot be read."""
-    return [line for _, line in metric_lines(run) if line is not None]
+    return [line for raw in _raw_metrics(run).splitlines(keepends=True) if (line := _parse_line(raw)) is not None]
 
 
 def check_metrics(run: Path) -> None:
     """Print a line if metrics.jsonl lacks or changes lines that it had when the newest checkpoint was written."""
-    file = run / METRICS_FILE
     newest = max(run.glob("checkpoints/[0-9]*/state.json"), default=None)
     with contextlib.suppress(UserError, OSError):
         match newest and read_json(newest):
             case {"metrics": {"bytes": int(size), "sha256": str(checksum)}}:
-                if hashlib.sha256((file.read_bytes() if file.exists() else b"")[:size]).hexdigest() != checksum:
-                    report_error(f"{file} was changed after it was written; do not trust its curves.")
+                if hashlib.sha256(_raw_metrics(run)[:size]).hexdigest() != checksum:
+                    report_error(f"{run / METRICS_FILE} was changed after it was written; do not trust its curves.")
 
 
 def cut_metrics(run: Path, step: int) -> None:
     """Remove the lines after a step, which the resumed run writes again, and those that cannot be read."""
-    lines = metric_lines(run)
+    lines = [(raw, _parse_line(raw)) for raw in _raw_metrics(run).splitlines(keepends=True)]
     kept = [raw for raw, line in lines if line is not None and line["step"] <= step]
     damaged = sum(line is None and raw.endswith(b"\n") for raw, line in lines)  # a kill leaves one without an end
     if damaged:
@@ -222,7 +213,7 @@ class LogOptions:
 
 
 class Logger(Callback):
-    """Sends the numbers to TensorBoard and Weights & Biases; UserError if a package is not installed."""
+    """Sends the numbers to TensorBoard (RUN/tensorboard) and Weights & Biases; UserError if one is not installed."""
 
     def __init__(self, options: LogOptions) -> None:
         self._options = options
@@ -240,37 +231,31 @@ class Logger(Callback):
             # What a killed run wrote after its last checkpoint is written again, so it is hidden.
             self._writer = SummaryWriter(str(start.run / "tensorboard"), purge_step=start.first_step + 1)
         if self._options.wandb != "off":
-            self._run = self._begin_wandb(start)
+            import wandb
 
-    def _begin_wandb(self, start: RunStart) -> Any:
-        """Begin a run at Weights & Biases, or continue that whose id is in RUN/wandb-id."""
-        import wandb
-
-        mode, file = self._options.wandb, start.run / "wandb-id"
-        if not file.exists():
-            with atomic_write(file) as new:
-                new.write(secrets.token_hex(4))
-        run: dict[str, Any] = {"id": file.read_text().strip(), "name": start.run.name, "dir": str(start.run)}
-        # Offline, whether the run exists is not known; `wandb sync` joins its parts.
-        run |= {"mode": mode, "resume": "allow" if mode == "online" else None}
-        try:
-            return wandb.init(project=self._options.project, config=start.config.to_json(), **run)
-        except wandb.Error as error:
-            todo = "log in with `wandb login`, or use --log.wandb offline"
-            raise UserError(f"Weights & Biases cannot be reached ({error}); {todo}.") from None
+            file = start.run / "wandb-id"  # of all parts of a resumed run
+            if not file.exists():
+                with atomic_write(file) as new:
+                    new.write(secrets.token_hex(4))
+            # Offline, whether the run exists is not known; `wandb sync` joins its parts.
+            resume = "allow" if self._options.wandb == "online" else None
+            run = {"name": start.run.name, "id": file.read_text().strip(), "dir": str(start.run), "resume": resume}
+            run |= {"project": self._options.project, "mode": self._options.wandb}
+            try:
+                self._run = wandb.init(config=start.config.to_json(), **run)
+            except wandb.Error as error:
+                todo = "log in with `wandb login`, or use --log.wandb offline"
+                raise UserError(f"Weights & Biases cannot be reached ({error}); {todo}.") from None
 
     def on_step(self, report: StepReport | EvaluationReport) -> None:
+        group, numbers = "train", {k: v for k, v in vars(report).items() if k not in ("step", "progress")}
         if isinstance(report, EvaluationReport):
-            numbers = {f"held-out/{name}": value for name, value in report.scores.items()}
-        else:
-            numbers = {
-                f"train/{name}": value for name, value in vars(report).items() if name not in ("step", "progress")
-            }
+            group, numbers = "held-out", report.scores
+        named = {f"{group}/{name}": value for name, value in numbers.items()}
         if self._run is not None:
-            self._run.log(numbers, step=report.step)
-        if self._writer is not None:
-            for name, value in numbers.items():
-                self._writer.add_scalar(name, value, report.step)
+            self._run.log(named, step=report.step)
+        for name, value in named.items() if self._writer is not None else ():
+            self._writer.add_scalar(name, value, report.step)
 
     on_evaluate = on_step
 
@@ -282,10 +267,7 @@ class Logger(Callback):
 
 
 class ProgressDisplay(Callback):
-    """Loss, speed, remaining time and held-out scores, on stderr or `out`.
-
-    One line that is redrawn on a terminal, a line every few seconds anywhere else.
-    """
+    """Prints the reports: one line that is redrawn on a terminal, a line every few seconds anywhere else."""
 
     def __init__(self, out: IO[str] | None = None, every: float = 10.0) -> None:
         self._out = out or sys.stderr
@@ -293,17 +275,23 @@ class ProgressDisplay(Callback):
         self._every = 0.25 if self._redraws else every
 
     def on_start(self, start: RunStart) -> None:
-        self._start, self._printed, self._first = start, -self._every, (0.0, 0.0)
+        self._total, self._printed = f" of {start.total_steps:,}" if start.total_steps else "", -self._every
         begun = f"resumes after step {start.first_step:,}" if start.first_step else "begins"
         where = start.device if start.processes == 1 else f"{start.processes} x {start.device}"
         self._print(f"{printable(str(start.run))} {begun}: {start.parameters:,} parameters on {where}")
 
     def on_step(self, report: StepReport) -> None:
-        if self._first == (0.0, 0.0):
-            self._first = report.progress, time.monotonic()
-        if report.elapsed - self._printed >= self._every or report.progress >= 1:
-            self._printed = report.elapsed
-            self._print(self._line(report), stays=not self._redraws or report.progress >= 1)
+        ended = report.progress >= 1
+        if report.elapsed - self._printed < self._every and not ended:
+            return
+        self._printed = report.elapsed
+        left = report.elapsed * max(1 / max(report.progress, 1e-9) - 1, 0.0)
+        line = (
+            f"step {report.step:>7,}{self._total} {report.progress:>6.1%}  loss {report.loss:.4f}  "
+            f"token accuracy {report.accuracy:.3f}  lr {report.lr:.2e}  {report.mazes_per_second:,.0f} mazes/s  "
+            f"{report.flops_per_second / 1e9:,.1f} GFLOP/s  {format_duration(left)} left"
+        )
+        self._print(line, stays=ended or not self._redraws)
 
     def on_evaluate(self, report: EvaluationReport) -> None:
         scores = "  ".join(f"{name} {value:.4f}" for name, value in report.scores.items())
@@ -314,20 +302,6 @@ class ProgressDisplay(Callback):
             self._print(f"done after {counted(end.step, 'step')} and {format_duration(end.elapsed)} of training")
         elif self._redraws:
             self._print("")
-
-    def _line(self, report: StepReport) -> str:
-        total = self._start.total_steps
-        line = (
-            f"step {report.step:>7,}{f' of {total:,}' if total else ''} {report.progress:>6.1%}  "
-            f"loss {report.loss:.4f}  token accuracy {report.accuracy:.3f}  lr {report.lr:.2e}  "
-            f"{report.mazes_per_second:,.0f} mazes/s  {report.flops_per_second / 1e9:,.1f} GFLOP/s"
-        )
-        progress, begun = self._first
-        if report.progress <= progress:
-            return line
-        # By the clock on the wall, so that evaluations count.
-        left = (time.monotonic() - begun) * (1 - report.progress) / (report.progress - progress)
-        return f"{line}  {format_duration(max(left, 0.0))} left"
 
     def _print(self, line: str, stays: bool = True) -> None:
         """Print a line; on a terminal over the last one, if that does not stay."""

@@ -41,6 +41,7 @@ if sys.platform != "win32":
 
 CONFIG_FILE, CHECKPOINTS, STATE_FILE = "config.json", "checkpoints", "state.json"
 Resume = Literal["auto", "never"]
+Tensors = Mapping[str, Tensor]
 # Fields that a resumed run may change: the length of the run, how often it reports, and the machine.
 FREE_FIELDS = {"budget", "evaluate_every", "held_out", "log_every", "checkpoint_every", "keep_last"}
 FREE_FIELDS |= {"micro_batch", "compile", "device", "parallel", "threads", "timeout_hours"}
@@ -56,10 +57,8 @@ def latest_checkpoint(run: str | Path) -> Path | None:
     return next(reversed(saved_checkpoints(run).values()), None)
 
 
-def write_checkpoint(
-    run: Path, step: int, tensors: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, Any]
-) -> Path:
-    """Write NAME.safetensors for each entry of `tensors`, and state.json; return the checkpoint's folder.
+def write_checkpoint(run: Path, step: int, tensors: Mapping[str, Tensors], state: Mapping[str, Any]) -> Path:
+    """Write NAME.safetensors for each entry of `tensors`, and state.json; return the folder.
 
     If the step has a checkpoint, its state is replaced: an evaluation came after it.
     """
@@ -130,10 +129,7 @@ def read_checkpoint(checkpoint: Path, *names: str) -> tuple[dict[str, Any], dict
 
 
 def first_sound(checkpoints: Iterable[Path], *names: str) -> Path | None:
-    """Return the first whose named tensors, by default all, can be read; None if there are no checkpoints.
-
-    Prints a line if one before it is damaged; UserError if all are.
-    """
+    """Return the first that can be read, with a line if one before it is damaged; UserError if all are damaged."""
     problem = ""
     for path in checkpoints:
         try:
@@ -152,13 +148,12 @@ def first_sound(checkpoints: Iterable[Path], *names: str) -> Path | None:
 def find_checkpoint(run: str | Path, which: Literal["best", "last"] | int = "best") -> Path:
     """Return a checkpoint of a run: the best on held-out mazes (the last if none was evaluated), the last, or a step's.
 
-    Damaged checkpoints are skipped with a line on stderr; a damaged one that is given by its step is an error.
+    Damaged ones are skipped, but not if one is given by its step.
     """
     saved = saved_checkpoints(run)
     if isinstance(which, int):
         if which not in saved:
-            held = ", ".join(map(str, saved)) or "none"
-            raise UserError(f"{run} holds no checkpoint of step {which}; it holds {held}.")
+            raise UserError(f"{run} holds no checkpoint of step {which}; it holds {', '.join(map(str, saved))}.")
         return saved[which]
     last = first_sound(reversed(saved.values()), "model", "ema")
     if last is None:
@@ -200,7 +195,7 @@ def load_start(model: nn.Module, source: str | Path) -> None:
 
 
 @torch.no_grad()
-def copy_named(own: Mapping[str, Tensor], tensors: Mapping[str, Tensor], where: Path | str) -> None:
+def copy_named(own: Tensors, tensors: Tensors, where: Path | str) -> None:
     """Copy tensors into those of the same names; UserError if they do not fit."""
     build.check_tensors(own, tensors, where)
     for name, tensor in own.items():

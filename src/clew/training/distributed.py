@@ -8,6 +8,7 @@ All of it is a no-op for one process. A UserError that all processes raise is pr
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -22,6 +23,7 @@ from typing import Any, Literal, TypeVar
 
 import torch
 import torch.distributed as dist
+import torch.distributed.nn  # here: imported later, its functions would keep the group as a default argument
 from torch import Tensor, nn
 
 from clew.errors import UserError, report_error
@@ -39,7 +41,6 @@ class World:
 
     @property
     def is_main(self) -> bool:
-        """Whether this is the process that writes and prints."""
         return self.rank == 0
 
     def sum(self, tensor: Tensor, operation: Any = dist.ReduceOp.SUM) -> Tensor:
@@ -58,7 +59,7 @@ class World:
             parameters = [p for p in model.parameters() if p.requires_grad]
             gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
             flat = self.sum(torch.cat([gradient.flatten() for gradient in gradients]))
-            for p, gradient in zip(parameters, flat.split([p.numel() for p in parameters]), strict=True):
+            for p, gradient in zip(parameters, torch.split(flat, [p.numel() for p in parameters]), strict=True):
                 p.grad = gradient.view_as(p)
 
     def from_main(self, value: Any) -> Any:
@@ -70,6 +71,7 @@ class World:
 
     def on_main(self, work: Callable[[], T]) -> T:
         """Do the work on the main process; return its result, or raise its UserError or OSError, on all of them."""
+        answer: tuple[Any, Exception | None] = (None, None)
         try:
             answer = (work() if self.is_main else None, None)
         except (UserError, OSError) as raised:  # the others wait for an answer, so it is sent before it is raised
@@ -77,7 +79,8 @@ class World:
         result, error = self.from_main(answer)
         if error is not None:
             raise error
-        return result
+        done: T = result
+        return done
 
     def wait_for_all(self) -> None:
         if self.size > 1:
@@ -110,28 +113,19 @@ def joined_world(device: Literal["auto", "cpu", "cuda"] = "auto", timeout_hours:
             sys.exit(1)  # the main process prints it
         raise
     except RuntimeError as error:
-        lost = is_lost_process(error)
+        lost = isinstance(error, dist.DistError) or "gloo/transport" in str(error)
         if not lost:
             raise
         traceback.clear_frames(error.__traceback__)  # they refer to tensors of the group
+        reason = str(error).splitlines()[0].rpartition(".cc:")[2].rpartition("] ")[2].partition(". ")[0]
         raise UserError(
-            f"rank {rank} of {size} has lost another process ({first_sentence(error)}) and stops; the reason is in the "
-            "messages of the lost one, and the same command resumes from the last checkpoint."
+            f"rank {rank} of {size} has lost another process ({reason}) and stops; the reason is in the messages of "
+            "the lost one, and the same command resumes from the last checkpoint."
         ) from None
     finally:
         if dist.is_initialized() and not (lost and on_gpu):  # NCCL would wait for the lost process
+            gc.collect()  # gloo's threads end with the last reference; at the interpreter's end they may abort it
             dist.destroy_process_group()
-
-
-def is_lost_process(error: RuntimeError) -> bool:
-    """Return whether an operation failed because another process is gone or does not answer."""
-    return isinstance(error, dist.DistError) or "gloo/transport" in str(error)
-
-
-def first_sentence(error: Exception) -> str:
-    """Return the first sentence of torch's message, without the position in its sources."""
-    text = str(error).splitlines()[0]
-    return text.rpartition(".cc:")[2].partition("] ")[2].partition(". ")[0] or text
 
 
 def launch(processes: int, arguments: Sequence[str]) -> int:

@@ -23,8 +23,7 @@ from torch import Tensor, nn
 
 from clew.training.config import OptimizerConfig, ScheduleConfig
 
-# The quintic x -> a x + b x^3 + c x^5. Iterated 5 times it brings singular values from 0.002 to 1 (of a matrix of
-# norm 1) into [0.68, 1.21]; it does not settle at 1, which training does not need, and so gets there in few steps.
+# The quintic x -> a x + b x^3 + c x^5: 5 iterations bring singular values from 0.002 to 1 into [0.68, 1.21].
 _A, _B, _C = 3.4445, -4.7750, 2.0315
 
 
@@ -56,10 +55,8 @@ def _cycle(warmup: float, values: tuple[float, float, float], progress: float, s
 
 
 def orthogonalize(x_NRC: Tensor, steps: int = 5) -> Tensor:
-    """Return matrices with the singular vectors of `x_NRC` and singular values near 1; zero stays zero.
-
-    Runs in float32 on CPU, where bfloat16 may be a hundred times slower, and in bfloat16 on GPU.
-    """
+    """Return matrices with the singular vectors of `x_NRC` and singular values near 1; zero stays zero."""
+    # On a CPU bfloat16 may be a hundred times slower.
     wide = x_NRC.shape[-2] <= x_NRC.shape[-1]
     x = (x_NRC if wide else x_NRC.mT).to(torch.float32 if x_NRC.device.type == "cpu" else torch.bfloat16)
     x = x / (torch.linalg.matrix_norm(x, keepdim=True) + 1e-7)
@@ -81,8 +78,7 @@ def muon_step(
         O  = orthogonalize(mu M + (1 - mu) G)                Nesterov; nearly U V^T of the singular value decomposition
         W <- (1 - lr decay) W - lr sqrt(max(1, R / C)) O
 
-    The factor keeps the size of the change in the layer's output, so one learning rate (0.02) serves all widths. A
-    rate l of implementations that match AdamW's RMS by 0.2 sqrt(max(R, C)) is 0.2 sqrt(d) l here, for width d.
+    The factor keeps the size of the change in the layer's output, so one learning rate (0.02) serves all widths.
     """
     by_shape: dict[torch.Size, list[tuple[Tensor, Tensor, Tensor]]] = defaultdict(list)
     for matrix, mean in zip(matrices, momenta, strict=True):
@@ -168,10 +164,9 @@ class Optimizer:
 
 
 class Ema:
-    """The moving average of a model's trainable parameters.
+    """The moving average of a model's trainable parameters, which forgets the random initial weights early.
 
-    After n updates, average <- d average + (1 - d) weights with d = min(decay, (1 + n) / (10 + n)), so that the random
-    initial weights are forgotten early.
+    After n updates, average <- d average + (1 - d) weights with d = min(decay, (1 + n) / (10 + n)).
     """
 
     def __init__(self, model: nn.Module, decay: float) -> None:
@@ -195,5 +190,5 @@ class Ema:
             torch._foreach_copy_(self.weights, kept)
 
     def named_state(self) -> dict[str, Tensor]:
-        """Return the number of updates, and the average under "average.PARAMETER NAME"; not copies."""
+        """Return the number of updates, and the averages by parameter name; not copies."""
         return {"updates": self.updates, **{f"average.{name}": tensor for name, tensor in self.average.items()}}

@@ -4,9 +4,8 @@
         while not stop.signal: ...
     check_stop()          # in long work between two steps: raises Stopped if a signal has come
 
-Ctrl-C, SIGTERM, SIGHUP (the terminal was closed), and SIGUSR2, by which a scheduler warns of its time limit. The first
-signal is only noted; a second one ends the process at once, as without this. A SIGUSR2 never ends it: it may follow a
-SIGTERM, and the checkpoint must still be written.
+The first Ctrl-C, SIGTERM or SIGHUP (the terminal was closed) is only noted; a second one ends the process at once. A
+SIGUSR2, by which a scheduler warns of its time limit, never does: the checkpoint must still be written.
 """
 
 from __future__ import annotations
@@ -22,15 +21,12 @@ WARNING = getattr(signal, "SIGUSR2", None)  # Windows has no SIGHUP and no SIGUS
 SIGNALS = [signal.SIGTERM, signal.SIGINT, getattr(signal, "SIGHUP", None), WARNING]
 
 
-class Stopped(Exception):
-    """A stop signal was received."""
+class Stopped(Exception): ...
 
 
 @dataclass
 class StopRequest:
-    """The stop signal that was received, or 0."""
-
-    signal: int = 0
+    signal: int = 0  # that was received
 
 
 _current = StopRequest()

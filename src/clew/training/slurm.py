@@ -2,10 +2,9 @@
 
     [job] = submit([work], "runs/x", SlurmOptions(partition="gpu"))                          # work: () -> RunEnd
 
-Slurm starts one process a GPU. Some time before the limit it sends SIGUSR2 to all: the loop finishes its step or
-breaks off its evaluation, saves and stops, and the job goes back into the queue and resumes later. SIGTERM (`scancel`)
-also saves, but does not requeue. If a process fails, Slurm ends the others. submitit keeps its own files (logs, and the
-pickled job, which only submitit reads) in RUN-slurm/.
+Slurm starts one process a GPU. Some time before the limit it sends SIGUSR2 to all: the loop saves and stops, and the
+job goes back into the queue and resumes later. SIGTERM (`scancel`) also saves, but does not requeue. submitit keeps its
+own files (logs, and the pickled job, which only submitit reads) in RUN-slurm/.
 """
 
 from __future__ import annotations
@@ -57,7 +56,6 @@ class SlurmOptions:
 
     @property
     def tasks(self) -> int:
-        """Processes on each node."""
         return max(self.gpus_per_node, 1) if self.tasks_per_node is None else self.tasks_per_node
 
     def for_scoring(self) -> SlurmOptions:
@@ -75,7 +73,7 @@ class RequeuedRun:
         """Do the work; return the steps done. Exits without a result if the work failed or is to be resumed."""
         from submitit.helpers import TorchDistributedEnvironment
 
-        # Set torchrun's variables for rank, size and address, which the run reads, from Slurm's.
+        # torchrun's variables, which the run reads, from Slurm's.
         TorchDistributedEnvironment().export(set_cuda_visible_devices=False, overwrite=True)
         number = getattr(signal, f"SIG{REQUEUE_SIGNAL}")
         requeue: Any = signal.getsignal(number)  # submitit's; the loop has its own while it runs
@@ -119,8 +117,7 @@ def submit(
     executor = submitit.AutoExecutor(folder=job_folder(run) / "%j", cluster=cluster, **limit)
     optional = {f"slurm_{name}": getattr(options, name) for name in ("partition", "account", "qos", "constraint")}
     optional |= {"slurm_setup": list(options.setup) or None, "mem_gb": options.mem_gb}
-    # So that Slurm itself may start the job again, after a node has failed or another job was more urgent.
-    more: dict[str, Any] = {"requeue": True}
+    more: dict[str, Any] = {"requeue": True}  # by Slurm itself, after a node has failed
     if after:
         optional["slurm_dependency"] = f"afterok:{':'.join(after)}"
         more["kill-on-invalid-dep"] = "yes"
@@ -145,7 +142,7 @@ def submit(
 
 
 def job_folder(run: str | Path) -> Path:
-    """Return the folder of a run's job logs: beside the run folder, which must be empty before it begins."""
+    """Return the folder of a run's job logs, beside the run folder."""
     return Path(run).absolute().with_name(f"{Path(run).name}-slurm")
 
 

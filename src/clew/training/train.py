@@ -3,10 +3,9 @@
     run = train(config, "runs/x")                  # makes the dataset, evaluates on held-out mazes, resumes
     run.metrics[-1], run.end.reason, run.model.solve(task)
 
-The same call trains alone, as one of torchrun's processes and in a Slurm job, on CPU or GPU. Batches and targets are
-pure functions of (config, step), and all else that the next step depends on is in the checkpoint, so a run that is
-killed and resumed ends with the same weights, bit for bit (on the same machine, with as many threads and processes, and
-a budget in steps or epochs).
+Batches and targets are pure functions of (config, step), and all else that the next step depends on is in the
+checkpoint, so a run that is killed and resumed ends with the same weights, bit for bit (on the same machine, with as
+many threads and processes, and a budget in steps or epochs).
 
 The loss of a step is the sum of weight * cross-entropy over the predicted tokens of all processes, divided by the sum
 of those weights. Processes hide different numbers of tokens, so the weights are summed first, each process divides by
@@ -37,8 +36,8 @@ import clew
 from clew.data import loader as data_loader
 from clew.data.batch import Batch
 from clew.data.config import CELL_LABELS
-from clew.decoding.codec import Codec
-from clew.decoding.decode import Decoder, decoder_named
+from clew.decoding.codec import Codec, Decoder
+from clew.decoding.decode import decoder_named
 from clew.errors import UserError, out_of_memory, printable, report_error
 from clew.evaluation.evaluate import evaluate_tasks
 from clew.mazes.maze import TaskBatch
@@ -55,10 +54,9 @@ from clew.training.signals import Stopped, StopRequest, check_stop, handle_stop_
 
 Evaluate = Callable[[nn.Module], dict[str, float]]
 now = time.perf_counter  # the clock of a run; a benchmark replaces it by the CPU time of the process
-
-# The factor on the loss in float16, so that small gradients do not underflow; as in torch.amp.GradScaler.
-FIRST_SCALE, GROW_AFTER = 2.0**16, 2000
-SMALLEST_SCALE = 2.0**-4  # gradients that overflow even with less are wrong in themselves
+# The factor on the loss in float16, as in torch.amp.GradScaler; gradients that overflow with less than the smallest are
+# wrong in themselves.
+FIRST_SCALE, SMALLEST_SCALE, GROW_AFTER = 2.0**16, 2.0**-4, 2000
 
 
 @dataclass(frozen=True)
@@ -67,10 +65,6 @@ class Run:
 
     folder: Path
     end: RunEnd
-
-    @property
-    def config(self) -> TrainConfig:
-        return run_folder.load_config(self.folder)
 
     @property
     def metrics(self) -> list[dict[str, Any]]:
@@ -111,9 +105,8 @@ def train(
         if world.on_main(lambda: data_loader.make_dataset(config.data)) and world.is_main:
             print(f"made the dataset {printable(str(config.data.dataset_folder))}", file=sys.stderr)
         evaluate = evaluate or held_out_evaluator(config, world)
-        # Gradients of long recurrences underflow, and denormals make a step of 30x30 mazes ten times slower. The
-        # setting also holds in threads that are started later.
-        torch.set_flush_denormal(True)
+        # Gradients of long recurrences underflow, and denormals make a step of 30x30 mazes ten times slower.
+        torch.set_flush_denormal(True)  # also in threads that are started later
         stack.callback(torch.set_flush_denormal, False)
 
         def begin() -> Path | None:
@@ -138,10 +131,7 @@ class LocalBatch(NamedTuple):
 def local_batch(
     batch: Batch, objective: Objective, seed: int, step: int, rows: int, world: World, model: Predict | None = None
 ) -> LocalBatch:
-    """Return this process's mazes, of `rows` in all, and their targets, which do not depend on the other processes.
-
-    Without a model, masks that would follow its confidence are random.
-    """
+    """Return this process's mazes, of `rows` in all, and their targets; without a model, all masks are random."""
     batch = batch.to(world.device)
     row_B = torch.arange(rows)[data_loader.rank_rows(rows, world.rank, world.size)].to(world.device)
     noise = Noise.for_step(seed, step, row_B, rows)
@@ -168,10 +158,7 @@ def next_scale(scale: float, good_steps: int, finite: bool) -> tuple[float, int]
 
 
 class Trainer:
-    """The loop, and all that its next step depends on: the weights, the optimizer, and how far the run is.
-
-    Batches and targets are pure functions of the step, so no random state and no position in the data is among it.
-    """
+    """The loop, and all that its next step depends on: the weights, the optimizer, and how far the run is."""
 
     def __init__(self, config: TrainConfig, world: World, fresh: bool = True) -> None:
         """Make the state before the first step; `fresh` is False if a checkpoint is going to be loaded."""
@@ -186,8 +173,7 @@ class Trainer:
         self.optimizer = Optimizer(self.model, config.optimizer)
         self.ema = None if config.ema is None else Ema(self.model, config.ema)
         self.scale, self.good_steps = FIRST_SCALE if config.precision == "fp16" else 1.0, 0
-        # Sums over the steps since the last report, and the time of training when that was made ("begun"). In a
-        # checkpoint, so that a resumed run reports the same.
+        # Sums over the steps since the last report, at the time "begun"; saved, so that a resumed run reports the same.
         self.window: dict[str, float] = defaultdict(float)
         self.step = 0  # steps done
         self.seconds = 0.0  # the main process's clock after the last step, so that all processes agree
@@ -199,10 +185,7 @@ class Trainer:
         self.stop = StopRequest()
 
     def compute_gradient(self, local: LocalBatch) -> dict[str, float]:
-        """Compute the gradient of a step, times the loss scale; update the adaptive masking rates.
-
-        Returns sums over all processes: the weighted loss, its weight, the predicted tokens, and the correct ones.
-        """
+        """Compute the gradient, times the loss scale; update the adaptive masking rates; return sums over tokens."""
         model, world, adaptive = self.model, self.world, self.adaptive
         model.zero_grad()
         weight = float(world.sum(local.targets.weight_BT[local.targets.query_BT].double().sum()))
@@ -226,10 +209,7 @@ class Trainer:
 
     @torch.no_grad()
     def apply_gradient(self) -> float:
-        """Clip the gradient, update the weights and the loss scale; return the gradient's norm before clipping.
-
-        If it is not finite, the weights stay as they are.
-        """
+        """Clip the gradient and update the weights, unless its norm is not finite; return the norm before clipping."""
         gradients = [p.grad for p in trainable(self.model).values() if p.grad is not None]
         norm = float(torch.nn.utils.get_total_norm(gradients)) / self.scale
         if math.isfinite(norm):
@@ -271,7 +251,7 @@ class Trainer:
             getattr(callback, method)(*report)
 
     def stop_signal(self) -> int:
-        """Return the signal that any process has received, or 0; collective, so that all stop after the same step."""
+        """Return the signal that any process has received, or 0, so that all stop after the same step."""
         return self.world.max(self.stop.signal)
 
     @property
