@@ -163,23 +163,17 @@ class DataConfig:
         if not self.sizes or list(self.sizes) != sorted(set(self.sizes)):
             raise UserError(f"the sizes of the mazes are {list(self.sizes)}; give at least one, each once, rising.")
         if len(self.sizes) > 1 and (self.source != "stream" or self.format != CELL_LABELS or self.width is not None):
-            raise UserError(
-                "several sizes need a stream of square mazes in the format cell-labels; give one size otherwise."
-            )
+            raise UserError("several sizes need a stream of square mazes in the format cell-labels; give one size.")
         counts = {"train": 1, "test": 0}
         for shape in self.shapes:
             DatasetSettings(self.family, *shape, self.seed, counts, self.format, self.open_share)
         if not 0 <= self.long_share <= 1 or self.longest_of < 1 or (self.long_share and self.source != "stream"):
-            raise UserError(
-                f"long_share {self.long_share} of the longest of {self.longest_of} is impossible; "
-                "use a share from 0 to 1 of a stream, and the longest of 1 or more."
-            )
+            problem = f"long_share {self.long_share} of the longest of {self.longest_of} is impossible"
+            raise UserError(f"{problem}; use a share from 0 to 1 of a stream, and the longest of 1 or more.")
         if self.grow_steps < 1:
             raise UserError(f"sizes cannot grow over {self.grow_steps} steps; use 1 or more.")
         if self.source == "stream" and (self.folder or self.mazes is not None):
-            raise UserError(
-                "a folder and a number of mazes are for --data.source dataset; use that, or leave them out."
-            )
+            raise UserError("a folder and a number of mazes are for --data.source dataset; leave them out.")
         if self.mazes is not None and self.mazes < 1:
             raise UserError(f"{self.mazes} mazes are too few to train on; use 1 or more.")
 

@@ -131,9 +131,7 @@ class Dataset:
 
 def damaged(path: Path, problem: str) -> UserError:
     """Return the error for a damaged file."""
-    return UserError(
-        f"{path} {problem}: the dataset is damaged; remove the folder and make it again with `clew generate`."
-    )
+    return UserError(f"{path} {problem}: the dataset is damaged; remove it and make it again with `clew generate`.")
 
 
 def open_dataset(directory: str | Path) -> Dataset:

@@ -183,10 +183,8 @@ class Vocabulary:
         """Return the ids of the tokens; an unknown token is named with its number."""
         for number, token in enumerate(tokens, start=1):
             if token not in self.id_of:
-                raise UserError(
-                    f"token {number} is {quoted(token)}, which is not among the {len(self.tokens)} tokens of the "
-                    "vocabulary: check the maze's size and format against the ones the vocabulary was made for."
-                )
+                problem = f"token {number} is {quoted(token)}, which is none of the vocabulary's {len(self.tokens)}"
+                raise UserError(f"{problem}: check the maze's size and format.")
         return np.array([self.id_of[token] for token in tokens], dtype=np.int32)
 
     def decode(self, ids_T: Iterable[int]) -> list[str]:
