@@ -89,7 +89,7 @@ def generate(
         open_share=open_share,
         min_length=max(min_path, max(height, width) if family == "astar" else 2),
         draws=1 if family in _PERFECT else draws,
-        distinct=all_pairs or family in _PERFECT,
+        is_perfect=family in _PERFECT,
         all_pairs=all_pairs,
         attempts=attempts * MAX_PAIRS // draws,
     )
@@ -141,9 +141,9 @@ def check_numbers(height: int, width: int, seed: int, min_path: int, open_share:
         raise UserError(f"the seed {seed} is out of range; use a whole number from 0 to 2**63 - 1.")
     if open_share is not None and not 0 < open_share <= 1:
         raise UserError(f"the open share {open_share} is out of range; use a number above 0, at most 1.")
-    if not 1 <= min_path <= (most := height * width):
+    if not 1 <= min_path <= height * width:
         mazes = f"no maze of {height} rows and {width} columns"
-        raise UserError(f"{mazes} has a path of at least {min_path} cells; use 1 to {most}.")
+        raise UserError(f"{mazes} has a path of at least {min_path} cells; use 1 to {height * width}.")
 
 
 def describe_tasks(family: str, height: int, width: int) -> str:

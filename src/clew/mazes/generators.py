@@ -223,7 +223,7 @@ class Request(NamedTuple):
     open_share: float  # of PERCOLATION only
     min_length: int  # cells of a path
     draws: int  # pairs of start and goal in one layout
-    distinct: bool  # the start is not drawn as the goal
+    is_perfect: bool  # there is one path between any two cells
     all_pairs: bool  # every good pair is a task, not only the first
     attempts: int  # layouts for one maze
 
@@ -319,7 +319,7 @@ def _draw_paths(
 ) -> int:
     """Draw pairs of free cells, write the A* path of the first good one, or of every one, and return how many."""
     free_C, size_C, from_P, queue_C, scratch, trace_E4 = work
-    free = 0
+    is_distinct, free = request.is_perfect or request.all_pairs, 0
     for cell in range(cell_C.size):
         free_C[free] = cell  # stays only if counted: a branch would mostly be predicted wrong
         free += cell_C[cell] != WALL
@@ -328,8 +328,8 @@ def _draw_paths(
     found, used = 0, 0
     for _ in range(request.draws):
         first = below(state, free)
-        second = below(state, free - request.distinct)
-        start, goal = free_C[first], free_C[second + (request.distinct and second >= first)]
+        second = below(state, free - is_distinct)
+        start, goal = free_C[first], free_C[second + (is_distinct and second >= first)]
         # Most pairs are not connected, and A* would visit a whole component to find that out again and again.
         if request.draws > 1:
             if from_P[start + width] < 0:
@@ -343,9 +343,15 @@ def _draw_paths(
             begin += length_K[k]
         if not is_new:
             continue
-        length, _ = search_astar(cell_C, width, start, goal, scratch, trace_E4)
+        if request.is_perfect:  # any search finds the same path
+            from_P[:] = -1
+            spread(cell_C, width, start, from_P, queue_C, True)
+            length = write_path(from_P[width:], start, goal, path)
+        else:
+            length, _ = search_astar(cell_C, width, start, goal, scratch, trace_E4)
+            if length >= request.min_length:
+                write_path(scratch.came_from_C, start, goal, path[used:])
         if length >= request.min_length:
-            write_path(scratch.came_from_C, start, goal, path[used:])
             used += length
             length_K[found] = length
             found += 1
