@@ -193,7 +193,7 @@ def _read(hint: Any, value: Any, where: str) -> Any:
             fits = value in get_args(kind)
         elif kind in (int, float):  # a larger integer has no float
             fits = type(value) is int or (kind is float and type(value) is float)
-            fits = fits and (kind is int or abs(value) < 1e308)
+            fits = fits and not (kind is float and abs(value) > 1e308)
         else:
             fits = get_origin(kind) is None and isinstance(value, kind)
         if fits:
@@ -213,7 +213,9 @@ def from_text(hint: Any, text: str) -> Any:
     words = {"none": None, "null": None, "true": True, "false": False}
     for read in (int, float, lambda text: words[text.lower()], str):
         with contextlib.suppress(ValueError, KeyError):
-            return _read(hint, read(text), "")
+            value = _read(hint, read(text), "")
+            if value == value:  # not NaN
+                return value
     raise UserError(f"cannot be {text!r}; give {type_name(hint)}.")
 
 
