@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -146,6 +147,12 @@ def test_finished_runs_are_reported_while_others_are_missing(tmp_path: Path, mon
     assert [(run["labels"]["architecture"], run["seed"]) for run in value["runs"]] == [("decoder-only", 0)]
     assert value["missing"] == ["encoder-decoder, seed 0", "decoder-only, seed 1", "encoder-decoder, seed 1"]
     assert said[0].startswith("architectures: 3 of 4 runs are not evaluated yet: encoder-decoder, seed 0;")
+    # The folder of a run that was trained elsewhere is not here: its entry is kept, while its settings are the same.
+    shutil.rmtree(options.run_folder(runs_of(study, options)[0]))
+    collect(study, options, quiet)
+    assert read_json(options.result_file("architectures"))["runs"] == value["runs"]
+    with pytest.raises(UserError, match="no training of architectures"):
+        collect(study, dataclasses.replace(options, minutes=0.5), quiet)
 
 
 def test_smaller_mazes_are_trained_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

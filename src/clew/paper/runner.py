@@ -46,7 +46,7 @@ from clew.provenance import provenance
 from clew.tokenization.format import format_named
 from clew.training.callbacks import ProgressDisplay, RunEnd, read_metrics
 from clew.training.checkpoint import load_model
-from clew.training.config import Budget
+from clew.training.config import Budget, TrainConfig
 from clew.training.distributed import World, joined_world
 from clew.training.train import evaluator_on, held_out_evaluator, train
 
@@ -75,11 +75,7 @@ class Options:
     timeout_hours: float = 4.0  # that one of several processes waits for the others
 
     def run_folder(self, run: RunSpec) -> Path:
-        data, config = run.config.data, run.config.to_json()
-        settings = {name: value for name, value in config.items() if name not in MACHINE_FIELDS}
-        # A run that was trained otherwise (before version 0.2, on mazes of similar length) is another run.
-        batches = "fresh mazes" if data.source == "stream" else "shuffled"
-        settings["data"] = settings["data"] | {"folder": "", "batches": batches}
+        data, settings = run.config.data, settings_of(run.config)
         words = [data.family, str(data.sizes[-1]), data.format, run.config.objective.name, f"seed{run.config.seed}"]
         name = "-".join([*words, json_checksum([settings, run.train_mazes])[:10]])
         return self.root / "runs" / "reproduce" / self.scale / name
@@ -110,6 +106,14 @@ class Options:
                 folder = folder.with_name(f"{replace(data, folder='').dataset_folder.name}-{data.mazes}")
             changes["data"] = replace(data, folder=str(folder))
         return replace(run, config=replace(run.config, **changes))
+
+
+def settings_of(config: TrainConfig) -> dict[str, Any]:
+    """Return what makes a run another run: all settings but those of the machine."""
+    settings = {name: value for name, value in config.to_json().items() if name not in MACHINE_FIELDS}
+    # A run that was trained otherwise (before version 0.2, on mazes of similar length) is another run.
+    batches = "fresh mazes" if config.data.source == "stream" else "shuffled"
+    return settings | {"data": settings["data"] | {"folder": "", "batches": batches}}
 
 
 def runs_of(study: Study, options: Options) -> list[RunSpec]:
@@ -261,17 +265,26 @@ def failure_examples(evaluation: Evaluation, count: int) -> list[dict[str, Any]]
 
 
 def collect(study: Study, options: Options, log: Callable[[str], None]) -> None:
-    """Write the result of a study, with its picture, from the runs that have been evaluated."""
-    runs = runs_of(study, options)
-    done = [run for run in runs if options.is_scored(run)]
-    if runs and not done:
+    """Write the result of a study, with its picture, from the runs that have been evaluated.
+
+    A run that is not below the root, because it was trained on another machine, keeps the entry that the result has.
+    """
+    runs, file, entries, missing = runs_of(study, options), options.result_file(study.name), [], []
+    earlier = read_json(file)["runs"] if file.exists() else []
+    for run in runs:
+        if options.is_scored(run):
+            entries.append(result_entry(run, options.run_folder(run)))
+        elif kept := next((entry for entry in earlier if is_entry_of(entry, run)), None):
+            entries.append(kept)
+        else:
+            missing.append(run.name)
+    if runs and not entries:
         raise UserError(
             f"no training of {study.name} at {options.scale} scale has been evaluated below {options.root.absolute()}; "
             "wait for the jobs, or run the same command without --collect."
         )
-    if missing := [run.name for run in runs if run not in done]:
+    if missing:
         log(f"{study.name}: {len(missing)} of {len(runs)} runs are not evaluated yet: {'; '.join(missing)}")
-    entries = [result_entry(run, options.run_folder(run)) for run in done]
     seeds = options.seeds_of(study)
     command = f"clew reproduce {study.name} --scale {options.scale} --seeds {seeds}"
     for name in ("minutes", "threads", "micro_batch"):
@@ -285,10 +298,19 @@ def collect(study: Study, options: Options, log: Callable[[str], None]) -> None:
         **({"missing": missing} if missing else {}),
         "measured": study.measure(options.scale) if study.measure else {},
     }
-    file = options.result_file(study.name)
     file.parent.mkdir(parents=True, exist_ok=True)
     write_result(study, value, file)
     log(f"{study.name}: {file}")
+
+
+def is_entry_of(entry: dict[str, Any], run: RunSpec) -> bool:
+    """Return whether an entry of a result is of this run, with the same labels and settings."""
+    try:
+        config = TrainConfig.from_json(entry["config"], "the result")
+    except UserError:  # settings of an older version
+        return False
+    evaluated = {spec.name for spec in run.evaluations} <= entry["exams"].keys()
+    return evaluated and entry["labels"] == run.labels and settings_of(config) == settings_of(run.config)
 
 
 def result_entry(run: RunSpec, folder: Path) -> dict[str, Any]:
