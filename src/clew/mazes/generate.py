@@ -88,7 +88,7 @@ def generate(
         seed=seed,
         open_share=open_share,
         min_length=max(min_path, max(height, width) if family == "astar" else 2),
-        draws=1 if family in _PERFECT else draws,
+        draws=draws,
         is_perfect=family in _PERFECT,
         all_pairs=all_pairs,
         attempts=attempts * MAX_PAIRS // draws,

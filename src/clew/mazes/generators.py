@@ -275,6 +275,8 @@ def fill(
                     continue
             if request.family == STAR:
                 found = _draw_arm(request.star, state, work.free_C, path[used:], length_K[tasks:])
+            elif request.is_perfect:
+                found = _draw_path(request.min_length, cell_NC[i], width, state, work, path[used:], length_K[tasks:])
             else:
                 found = _draw_paths(request, cell_NC[i], width, state, work, path[used:], length_K[tasks:])
         if found == 0:
@@ -313,13 +315,26 @@ def _draw_arm(star: StarShape, state: Stream, label_V: Indices, path: Indices, l
     return 1
 
 
+@njit()
+def _draw_path(
+    min_length: int, cell_C: Cells, width: int, state: Stream, work: Workspace, path: Indices, length_K: Indices
+) -> int:
+    """Draw two cells of a perfect maze and write their path; return 1, or 0 if it is too short."""
+    start, goal = below(state, cell_C.size), below(state, cell_C.size - 1)
+    goal += goal >= start  # any cell but the start
+    work.from_P[:] = -1
+    spread(cell_C, width, start, work.from_P, work.queue_C, True)
+    length_K[0] = write_path(work.from_P[width:], start, goal, path)
+    return int(length_K[0] >= min_length)
+
+
 @njit(_nrt=False)
 def _draw_paths(
     request: Request, cell_C: Cells, width: int, state: Stream, work: Workspace, path: Indices, length_K: Indices
 ) -> int:
     """Draw pairs of free cells, write the A* path of the first good one, or of every one, and return how many."""
     free_C, size_C, from_P, queue_C, scratch, trace_E4 = work
-    is_distinct, free = request.is_perfect or request.all_pairs, 0
+    free = 0
     for cell in range(cell_C.size):
         free_C[free] = cell  # stays only if counted: a branch would mostly be predicted wrong
         free += cell_C[cell] != WALL
@@ -328,8 +343,8 @@ def _draw_paths(
     found, used = 0, 0
     for _ in range(request.draws):
         first = below(state, free)
-        second = below(state, free - is_distinct)
-        start, goal = free_C[first], free_C[second + (is_distinct and second >= first)]
+        second = below(state, free - request.all_pairs)
+        start, goal = free_C[first], free_C[second + (request.all_pairs and second >= first)]
         # Most pairs are not connected, and A* would visit a whole component to find that out again and again.
         if request.draws > 1:
             if from_P[start + width] < 0:
@@ -343,15 +358,9 @@ def _draw_paths(
             begin += length_K[k]
         if not is_new:
             continue
-        if request.is_perfect:  # any search finds the same path
-            from_P[:] = -1
-            spread(cell_C, width, start, from_P, queue_C, True)
-            length = write_path(from_P[width:], start, goal, path)
-        else:
-            length, _ = search_astar(cell_C, width, start, goal, scratch, trace_E4)
-            if length >= request.min_length:
-                write_path(scratch.came_from_C, start, goal, path[used:])
+        length, _ = search_astar(cell_C, width, start, goal, scratch, trace_E4)
         if length >= request.min_length:
+            write_path(scratch.came_from_C, start, goal, path[used:])
             used += length
             length_K[found] = length
             found += 1
