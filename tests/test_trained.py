@@ -82,7 +82,7 @@ def test_a_solution_has_its_path_its_checks_and_its_steps(cell_run):
     assert solution.is_valid == (solution.problem is None)
     assert solution.seconds > 0
     assert solution._repr_svg_().startswith("<svg")
-    assert "<figcaption>" in solution._repr_html_()
+    assert "<g data-step=" in solution._repr_html_()
     assert solution.verdict in str(solution)
     assert "cells: " in repr(model)
 
