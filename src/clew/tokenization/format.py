@@ -326,7 +326,7 @@ class WallList(Format):
         batch, encode = texts.batch, texts.vocabulary.encode
         wrong_N = (batch.cells_NHW != cells_from_solid(batch.cells_NHW == WALL)).any((1, 2))
         if wrong_N.any():
-            raise UserError(f"maze {wrong_N.argmax()} has walls between cells, not wall cells only; use edge-list.")
+            raise UserError(f"maze {wrong_N.argmax()} has walls between cells, not for wall-list text; use edge-list.")
         ids = encode([*map(str, range(max(batch.height, batch.width)))])
 
         def x_y(cell_P: npt.NDArray[np.integer]) -> tuple[Int32, Int32]:
