@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -119,7 +120,7 @@ def test_threads_take_turns_and_ratios_are_those_of_a_round(monkeypatch: pytest.
     def run() -> None:
         now[0] += 6.0 / threads[-1]
 
-    found = two_cores.compare(run, rounds=3, threads=2)
+    found = two_cores.compare(run, nullcontext, rounds=3, threads=2)
     assert threads == [1, 2, 1, 2, 1, 2, 1, 2, 1]
     assert (found["one_seconds"], found["several_seconds"], found["ratio"]) == (6.0, 3.0, 2.0)
 

@@ -83,10 +83,11 @@ class Maze:
 
     def _check(self, cells: Cells) -> None:
         check_shape(*cells.shape)
-        if layout_problems(cells[None])[0]:
+        if (bad_HW := misfits(cells[None])[0]).any():
+            row, col = np.argwhere(bad_HW)[0].tolist()
             raise UserError(
-                "the cells do not fit together: a cell has open sides (0 to 15), each towards a cell that is open on "
-                "the opposite side, or is a wall (16)."
+                f"cell {(row, col)} holds {cells[row, col]}, which does not fit: a cell has open sides (0 to 15), each "
+                "towards a cell that is open on the opposite side, or is a wall (16)."
             )
 
     @classmethod
@@ -256,13 +257,7 @@ def layout_problems(cells_NHW: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
     """Return which layouts have cells that do not fit together or, of one row, are not trees with one centre."""
     count, height, width = cells_NHW.shape
     if height > 1:
-        # With a rim of closed cells, a passage to the outside is one that is open on one side only.
-        rim_NHW = np.pad(cells_NHW, ((0, 0), (1, 1), (1, 1)))
-        bad_NHW: npt.NDArray[np.bool_] = cells_NHW > WALL
-        for side, (down, right, opposite) in SIDES.items():
-            there_NHW = rim_NHW[:, 1 + down : 1 + down + height, 1 + right : 1 + right + width]
-            bad_NHW |= ((cells_NHW & side) != 0) != ((there_NHW & opposite) != 0)
-        return np.asarray(bad_NHW.any((1, 2)))
+        return np.asarray(misfits(cells_NHW).any((1, 2)))
     before_NV = np.full((count, width + 1), width, dtype=np.int64)  # the last column stands for no label
     before_NV[:, :width] = np.minimum(cells_NHW[:, 0], width)
     is_centre_NV = before_NV[:, :width] == np.arange(width)
@@ -271,6 +266,18 @@ def layout_problems(cells_NHW: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
         before_NV = np.take_along_axis(before_NV, before_NV, axis=1)  # twice as many at once
     lost_NV = (cells_NHW[:, 0] != ABSENT) & (before_NV[:, :width] != is_centre_NV.argmax(1)[:, None])
     return np.asarray(lost_NV.any(1) | (is_centre_NV.sum(1) != 1))
+
+
+def misfits(cells_NHW: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
+    """Return which cells do not fit to their neighbours."""
+    _, height, width = cells_NHW.shape
+    # With a rim of closed cells, a passage to the outside is one that is open on one side only.
+    rim_NHW = np.pad(cells_NHW, ((0, 0), (1, 1), (1, 1)))
+    bad_NHW: npt.NDArray[np.bool_] = cells_NHW > WALL
+    for side, (down, right, opposite) in SIDES.items():
+        there_NHW = rim_NHW[:, 1 + down : 1 + down + height, 1 + right : 1 + right + width]
+        bad_NHW |= ((cells_NHW & side) != 0) != ((there_NHW & opposite) != 0)
+    return bad_NHW
 
 
 def maze_of(cells: Cells) -> Maze:

@@ -90,9 +90,9 @@ class ScheduleConfig:
 class Budget:
     """The length of a run: exactly one of the three. Minutes are those of training alone, without evaluation."""
 
-    steps: int | None = None
-    epochs: int | None = None
-    minutes: float | None = None
+    steps: int | None = None  # the budget in optimizer steps
+    epochs: int | None = None  # the budget in epochs of a dataset
+    minutes: float | None = None  # the budget in minutes of training, without evaluation
 
     def __post_init__(self) -> None:
         given = [value for value in (self.steps, self.epochs, self.minutes) if value is not None]

@@ -67,6 +67,11 @@ class Run:
     end: RunEnd
 
     @property
+    def config(self) -> TrainConfig:
+        """The settings of the run, as its config.json has them."""
+        return run_folder.load_config(self.folder)
+
+    @property
     def metrics(self) -> list[dict[str, Any]]:
         """The lines of metrics.jsonl: one for every few steps (kind "step") and for every evaluation."""
         return read_metrics(self.folder)

@@ -128,4 +128,5 @@ def _study_json(name: str, result: Result | None, folder: Path) -> dict[str, Any
             state, tables = "measured", list(study.report(shown).tables)
     texts = {"name": name, "title": study.title, "question": study.question, "paper": study.paper, "state": state}
     has_picture = state == "measured" and any((folder / name).glob("*.png"))
-    return texts | {"findings": to_plain(findings), "tables": to_plain(tables), "has_picture": has_picture}
+    rows = [table._asdict() for table in tables]
+    return texts | {"findings": to_plain(findings), "tables": rows, "has_picture": has_picture}
