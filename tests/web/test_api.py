@@ -139,6 +139,7 @@ def test_an_animation_is_a_gif(client: TestClient) -> None:
         ("/api/solve", {"maze": DRAWING, "model": "cells-dfs", "decoder": "nope"}, 400, "decoder"),
         ("/api/solve", {"maze": DRAWING, "model": "cells-dfs", "decoder": 3}, 400, "decoder as text"),
         ("/api/solve", {"model": "cells-dfs"}, 400, "maze"),
+        ("/api/solve", {"maze": f"{DRAWING}\n\n{DRAWING}", "model": "cells-dfs"}, 400, "holds 2 mazes; give one"),
         ("/api/solve", {"maze": DRAWING.replace("S  ", "S |"), "model": "cells-dfs"}, 400, "no path leads"),
         ("/api/solve", ["list"], 400, "JSON object"),
         ("/api/generate", {"family": "nope"}, 400, "nope"),

@@ -276,9 +276,12 @@ def first_task(data: bytes) -> tuple[Task, int]:
 
 
 def task_from(maze: Any) -> Task:
-    """Return the (first) task of a text in any format, or of the JSON of `maze_json`."""
+    """Return the task of a text in any format, or of the JSON of `maze_json`."""
     text = maze if isinstance(maze, str) else json.dumps(maze)
-    return first_task(text.encode(errors="replace"))[0]
+    task, count = first_task(text.encode(errors="replace"))
+    if count > 1:
+        raise UserError(f"the request holds {count} mazes; give one.")
+    return task
 
 
 def cell_json(task: Task, cell: Cell) -> Any:
