@@ -14,6 +14,7 @@ from clew.paper.verdict import (
     best,
     concluded,
     converged_only,
+    converged_seeds,
     convergence,
     has_converged,
     more,
@@ -104,6 +105,16 @@ def test_a_claim_is_judged_seed_by_seed(a: tuple[float], b: tuple[float], word: 
         f"{name}, seed {seed}" for name, each in (("A", a), ("B", b)) for seed in range(len(each))
     )
     assert found.not_converged == ()
+
+
+def test_a_seed_with_a_run_that_did_not_converge_is_left_out_and_named() -> None:
+    a, b = side("A", 0.9, 0.8), side("B", 0.5, 0.4)
+    b = Arm("B", [entry({"objective": "B"}, 0, CLIMBING, held_out=0.5), b.runs[1]])
+    (kept, other), words = converged_seeds([a, b])
+    assert [run["seed"] for run in (*kept.runs, *other.runs)] == [1, 1]
+    assert words == "1 seed (B, seed 0, which gained 25.0 points over the last quarter of its training)"
+    alone = Arm("B", b.runs[:1])
+    assert converged_seeds([a, alone]) == ([a, alone], "")
 
 
 def test_what_did_not_converge_is_inconclusive_named_and_without_its_numbers() -> None:

@@ -17,6 +17,7 @@ from statistics import median
 from string import Formatter
 from typing import Any, Literal, NamedTuple
 
+from clew.errors import counted
 from clew.evaluation.scores import PairedDifference, paired_difference
 from clew.paper.results import MLMU, NEXT, X_LABELS, Arm, Entry, Result, run_name
 
@@ -86,6 +87,25 @@ def has_converged(run: Entry) -> bool:
 
 def converged_only(result: Result) -> Result:
     return Result(result.value | {"runs": [run for run in result.runs if has_converged(run)]})
+
+
+def converged_seeds(arms: Sequence[Arm]) -> tuple[list[Arm], str]:
+    """Return the arms without the seeds in which a run did not converge, and those seeds with the runs in words.
+
+    If no seed is left, all are.
+    """
+    problems = {
+        (run["seed"], run_name(run)): problem
+        for arm in arms
+        for run in arm.runs
+        if (problem := convergence(run["curve"]).problem)
+    }
+    seeds = {seed for seed, _ in problems}
+    kept = [Arm(arm.name, [run for run in arm.runs if run["seed"] not in seeds], arm.evaluation) for arm in arms]
+    if not seeds or not all(arm.runs for arm in kept):
+        return list(arms), ""
+    words = [f"{name}, which {problem}" for (_, name), problem in sorted(problems.items())]
+    return kept, f"{counted(len(seeds), 'seed')} ({'; '.join(words)})"
 
 
 def concluded(text: str, task: str, runs: Sequence[Entry], outcome: Outcome, main: str = "") -> Finding:
@@ -226,9 +246,11 @@ class Comparison:
         names = [name for _, name, _, _ in Formatter().parse(self.text + task) if name]
         for each in result.combinations(*names, **self.where):
             labels = self.where | each
-            arms = [result.arm(**labels | own) for own in self._arms(result, labels)]
+            arms, left_out = converged_seeds([result.arm(**labels | own) for own in self._arms(result, labels)])
             if outcome := JUDGES[self.judge](arms, **self.options):
                 runs = [run for arm in arms for run in arm.runs]
+                if left_out:
+                    outcome = outcome._replace(because=f"{outcome.because} Left out: {left_out}.")
                 found.append(concluded(self.text.format(**labels), task.format(**labels), runs, outcome, self.main))
         return found
 
