@@ -198,9 +198,8 @@ class BuiltIn(Objective):
         if model is not None and config.confidence_share:
             count = noise.share_of_rows(CONFIDENCE, config.confidence_share)
             row_N = (noise.permutation_B(CONFIDENCE) < count).nonzero()[:, 0]
-            # A model that is sharded over processes must be called on each of them, even where there is no such row.
-            used_N = row_N if len(row_N) else torch.zeros_like(noise.row_B[:1])
-            hide_BT[row_N] = least_confident(model, batch.rows(used_N), rate_B[used_N])[: len(row_N)]
+            if len(row_N):
+                hide_BT[row_N] = least_confident(model, batch.rows(row_N), rate_B[row_N])
         targets = make_targets(batch, hide_BT.long())
         if config.weighting == "token":
             return targets
